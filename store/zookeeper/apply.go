@@ -21,29 +21,20 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 	parents := []*wire.Call(nil)
 	for range attempts {
 		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
-		list, exists := d.looks(s, dir)
-		calls := append(slices.Clip(parents), create)
-		for _, look := range []*wire.Call{list, exists} {
-			if look != nil {
-				calls = append(calls, look)
-			}
-		}
+		list := wire.List(dir, nil)
 		// One for each request: while the last was out, its lease may have run out, and the janitor have forgotten it.
 		lc := &localClaim{claim: *c, dir: dir, session: s, create: create}
 		if !d.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
 		}
-		err := s.Do(ctx, calls...)
+		err := s.Do(ctx, append(slices.Clip(parents), create, list)...)
 		if err == nil && errors.Is(create.Err, wire.NoNode) && makesParents(parents) {
 			parents = d.parents(dir)
-			exists.Unwatch()
 			continue
 		}
 		if err := d.created(ctx, lc, create, parents, err); err != nil {
-			exists.Unwatch()
 			return driver.Place{}, err
 		}
-		d.watchLone(lc, exists)
 		return d.judgeFresh(ctx, c, lc, list)
 	}
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
@@ -94,15 +85,9 @@ func inVain(err error) bool {
 	return unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused)
 }
 
-// judgeFresh tells where a claim stands whose node was made just now. The list is nil if it was not asked for.
-func (d *Driver) judgeFresh(
-	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call,
-) (p driver.Place, err error) {
-	if list == nil {
-		p, err = d.judgeLate(ctx, c, lc)
-	} else {
-		p, err = d.judge(ctx, c, lc, list, true, false)
-	}
+// judgeFresh tells where a claim stands whose node was made just now.
+func (d *Driver) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call) (driver.Place, error) {
+	p, err := d.judge(ctx, c, lc, list, true, false)
 	if errors.Is(err, errUnproven) {
 		p, err = d.stands(ctx, c, lc, true)
 	}

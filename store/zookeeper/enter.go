@@ -11,8 +11,7 @@ import (
 // attempts is how often a request is made anew that met a parent which was removed, or a session that was over.
 const attempts = 4
 
-// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched. It is two if
-// others have wanted a lock of late that was calm before.
+// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed

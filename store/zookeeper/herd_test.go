@@ -133,6 +133,31 @@ func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, he
 	}
 }
 
+// A free lock takes three requests: for the node and the list together, and for the node to go. To leave out the list where nobody
+// else had come of late would gain nothing over a link.
+func TestRequestsOfALoneClaim(t *testing.T) {
+	t.Parallel()
+	s := servertest.ZooKeeper(t)
+	for _, layout := range []string{"mutex", "rw", "latch"} {
+		d := open(t, "zk://"+s.Addr+"?session=60s&layout="+layout)
+		const rounds = 20
+		round := func() {
+			c := claim(layout)
+			enter(t, d, c, true)
+			leave(t, d, c)
+		}
+		round() // makes the parents
+		before := traffic(t, s)
+		for range rounds {
+			round()
+		}
+		// Three requests and their answers. The rest is for what it takes to ask for the count, and what keeps the session.
+		if sum, most := traffic(t, s)-before, 6*rounds+rounds/2; sum > most {
+			t.Errorf("layout %s: %d times take %d packets; want at most %d", layout, rounds, sum, most)
+		}
+	}
+}
+
 // traffic returns how many packets a server has received and sent.
 func traffic(t *testing.T, s *servertest.Server) int {
 	t.Helper()

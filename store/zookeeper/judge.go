@@ -78,11 +78,13 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 	if fresh {
 		lc.ends = 0 // until now it was not known whether it would hold
 	}
-	lc.first = lc.first || own == 0
 	lc.place(holds)
 	d.prolong(lc, lease)
 	return driver.Place{Ticket: lc.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
 }
+
+// maxTicket is above all tickets.
+const maxTicket = 1 << 53
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
 func (d *Driver) order(

@@ -27,9 +27,6 @@ type localClaim struct {
 	ticket int64      // the transaction that made the first of its nodes
 	data   int32      // version of its data
 
-	first bool        // nobody was before it, as it was last seen
-	watch *wire.Watch // on its parent; nil unless it is to be known whether the next claim is alone
-
 	state state         // moved by become
 	gone  error         // why it is not wanted any more: ErrGone or ErrSession; nil while it stands
 	ends  time.Duration // when the lease does, unless it is renewed; of a claim that is kept, the keeping
@@ -116,7 +113,6 @@ func (lc *localClaim) follows() bool {
 // forget takes a local claim out of the table. The caller holds mu.
 func (d *Driver) forget(lc *localClaim) {
 	lc.become(claimOver, driver.ErrGone)
-	lc.watch.Drop()
 	if d.localClaims[lc.claim.ID] == lc {
 		delete(d.localClaims, lc.claim.ID)
 		d.forgetWhole(lc.claim.ID)

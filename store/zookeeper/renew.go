@@ -220,8 +220,6 @@ func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err
 		defer d.mu.Unlock()
 		lc.tryAt = wire.Now()
 		d.look(lc.tryAt)
-	case was:
-		d.wasLone(lc)
 	}
 	return was, err
 }

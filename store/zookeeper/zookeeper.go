@@ -78,7 +78,6 @@ type Driver struct {
 	session     *wire.Session
 	localClaims map[string]*localClaim // by claim id
 	parted      map[string]*parted     // by claim id, in the layout of the semaphore: those that have parts
-	lones       [maxLone]*lone         // each at its place, of which there is one for many paths
 	told        func(ids ...string)
 	alerts      map[string]bool // ids to be told
 	odd         []string        // paths that are no claims, in a place for claims

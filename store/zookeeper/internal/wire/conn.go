@@ -206,7 +206,7 @@ const crowd = 8
 
 // write writes what was put until the connection is over. What many goroutines send at once travels together: in a crowd, those
 // that are ready to run get to send theirs first. That and the fewer deadlines of read save 14 % of the server's processor and 8 %
-// of the client's for 64 goroutines on 64 names; the command stands at type lone of package zookeeper.
+// of the client's for 64 goroutines on 64 names.
 func (c *conn) write() {
 	var spare []byte
 	for {
