@@ -16,7 +16,7 @@ import (
 func BenchmarkSession(b *testing.B) {
 	ctx := context.Background()
 	b.Run("driver", func(b *testing.B) {
-		d := open(b, at(server))
+		d := client(b, at(home))
 		for b.Loop() {
 			c := claim("name", rand.Text())
 			if _, err := d.Enter(ctx, c); err != nil {
@@ -28,7 +28,7 @@ func BenchmarkSession(b *testing.B) {
 		}
 	})
 	b.Run("advisory", func(b *testing.B) {
-		conn, err := pgx.Connect(ctx, at(server))
+		conn, err := pgx.Connect(ctx, at(home))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func settled(b *testing.B) {
 // sessions returns what passes a lock from one client to another.
 func sessions(b *testing.B) func() time.Duration {
 	ctx := context.Background()
-	holder, next := open(b, at(server)), open(b, at(server))
+	holder, next := client(b, at(home)), client(b, at(home))
 	name := rand.Text()
 	held := claim(name, rand.Text())
 	enter(b, holder, held, true)
@@ -100,7 +100,7 @@ func sessions(b *testing.B) func() time.Duration {
 func connections(b *testing.B) func() time.Duration {
 	ctx := context.Background()
 	connect := func() *pgx.Conn {
-		conn, err := pgx.Connect(ctx, at(server))
+		conn, err := pgx.Connect(ctx, at(home))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,7 +3,11 @@ package advisory
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 )
+
+// Key is [Key] as text.
+func (s *server) Key(name string) string { return strconv.FormatInt(s.key(name), 10) }
 
 // Key is the number that stands for a name in PostgreSQL's own locks, in sessions and in transactions.
 func Key(name string) int64 { return keyed("stile\x00", name) }

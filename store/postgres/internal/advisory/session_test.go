@@ -19,7 +19,7 @@ import (
 // Readers of two clients share, a writer excludes all, and the last reader of a client unlocks.
 func TestShared(t *testing.T) {
 	t.Parallel()
-	one, two := open(t, at(server)), open(t, at(server))
+	one, two := client(t, at(home)), client(t, at(home))
 	a, b, c := claim("shared", "a"), claim("shared", "b"), claim("shared", "c")
 	a.Weight, b.Weight, c.Weight = 1, 1, 1
 	writer, local := claim("shared", "writer"), claim("shared", "local")
@@ -43,9 +43,7 @@ func TestShared(t *testing.T) {
 // Two names with one key keep each other out, within a session and between sessions, and are otherwise two claims.
 func TestKeysCollide(t *testing.T) {
 	t.Parallel()
-	one, two := open(t, at(server)), open(t, at(server))
-	one.key = func(string) int64 { return 42 }
-	two.key = one.key
+	one, two := oneKey(t, 42), oneKey(t, 42)
 	a, b, c := claim("name a", "a"), claim("name b", "b"), claim("name c", "c")
 	enter(t, one, a, true)
 	enter(t, one, b, false)
@@ -68,9 +66,9 @@ const seldom = "session_timeout=30m"
 
 // renewing returns a client that renews as seldom. Neither a renewal nor what keeps the session tells it of a loss within the time
 // for which a test waits.
-func renewing(t *testing.T, s *session) *stile.Client {
+func renewing(t *testing.T, d driver.Driver) *stile.Client {
 	t.Helper()
-	client, err := stile.New(s, &stile.Options{LockOptions: stile.LockOptions{TTL: 30 * time.Minute}})
+	client, err := stile.New(d, &stile.Options{LockOptions: stile.LockOptions{TTL: 30 * time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +79,7 @@ func renewing(t *testing.T, s *session) *stile.Client {
 // An administrator ends the connection: what it held is lost at once, what it waited for is not.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	one, two := open(t, at(server, "application_name=pinned", seldom)), open(t, at(server))
+	one, two := client(t, at(home, "application_name=pinned", seldom)), client(t, at(home))
 	client := renewing(t, one)
 	lease, err := client.Mutex("killed/holds").Lock(timely(t))
 	if err != nil {
@@ -98,13 +96,9 @@ func TestKilled(t *testing.T) {
 		}
 		waited <- err
 	}()
-	servertest.Until(t, "the lock is waited for", func() bool {
-		n := 0
-		_ = one.order(ctx, func() { n = len(one.claims.line) })
-		return n == 1
-	})
-	if n := kill(t, "pinned"); n != 1 && n != 2 {
-		t.Fatalf("%d connections were ended; want that of the locks, and maybe the scout's", n)
+	servertest.Until(t, "the lock is waited for", func() bool { return inServer(t, "pinned") == 1 })
+	if n := kill(t, "pinned"); n != 2 {
+		t.Fatalf("%d connections were ended; want that of the locks and the scout's", n)
 	}
 	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
 	if err := lease.Check(); !errors.Is(err, stile.ErrLost) {
@@ -121,7 +115,7 @@ func TestKilled(t *testing.T) {
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
-	d := open(t, at(s))
+	d := client(t, at(s))
 	a := claim("name", "a")
 	enter(t, d, a, true)
 	servertest.KillPostgres(s)
@@ -139,10 +133,10 @@ func TestServerRestarts(t *testing.T) {
 // A pooler is refused if it shares connections between transactions, and only then.
 func TestPoolers(t *testing.T) {
 	t.Parallel()
-	_, err := openURL(timely(t), at(servertest.PgBouncer(t, server, "transaction")))
+	_, err := openURL(timely(t), at(servertest.PgBouncer(t, home, "transaction")))
 	says(t, err, "pooler", "mode=session")
 	marks(t, err, true, false)
-	d := open(t, at(servertest.PgBouncer(t, server, "session")))
+	d := client(t, at(servertest.PgBouncer(t, home, "session")))
 	enter(t, d, claim("pooler", "a"), true)
 }
 
@@ -167,10 +161,10 @@ func TestNoConnectionLeft(t *testing.T) {
 // The server ends the session of a client that it does not hear, and others have its locks.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProxy(t, server.Addr)
+	p := servertest.NewProxy(t, home.Addr)
 	const timeout = 5 * time.Second
-	d := open(t, at(&servertest.Server{Addr: p.Addr}, "session_timeout="+timeout.String()))
-	other := open(t, at(server))
+	d := client(t, at(&servertest.Server{Addr: p.Addr}, "session_timeout="+timeout.String()))
+	other := client(t, at(home))
 	a, b := claim("frozen", "a"), claim("frozen", "b")
 	if p := enter(t, d, a, true); p.TTL > timeout {
 		t.Errorf("the lease is %v; want no more than the session's timeout", p.TTL)
@@ -196,7 +190,7 @@ func TestFrozen(t *testing.T) {
 // A client that only holds, and has nothing to say, learns of the end of its connection all the same.
 func TestKilledWhileIdle(t *testing.T) {
 	t.Parallel()
-	client := renewing(t, open(t, at(server, "application_name=idle", seldom)))
+	client := renewing(t, client(t, at(home, "application_name=idle", seldom)))
 	lease, err := client.Mutex("killed/idle").Lock(timely(t))
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +205,7 @@ func TestKilledWhileIdle(t *testing.T) {
 func TestOutlastsTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 6 * time.Second // a third of which is between two signs of life
-	d, other := open(t, at(server, "session_timeout="+timeout.String())), open(t, at(server))
+	d, other := client(t, at(home, "session_timeout="+timeout.String())), client(t, at(home))
 	a, try := claim("outlasts", "a"), claim("outlasts", "try")
 	try.Try = true
 	enter(t, d, a, true)
@@ -228,7 +222,7 @@ func TestOutlastsTimeout(t *testing.T) {
 // A claim that holds at once has the lease of a holder, however long it might have waited.
 func TestLeaseOfNewHolder(t *testing.T) {
 	t.Parallel()
-	d := open(t, at(server))
+	d := client(t, at(home))
 	c := claim("lease", "a")
 	c.TTL, c.Wait = 5*time.Second, time.Minute
 	if p := enter(t, d, c, true); p.TTL > c.TTL {
@@ -239,7 +233,7 @@ func TestLeaseOfNewHolder(t *testing.T) {
 // The connection breaks while a lost session begins anew. What it begins for was not sent.
 func TestBeginsAnewInVain(t *testing.T) {
 	t.Parallel()
-	config, err := pgxpool.ParseConfig(at(server, "application_name=begins-anew"))
+	config, err := pgxpool.ParseConfig(at(home, "application_name=begins-anew"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,21 +249,26 @@ func TestBeginsAnewInVain(t *testing.T) {
 	t.Cleanup(pool.Close)
 	l := link.New(pool)
 	t.Cleanup(l.Close)
-	b := &backend{link: l, timeout: time.Minute, over: func(bool) {}}
-	if err := b.beat(); err != nil {
+	v := &server{link: l, timeout: time.Minute, key: Key}
+	connect := func() error {
+		c, err := v.Connect(t.Context())
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	if err := connect(); err != nil {
 		t.Fatal(err)
 	}
-	b.end(false)
 	broken.Store(true)
-	err = b.beat()
+	err = connect()
 	if err == nil || driver.OutcomeOf(err) != driver.OutcomeUnsent || !driver.IsUnreachable(err) {
-		t.Errorf("with a session that begins anew in vain: %v, %v; want that it is unsent", err, driver.OutcomeOf(err))
+		t.Errorf("a connection that begins in vain: %v, %v; want that it is unsent", err, driver.OutcomeOf(err))
 	}
 	broken.Store(false)
-	if err := b.beat(); err != nil {
+	if err := connect(); err != nil {
 		t.Error(err)
 	}
-	b.end(false)
 }
 
 // A breaking connection ends when its client says hello on it, if it is broken.

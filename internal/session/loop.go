@@ -1,0 +1,323 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// answerWithin is how long a statement may take. Then its connection is given up.
+	answerWithin = 10 * time.Second
+
+	// proveWithin is how long a Leave waits for the proof that a connection is gone.
+	proveWithin = 5 * time.Second
+
+	leastProof = time.Millisecond // between two questions for a connection that was given up
+	mostProof  = 100 * time.Millisecond
+
+	// pollEvery is how long after each other those are tried that wait, and for whom the scout does not.
+	pollEvery = 100 * time.Millisecond
+
+	// atEase is how long the home is idle before its end is watched for.
+	atEase = time.Millisecond
+
+	// together is how many orders one statement serves.
+	together = 256
+)
+
+var errDoubtful = driver.Unreachable(errors.New("it is not known yet whether the server has freed the lock"))
+
+// run does what is ordered, and tends the claims in between.
+func (s *Session) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var (
+			orders []*order
+			ended  <-chan struct{}
+		)
+		if s.home != nil && time.Since(s.spoke) >= atEase {
+			ended = s.home.Rest()
+		}
+		select {
+		case o := <-s.orders:
+			orders = s.gather(o)
+		case <-ended:
+			s.giveUp()
+		case err := <-s.scout.back:
+			s.returned(err)
+		case gone := <-s.proven:
+			s.claims.proven(gone)
+			s.look = time.Now()
+		case <-timer.C:
+		case <-s.life.Context().Done():
+			s.scout.end()
+			if s.home != nil {
+				s.home.Close()
+			}
+			return
+		}
+		timer.Reset(time.Until(s.round(orders)))
+	}
+}
+
+// gather returns an order and those that came while the last statement was under way.
+func (s *Session) gather(first *order) []*order {
+	orders := []*order{first}
+	for len(orders) < together {
+		select {
+		case o := <-s.orders:
+			orders = append(orders, o)
+		default:
+			return orders
+		}
+	}
+	return orders
+}
+
+// round does all that there is to do with one statement, and returns when there is more.
+func (s *Session) round(orders []*order) time.Time {
+	now := time.Now()
+	s.claims.expire(now)
+	s.beat = s.home != nil && now.Sub(s.spoke) >= s.timeout/3
+	for i, o := range orders {
+		if o.ctx.Err() != nil {
+			orders[i] = nil
+			continue
+		}
+		o.before(now)
+	}
+	if !now.Before(s.look) {
+		s.look = now.Add(pollEvery)
+		s.poll()
+	}
+	var err error
+	if s.beat || len(s.claims.steps) > 0 || len(s.claims.joins) > 0 {
+		err = s.send()
+	}
+	s.claims.settle(s.scout.stray())
+	for _, o := range orders {
+		if o != nil {
+			if o.after != nil {
+				o.after(err)
+			}
+			close(o.done)
+		}
+	}
+	return s.next(now)
+}
+
+// next returns when there is something to do again.
+func (s *Session) next(now time.Time) time.Time {
+	next := s.scout.aim(now, now.Add(time.Hour))
+	sooner := func(is bool, t time.Time) {
+		if is && t.Before(next) {
+			next = t
+		}
+	}
+	sooner(len(s.claims.steps) > 0, now)
+	sooner(len(s.claims.byID) > 0, s.claims.due)
+	sooner(len(s.claims.line) > 0, s.look)
+	sooner(s.home != nil, s.spoke.Add(s.timeout/3))
+	sooner(s.home != nil && now.Sub(s.spoke) < atEase, s.spoke.Add(atEase))
+	return next
+}
+
+// poll asks for the keys of those that wait, and for which the scout does not.
+func (s *Session) poll() {
+	for _, c := range s.claims.line {
+		if !s.scout.covers(c) {
+			s.claims.ask(c)
+		}
+	}
+}
+
+// send is the only place where the home is asked.
+func (s *Session) send() error {
+	if s.home == nil {
+		home, err := s.server.Connect(s.life.Context())
+		if err != nil {
+			s.claims.undone(err)
+			return err
+		}
+		s.home = home
+	}
+	done, alive, err := s.do(false)
+	switch {
+	case err == nil && s.claims.answered(done):
+		s.giveUp() // what it had was taken from it
+		return nil
+	case err == nil:
+		return nil
+	case alive:
+		// The server has refused, maybe when it had done some of it. Nobody else here has these keys, so unlocking them is harmless.
+		if _, _, undo := s.do(true); undo == nil {
+			s.claims.undone(driver.NotYet(err))
+			return nil
+		}
+	}
+	s.giveUp()
+	return err
+}
+
+// do has the home do what there is to do, or undo it.
+func (s *Session) do(undo bool) (done []bool, alive bool, err error) {
+	ctx, cancel := context.WithTimeout(s.life.Context(), s.within)
+	defer cancel()
+	now := time.Now()
+	done, alive, err = s.home.Do(ctx, s.claims.stepsOf(undo))
+	if err == nil {
+		s.spoke = now
+	}
+	return done, alive, err
+}
+
+// giveUp ends the home, and never uses it again. Whoever had a lock there is told. What the server may still have of it is
+// ended there by another connection.
+func (s *Session) giveUp() {
+	home := s.home
+	s.home = nil
+	home.Close()
+	ids := s.claims.fell(home)
+	s.life.Go(func() { s.prove(home) })
+	if f := s.endangered.Load(); f != nil && len(ids) > 0 && s.life.Context().Err() == nil {
+		(*f)(ids...)
+	}
+}
+
+// prove ends a connection in the server, and has the loop told when that is proven.
+func (s *Session) prove(c Conn) {
+	life := s.life.Context()
+	for pause := leastProof; !s.gone(life, c); pause = min(2*pause, mostProof) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-life.Done():
+			timer.Stop()
+			return
+		}
+	}
+	select {
+	case s.proven <- c:
+	case <-life.Done():
+	}
+}
+
+func (s *Session) gone(ctx context.Context, c Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return s.server.Gone(ctx, c)
+}
+
+// An entry is a claim that enters or is renewed.
+type entry struct {
+	driver.Claim
+	s       *Session
+	renews  bool
+	now     time.Time // when its lease begins
+	own     *claim
+	added   bool
+	doubt   chan struct{} // its key is in doubt until this is closed, and it has not entered
+	scouted bool          // it waits, and the scout waits for it
+	place   driver.Place
+	err     error
+}
+
+func (e *entry) before(now time.Time) {
+	cs := e.s.claims
+	e.now, e.own = now, cs.byID[e.ID]
+	_, fell := cs.fallen[e.ID]
+	name := e.s.server.Key(e.Name)
+	switch k := cs.keys[name]; {
+	case e.own != nil || fell || e.renews || e.Ticket != 0:
+	case k != nil && k.state == keyDoubtful:
+		e.doubt, e.s.beat = k.proven, true
+	default:
+		e.own, e.added = cs.add(e.ID, name, e.Weight != driver.All), true
+	}
+	e.s.beat = e.s.beat || e.own != nil
+	if e.own != nil && e.own.state == claimWaiting && !e.renews {
+		cs.ask(e.own)
+	}
+}
+
+func (e *entry) after(err error) {
+	cs := e.s.claims
+	if e.own != nil && e.own.refused != nil {
+		err, e.own.refused = e.own.refused, nil
+	}
+	switch {
+	case e.doubt != nil:
+		e.err = driver.NotYet(err) // it has not entered, nor was it sent
+	case e.added && err != nil:
+		if driver.NotApplied(err) {
+			cs.move(e.own, claimOver)
+		}
+		cs.release(e.own)
+		e.err = err
+	case e.added && e.Try && e.own.state == claimWaiting:
+		cs.move(e.own, claimOver)
+		e.place.Ahead = 1
+	default:
+		if _, e.err = cs.find(e.ID); e.err == nil {
+			e.err = err
+		}
+		if e.err == nil {
+			e.stay()
+		}
+	}
+}
+
+// stay starts the lease of a claim anew, and tells where it stands. The server frees what it has not heard of for the session's
+// timeout.
+func (e *entry) stay() {
+	e.place.Ticket = e.own.ticket
+	if e.own.state == claimHolding {
+		e.place.Holds = true
+		e.s.claims.until(e.own, e.now.Add(e.TTL))
+	} else {
+		e.place.Ahead = 1
+		e.s.claims.until(e.own, e.now.Add(e.Wait))
+		e.scouted = !e.added && e.s.scout.covers(e.own)
+	}
+	e.place.TTL = min(e.own.ends.Sub(e.now), e.s.timeout)
+}
+
+// A departure is a claim that leaves.
+type departure struct {
+	s    *Session
+	id   string
+	keep time.Duration
+	own  *claim
+	err  error
+}
+
+func (d *departure) before(now time.Time) {
+	cs := d.s.claims
+	own := cs.byID[d.id]
+	switch {
+	case own == nil || own.state == claimKept:
+		d.err = cs.gone(d.id)
+	case d.keep > 0 && own.state == claimHolding:
+		cs.move(own, claimKept)
+		own.ends = time.Time{}
+		cs.until(own, now.Add(d.keep))
+	default:
+		d.own = own
+		cs.release(own)
+	}
+}
+
+func (d *departure) after(error) {
+	d.s.look = time.Now() // others here may wait for it
+	switch {
+	case d.own == nil:
+	case d.own.state != claimOver:
+		d.err = driver.Unknown(errDoubtful)
+	case errors.Is(d.s.claims.gone(d.id), driver.ErrSession):
+		d.err = driver.ErrSession
+	}
+}
