@@ -120,7 +120,7 @@ var storeRows = []storeRow{
 	{"MySQL or MariaDB", "mysql://host/database", func(t *testing.T) string {
 		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql"
 	}},
-	{"MySQL or MariaDB, user-level locks of a few connections", "mysql://host/database?mode=session", func(t *testing.T) string {
+	{"MySQL or MariaDB, user-level locks of one connection", "mysql://host/database?mode=session", func(t *testing.T) string {
 		return "mysql://root@" + servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1").Addr + "/mysql?mode=session"
 	}},
 	{"PostgreSQL, the table of ShedLock", "postgres://host/database?layout=shedlock", func(t *testing.T) string {

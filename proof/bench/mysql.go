@@ -39,7 +39,7 @@ var mysqlArena = &arena{
 	},
 	count: mysqlCounts,
 	contenders: append(stilesAt(mysqlURL, nil),
-		contender{mysqlSession, "user-level locks of a few connections, with a lease and turns", true, nil, func(addr string, ttl time.Duration) (library, error) {
+		contender{mysqlSession, "user-level locks of one connection, with a lease and turns", true, nil, func(addr string, ttl time.Duration) (library, error) {
 			return openStile(mysqlURL(addr)+"?mode=session", ttl, 0, 0)
 		}},
 		contender{getLock, "GET_LOCK and RELEASE_LOCK on a connection of a pool; no lease, and it goes with the connection", true, nil, openGetLock},
@@ -65,8 +65,6 @@ var mysqlArena = &arena{
 			measure: "fleet", row: noTurns, column: "crossed", unit: "/s", against: rivals("fleet", getLock), bound: 0.5, bare: getLock},
 		{text: "hand-over to one waiter in another process: p50 at most 2× that of GET_LOCK",
 			measure: "handover", row: ours, column: "p50", unit: "µs", against: rivals("handover", getLock), most: true, bound: 2, bare: bareKill},
-		{text: "the same with mode=session: p50 at most 1.5× that of GET_LOCK",
-			measure: "handover", row: mysqlSession, column: "p50", unit: "µs", against: rivals("handover", getLock), most: true, bound: 1.5, bare: getLock},
 		{text: "100 waiters of one process on a held name: at most 5 statements/s",
 			measure: "waiting", row: ours, column: "requests", unit: "/s", fixed: 5, most: true, bound: 1},
 	},

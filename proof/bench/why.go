@@ -84,9 +84,7 @@ var reasons = map[string]map[string]string{
 		"one hot name, 8 processes × 8 goroutines, with turns off: at least 0.5× GET_LOCK's hand-overs between processes": "a hand-over changes and " +
 			"commits rows, about 18 statements; GET_LOCK and RELEASE_LOCK are two, and change nothing that lasts",
 		"hand-over to one waiter in another process: p50 at most 2× that of GET_LOCK": "the rows are changed and committed before the waiter is " +
-			"woken, who then has to ask, in the bare program too. A lock that the waiter waits for in the server needs a connection for each claim: " +
-			"mode=session has those",
-		"the same with mode=session: p50 at most 1.5× that of GET_LOCK": "the waiter asks once more by which connection it holds",
+			"woken, who then has to ask, in the bare program too. A lock that the waiter waits for in the server needs a connection for each claim",
 	},
 	"sqlite": {
 		"8 processes on names of their own: at least 0.7× an INSERT and a DELETE, in ops/s": "a transaction reads the queue and writes the " +

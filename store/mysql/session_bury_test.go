@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -17,14 +18,22 @@ import (
 func TestSessionIsEndedLater(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
-	d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=10m")), openSessionAt(t, sessionAt(server.Addr))
-	away := &away{Connector: d.connector}
-	d.connector = away
-	a, conn := holding(t, d)
+	other := openSessionAt(t, sessionAt(server.Addr))
+	locks := locksAt(t, sessionAt(proxy.Addr, "session_timeout=10m"))
+	away := &away{Connector: locks.connector}
+	locks.connector = away
+	d, err := locks.open(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := claim(rand.Text(), rand.Text())
+	mustEnter(t, d, a, true)
 	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
 	proxy.Pass()
 	away.times.Store(2)
-	d.condemn(conn) // as a heartbeat without an answer does
+	if err := renewed(t, d, a); err == nil {
+		t.Fatal("a renewal that cannot arrive is answered")
+	}
 	servertest.Until(t, "somebody else holds", func() bool {
 		try := claim(a.Name, rand.Text())
 		try.Try = true
@@ -33,17 +42,11 @@ func TestSessionIsEndedLater(t *testing.T) {
 	})
 }
 
-// holding returns a claim that holds in a session, and the connection that has its lock.
-func holding(t *testing.T, d *session) (*driver.Claim, *sessionConn) {
-	t.Helper()
-	c := claim(rand.Text(), rand.Text())
-	mustEnter(t, d, c, true)
-	own, err := d.claims.find(c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, conn := d.claims.of(own)
-	return c, conn
+// renewed is renew with the time that a renewal has which gets no answer.
+func renewed(t *testing.T, d driver.Driver, c *driver.Claim) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return d.Renew(ctx, []*driver.Claim{c})[0].Err
 }
 
 // An away server cannot be reached for some times.

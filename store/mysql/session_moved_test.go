@@ -4,7 +4,6 @@ package mysql
 
 import (
 	"crypto/rand"
-	"errors"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
@@ -18,13 +17,21 @@ func TestSessionAtReplica(t *testing.T) {
 	primary, replica := servertest.MySQL(t), servertest.MySQL(t)
 	mustExec(t, raw(t, replica, ""), "SET GLOBAL read_only = ON")
 	proxy := servertest.NewProxy(t, primary.Addr)
-	d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=10m")), openSessionAt(t, sessionAt(primary.Addr))
-	held, _ := holding(t, other)
-	a, conn := holding(t, d)
+	other := openSessionAt(t, sessionAt(primary.Addr))
+	locks := locksAt(t, sessionAt(proxy.Addr, "session_timeout=10m"))
+	d, err := locks.open(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, a := claim(rand.Text(), rand.Text()), claim(rand.Text(), rand.Text())
+	mustEnter(t, other, held, true)
+	mustEnter(t, d, a, true)
 	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
 	proxy.Retarget(replica.Addr)
 	proxy.Pass()
-	d.condemn(conn) // as a heartbeat without an answer does
+	if err := renewed(t, d, a); err == nil {
+		t.Fatal("a renewal that cannot arrive is answered")
+	}
 	try := claim(held.Name, rand.Text())
 	try.Try = true
 	if p, err := d.Enter(timely(t), try); p.Holds || err == nil {
@@ -33,8 +40,8 @@ func TestSessionAtReplica(t *testing.T) {
 		says(t, err, "read-only")
 		marks(t, err, true, true)
 	}
-	if err := d.bury(timely(t), conn); !errors.Is(err, errReadOnly) {
-		t.Errorf("bury at a replica = %v; want %v", err, errReadOnly)
+	if locks.Gone(timely(t), &userConn{tag: "stile-conn-none"}) {
+		t.Error("a replica has proven that a connection to the primary is gone")
 	}
 	proxy.Retarget(primary.Addr)
 	servertest.Until(t, "somebody else holds", func() bool {

@@ -6,7 +6,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
-	"github.com/stilelock/stile/internal/awake"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -17,8 +17,10 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/internal/session"
 )
 
 // sessionAt returns the URL of the user-level locks of a server.
@@ -26,14 +28,52 @@ func sessionAt(addr string, params ...string) string {
 	return "mysql://root@" + addr + "/mysql?mode=session&" + strings.Join(params, "&")
 }
 
-func openSessionAt(t testing.TB, url string) *session {
+func openSessionAt(t testing.TB, url string) *session.Session {
 	t.Helper()
 	d, err := driver.Open(timely(t), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	return d.(*session)
+	return d.(*session.Session)
+}
+
+// locksAt returns the server at a URL, which is not asked yet.
+func locksAt(t testing.TB, url string) *userLocks {
+	t.Helper()
+	a, err := driver.ParseAddress(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Param("mode", "")
+	s, err := newUserLocks(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// waiters returns the connections that wait for a user-level lock.
+func waiters(t testing.TB, lock string) (ids []int64) {
+	t.Helper()
+	rows, err := raw(t, server, "").QueryContext(timely(t), "SELECT id FROM information_schema.processlist WHERE info LIKE ?",
+		"SELECT IF(GET_LOCK('"+lock+"', 1)%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
 }
 
 // mustEnter enters a claim that must hold, or must not.
@@ -53,48 +93,6 @@ func TestSessionContract(t *testing.T) {
 	drive.Lacks(t, open, driver.TraitOrder, driver.TraitReaders, driver.TraitPermits, driver.TraitFencing, driver.TraitLockDelay, driver.TraitAmend)
 	oneCase := !maria(t, raw(t, server, ""))
 	drivertest.Run(t, drivertest.Store{Open: open, Lease: 600 * time.Millisecond, OneCase: oneCase})
-}
-
-// Each state is drawn, can be come to from the first, and all but the last can be left.
-func TestSessionMoves(t *testing.T) {
-	reached := []claimState{claimWaiting}
-	for i := 0; i < len(reached); i++ {
-		for next := claimWaiting; next <= claimOver; next++ {
-			cs := &sessionClaims{byID: map[string]*sessionClaim{}}
-			c := &sessionClaim{id: "a", state: reached[i], changed: make(chan struct{}, 1), kick: make(chan struct{}, 1),
-				settled: make(chan struct{}), over: make(chan struct{})}
-			cs.byID["a"] = c
-			drawn := slices.Contains(claimMoves[reached[i]], next)
-			if got := cs.move(c, next); got != drawn || drawn && c.state != next || !drawn && c.state != reached[i] {
-				t.Errorf("from %d to %d: moved %v, to %d; want %v", reached[i], next, got, c.state, drawn)
-			}
-			if here := cs.byID["a"] != nil; drawn && here != (c.state != claimOver) {
-				t.Errorf("in state %d the claim is known: %v", c.state, here)
-			}
-			if drawn && !slices.Contains(reached, next) {
-				reached = append(reached, next)
-			}
-		}
-	}
-	if len(reached) != int(claimOver)+1 {
-		t.Errorf("only %v can be come to", reached)
-	}
-	conns := []connState{connOpen}
-	for i := 0; i < len(conns); i++ {
-		for next := connOpen; next <= connGone; next++ {
-			c := &sessionConn{state: conns[i]}
-			drawn := slices.Contains(connMoves[conns[i]], next)
-			if got := c.turn(next); got != drawn || drawn && c.state != next {
-				t.Errorf("a connection from %d to %d: turned %v; want %v", conns[i], next, got, drawn)
-			}
-			if drawn && !slices.Contains(conns, next) {
-				conns = append(conns, next)
-			}
-		}
-	}
-	if len(conns) != int(connGone)+1 {
-		t.Errorf("a connection can only come to %v", conns)
-	}
 }
 
 func TestLockNames(t *testing.T) {
@@ -151,17 +149,6 @@ func TestSessionExcludesGetLock(t *testing.T) {
 	}
 }
 
-// holder returns the connection that has the lock of a claim.
-func holder(t testing.TB, d *session, c *driver.Claim) *sessionConn {
-	t.Helper()
-	own, err := d.claims.find(c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, conn := d.claims.of(own)
-	return conn
-}
-
 // An administrator ends the connection of a lock: its holder is told at once, a waiter waits on.
 func TestSessionKilled(t *testing.T) {
 	t.Parallel()
@@ -177,11 +164,11 @@ func TestSessionKilled(t *testing.T) {
 	mustEnter(t, one, a, true)
 	mustEnter(t, two, other, true)
 	mustEnter(t, one, waits, false)
-	servertest.Until(t, "a connection waits", func() bool { return holder(t, one, waits) != nil })
+	var scouts []int64
+	servertest.Until(t, "a connection waits", func() bool { scouts = waiters(t, waits.Name); return len(scouts) == 1 })
 	start := time.Now()
-	for _, c := range []*driver.Claim{a, waits} {
-		mustExec(t, db, "KILL IS_USED_LOCK('"+holder(t, one, c).tag+"')")
-	}
+	mustExec(t, db, fmt.Sprintf("KILL IS_USED_LOCK('%s')", a.Name))
+	mustExec(t, db, fmt.Sprintf("KILL %d", scouts[0]))
 	select {
 	case id := <-lost:
 		if id != a.ID {
@@ -228,7 +215,6 @@ func TestSessionReleaseAnswerLost(t *testing.T) {
 	d, other := openSessionAt(t, sessionAt(proxy.Addr)), openSessionAt(t, sessionAt(server.Addr))
 	a := claim(rand.Text(), rand.Text())
 	mustEnter(t, d, a, true)
-	conn := holder(t, d, a)
 	proxy.Freeze(false, true)
 	left := make(chan error, 1)
 	ctx := timely(t)
@@ -240,46 +226,36 @@ func TestSessionReleaseAnswerLost(t *testing.T) {
 	if err := <-left; err != nil && driver.OutcomeOf(err) != driver.OutcomeUnknown {
 		t.Errorf("leave = %v, %v; want nil, or an unknown outcome", err, driver.OutcomeOf(err))
 	}
-	servertest.Until(t, "the connection is gone", func() bool { return d.isGone(conn) })
 	if err := renew(t, other, b); err != nil {
 		t.Errorf("renewal of who holds now = %v", err)
 	}
-	if err := d.Leave(timely(t), &driver.Release{Claim: a}); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("leave once more = %v; want ErrGone", err)
-	}
+	servertest.Until(t, "the connection is gone", func() bool {
+		return errors.Is(d.Leave(timely(t), &driver.Release{Claim: a}), driver.ErrGone)
+	})
 }
 
-// A claim is not said to be gone before that is proven: one that waits and whose connection hears nothing more, and one whose
-// Enter got no answer.
+// A claim is not said to be gone before that is proven: one whose Leave got no answer, and one whose Enter got none.
 func TestSessionGoneIsProven(t *testing.T) {
 	t.Parallel()
-	for _, waits := range []bool{true, false} {
-		t.Run(map[bool]string{true: "waits", false: "enters"}[waits], func(t *testing.T) {
+	for _, holds := range []bool{true, false} {
+		t.Run(map[bool]string{true: "holds", false: "enters"}[holds], func(t *testing.T) {
 			t.Parallel()
 			proxy := servertest.NewProxy(t, server.Addr)
 			d, other := openSessionAt(t, sessionAt(proxy.Addr, "session_timeout=2s")), openSessionAt(t, sessionAt(server.Addr))
-			a, b := claim("", rand.Text()), claim(rand.Text(), rand.Text())
-			a.Name = b.Name
-			warm := claim(rand.Text(), rand.Text()) // so that there is a connection
-			mustEnter(t, d, warm, true)
-			leave(t, d, warm)
-			if waits {
-				mustEnter(t, other, b, true)
-				mustEnter(t, d, a, false)
-				servertest.Until(t, "a connection waits", func() bool { return holder(t, d, a) != nil })
-				proxy.Freeze(true, true)
-			} else {
-				proxy.Freeze(false, true)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
+			a := claim(rand.Text(), rand.Text())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if holds {
+				mustEnter(t, d, a, true)
+			}
+			proxy.Freeze(holds, true)
+			if !holds {
 				if _, err := d.Enter(ctx, a); driver.OutcomeOf(err) != driver.OutcomeUnknown {
 					t.Fatalf("enter = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
 				}
 			}
 			for range 2 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				err := d.Leave(ctx, &driver.Release{Claim: a})
-				cancel()
 				if driver.OutcomeOf(err) != driver.OutcomeUnknown || errors.Is(err, driver.ErrGone) {
 					t.Errorf("leave = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
 				}
@@ -287,12 +263,9 @@ func TestSessionGoneIsProven(t *testing.T) {
 			proxy.Cut()
 			proxy.Mend()
 			servertest.Until(t, "the claim is proven to be gone", func() bool {
-				err := d.Leave(t.Context(), &driver.Release{Claim: a})
+				err := d.Leave(ctx, &driver.Release{Claim: a})
 				return err == nil || errors.Is(err, driver.ErrGone)
 			})
-			if waits {
-				leave(t, other, b)
-			}
 			try := claim(a.Name, rand.Text())
 			try.Try = true
 			mustEnter(t, other, try, true)
@@ -300,8 +273,33 @@ func TestSessionGoneIsProven(t *testing.T) {
 	}
 }
 
+// A claim that waits enters again when its lock is free but for what waits for it, which has it for a moment. One that leaves then
+// is in nobody's way.
+func TestSessionScouts(t *testing.T) {
+	t.Parallel()
+	one, two := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr))
+	for i := range 20 {
+		a := claim(rand.Text(), rand.Text())
+		b, try := claim(a.Name, rand.Text()), claim(a.Name, rand.Text())
+		try.Try = true
+		mustEnter(t, one, a, true)
+		mustEnter(t, two, b, false)
+		servertest.Until(t, "somebody waits", func() bool { return len(waiters(t, a.Name)) == 1 })
+		if i%2 == 0 {
+			leave(t, one, a)
+			mustEnter(t, two, b, true)
+			leave(t, two, b)
+		} else {
+			leave(t, two, b)
+			leave(t, one, a)
+		}
+		mustEnter(t, one, try, true)
+		leave(t, one, try)
+	}
+}
+
 // mustEnterSoon enters a claim that comes to hold.
-func mustEnterSoon(t testing.TB, d *session, c *driver.Claim) {
+func mustEnterSoon(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	p, err := d.Enter(timely(t), c)
 	if c.Ticket = p.Ticket; err == nil && !p.Holds {
@@ -362,14 +360,16 @@ func TestSessionOutlastsTimeout(t *testing.T) {
 // A proxy that shares the server's connections between its clients is refused.
 func TestSessionBehindSharing(t *testing.T) {
 	t.Parallel()
-	d := openSessionAt(t, sessionAt(server.Addr))
+	d := locksAt(t, sessionAt(server.Addr))
 	shares := &sharing{Connector: d.connector}
 	d.connector = shares
-	if err := d.examine(timely(t)); err != nil {
+	home, err := d.examine(timely(t))
+	if err != nil {
 		t.Fatalf("connections that nobody shares: %v", err)
 	}
+	home.Close()
 	shares.on.Store(true)
-	err := d.examine(timely(t))
+	_, err = d.examine(timely(t))
 	says(t, err, "proxy shares", "mode=session")
 	marks(t, err, true, false)
 }
@@ -410,44 +410,45 @@ func (s *shared) ExecContext(ctx context.Context, query string, args []sqldriver
 
 func (s *shared) Close() error { return errors.Join(s.Conn.Close(), s.two.Close()) }
 
-// Many locks share a few connections, and more claims than connections wait.
+// A client has all its locks on one connection, and waits on another, however many there are.
 func TestSessionSharesConnections(t *testing.T) {
 	t.Parallel()
-	for _, conns := range []string{"1", "2", "8"} {
-		t.Run(conns, func(t *testing.T) {
-			t.Parallel()
-			d, other := openSessionAt(t, sessionAt(server.Addr, "pool_max_conns="+conns)), openSessionAt(t, sessionAt(server.Addr))
-			var held, waits []*driver.Claim
-			for range 20 {
-				a := claim(rand.Text(), rand.Text())
-				mustEnter(t, d, a, true)
-				again, b := claim(a.Name, rand.Text()), claim(rand.Text(), rand.Text())
-				again.Try = true
-				mustEnter(t, d, again, false) // though the server would give it twice on one connection
-				again.Name, again.ID = strings.ToLower(a.Name), rand.Text()
-				again.Try = true
-				if p, err := d.Enter(timely(t), again); err != nil {
-					t.Fatal(err)
-				} else if p.Holds {
-					leave(t, d, again)
-				}
-				mustEnter(t, other, b, true)
-				held = append(held, b)
-				c := claim(b.Name, rand.Text())
-				mustEnter(t, d, c, false)
-				waits = append(waits, c)
-				leave(t, d, a)
-			}
-			for i, b := range held {
-				leave(t, other, b)
-				if p, err := d.Await(timely(t), waits[i]); err != nil || !p.Holds {
-					t.Fatalf("await = %+v, %v; want that it holds", p, err)
-				}
-			}
-			for _, c := range waits {
-				leave(t, d, c)
-			}
-		})
+	name := database(t, server)
+	d := openSessionAt(t, "mysql://root@"+server.Addr+"/"+name+"?mode=session")
+	other := openSessionAt(t, sessionAt(server.Addr))
+	var held, waits []*driver.Claim
+	for range 20 {
+		a := claim(rand.Text(), rand.Text())
+		mustEnter(t, d, a, true)
+		again, b := claim(a.Name, rand.Text()), claim(rand.Text(), rand.Text())
+		again.Try = true
+		mustEnter(t, d, again, false) // though the server would give it twice on one connection
+		again.Name, again.ID = strings.ToLower(a.Name), rand.Text()
+		if p, err := d.Enter(timely(t), again); err != nil {
+			t.Fatal(err)
+		} else if p.Holds {
+			leave(t, d, again)
+		}
+		mustEnter(t, other, b, true)
+		held = append(held, b)
+		c := claim(b.Name, rand.Text())
+		mustEnter(t, d, c, false)
+		waits = append(waits, c)
+		leave(t, d, a)
+	}
+	for i, b := range held {
+		leave(t, other, b)
+		if p, err := d.Await(timely(t), waits[i]); err != nil || !p.Holds {
+			t.Fatalf("await = %+v, %v; want that it holds", p, err)
+		}
+	}
+	var n int
+	const conns = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = ?"
+	if err := raw(t, server, "").QueryRowContext(timely(t), conns, name).Scan(&n); err != nil || n > 2 {
+		t.Errorf("%d connections, %v; want 2 at most", n, err)
+	}
+	for _, c := range waits {
+		leave(t, d, c)
 	}
 }
 
@@ -501,4 +502,39 @@ func TestNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A wait ends within a second, whether the lock is free or not, and has locked nothing then.
+func TestSessionWait(t *testing.T) {
+	t.Parallel()
+	lane := awake.Lane(t)
+	locks := locksAt(t, sessionAt(server.Addr))
+	var conns [2]session.Conn
+	for i := range conns {
+		c, err := locks.Connect(timely(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns[i] = c
+	}
+	step := session.Step{Key: locks.Key(rand.Text())}
+	do := func(c session.Conn, want bool) {
+		t.Helper()
+		if done, _, err := c.Do(timely(t), []session.Step{step}); err != nil || done[0] != want {
+			t.Errorf("%+v = %v, %v; want %v", step, done, err, want)
+		}
+	}
+	do(conns[1], true)
+	start := time.Now()
+	if err := conns[0].Wait(timely(t), step.Key, false); err != nil {
+		t.Errorf("a wait in vain = %v", err)
+	}
+	lane.Within(time.Since(start), 3*time.Second/2, "a wait of a second in vain")
+	step.Free = true
+	do(conns[1], true)
+	if err := conns[0].Wait(timely(t), step.Key, false); err != nil {
+		t.Errorf("a wait for a free lock = %v", err)
+	}
+	do(conns[0], false)
 }
