@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,34 +24,11 @@ type socket struct {
 	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call
 }
 
-// From manyCalls calls under way on, a connection writes at most once in gatherFor, and what comes meanwhile is written
-// together. With fewer calls that is only a delay: with 16 goroutines on as many names a lock and unlock takes 21 µs without
-// it, and 37 with it. With 64 it takes the same time, and of the client's processor 8 µs with it and 13 without
-// (cd store/redis && go test -run '^$' -bench Pair .). Calls that share one are together already, and count as that one here.
-//
-// From someCalls on, others run after each write, before the library writes the next request: answers mostly come together, and so
-// do the requests that follow from them. Where each claim has a script of its own, as in a cluster, a lock and unlock by one of 8
-// goroutines is 0.6 writes so, and was 1.7; it takes 24 µs of the client's processor, and took 29. With 16 goroutines it takes 32 µs, and
-// took 37 (on a busy machine, in turns with go test -run '^$' -bench Pair ., and crowded so high that no crowd forms).
-const (
-	someCalls = 3
-	manyCalls = 32
-	gatherFor = 50 * time.Microsecond
-)
-
-// Write is [net.Conn]. The library calls it in the goroutine of a call that is alone, or in one of its own, which gathers
-// the next requests when this returns.
+// Write is [net.Conn].
 func (s *socket) Write(b []byte) (int, error) {
 	s.owes.CompareAndSwap(0, time.Now().UnixNano())
 	s.book.sends(b)
-	n, err := s.Conn.Write(b)
-	switch calls := len(s.from.calls.under); {
-	case calls >= manyCalls:
-		time.Sleep(gatherFor)
-	case calls >= someCalls:
-		runtime.Gosched()
-	}
-	return n, err
+	return s.Conn.Write(b)
 }
 
 // Read is [net.Conn].
