@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/contention"
 	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
@@ -25,7 +24,6 @@ type Driver struct {
 
 	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
 
-	contended   *contention.Names
 	lastChannel atomic.Pointer[clientChannel]
 	renewals    *renewals
 
@@ -45,7 +43,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
-	d := &Driver{conn: c, prefix: prefix, form: usualForm, contended: contention.New(), renewals: newRenewals()}
+	d := &Driver{conn: c, prefix: prefix, form: usualForm, renewals: newRenewals()}
 	var asks sync.WaitGroup
 	asks.Go(func() { d.listenable(ctx) })
 	asks.Go(func() {
@@ -89,7 +87,7 @@ func (d *Driver) key(name string) string {
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
 
-// Enter is one round trip, or two where others are under way and somebody is on the name whom this client did not know of.
+// Enter is one round trip, or two where others are under way and somebody is on the name.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -120,12 +118,10 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // enter is Enter without what is this client's affair.
 func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
-	contended, s := d.contended.Of(c.Name), d.scripts.enter
+	s := d.scripts.enter
 	switch {
 	case c.Ticket != 0:
 		s = d.scripts.stay
-	case contended.Load():
-		s = d.scripts.join
 	case d.entering.forms():
 		t := d.entering.run(ctx, key, c.ID, number(micros(c.TTL)), number(lives(c.TTL+c.Delay)), packClaim(c))
 		if t.err != nil {
@@ -144,11 +140,7 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 	if err != nil {
 		return driver.Place{}, err
 	}
-	p, err := d.placeOf(a, c)
-	if was := !p.Holds || p.Ahead > 0; was != contended.Load() {
-		contended.Store(was)
-	}
-	return p, err
+	return d.placeOf(a, c)
 }
 
 // placeOf is what the server says of a claim's place.
@@ -179,16 +171,12 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
 	d.ears.parts(d.clientChannel(c.Client), c.ID, key)
-	s := d.scripts.leave
-	switch {
-	case d.contended.Of(c.Name).Load():
-		s = d.scripts.part
-	case l.Keep == 0 && d.leaving.forms():
+	if l.Keep == 0 && d.leaving.forms() {
 		if t := d.leaving.run(ctx, key, c.ID, packClaim(c)[claimAfterState:]); t.done || t.err != nil {
 			return t.err
 		}
 	}
-	a, err := d.conn.Run(ctx, s, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
+	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return d.conn.Mixed()
 	}

@@ -141,9 +141,6 @@ func TestCrowdLeaves(t *testing.T) {
 			d := crowdOf("redis://locks:secret@" + s.Addr)(t).(*Driver)
 			defer d.Close()
 			cs := mixed(t, s, d)
-			for _, c := range cs {
-				d.contended.Of(c.Name).Store(false) // as if the client had not heard of others
-			}
 			d.leaving.hold()
 			var all sync.WaitGroup
 			for kind, c := range cs {

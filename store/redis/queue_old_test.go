@@ -43,11 +43,9 @@ func oldClient(t *testing.T, url string) *Driver {
 	d := open(t, url)
 	d.scripts = &queueScripts{
 		enter:  script("args", "load", "enter_lone", "rule", "enter"),
-		join:   script("args", "load", "enter_lone", "rule", "enter"),
 		stay:   script("args", "load", "rule", "enter"),
 		renew:  script("load", "rule", "renew"),
 		leave:  script("load", "leave_lone", "rule", "leave"),
-		part:   script("load", "leave_lone", "rule", "leave"),
 		remove: script("load", "rule", "break"),
 		list:   script("load", "rule", "list"),
 	}

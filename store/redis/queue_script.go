@@ -72,15 +72,10 @@ var breakLua string
 //go:embed lua/queue/list.lua
 var listLua string
 
-// queueScripts are those of the queue. Join is enter where somebody most likely is in the queue, part is leave there, and stay is for a
-// claim that is in it itself. They read the head of a queue before the rest, and the others begin with what suffices for a claim that is
-// alone.
-//
-// With 8, 64, 256 and 1,000 claims in the queue, join at the tail and part at the head take the server 41, 42, 38 and 39 µs. They took
-// 54, 55, 54 and 57 when all scripts read a page at first, a claim read the eight before it, and the head was looked for as any other
-// (the least of many times, cd store/redis && go test -run '^$' -bench LongQueue -benchtime 80x .).
+// queueScripts are those of the queue. Stay is enter for a claim that is in the queue itself. It and renew read the beginning of a queue
+// before the rest; enter and leave begin with what suffices for a claim that is alone.
 type queueScripts struct {
-	enter, join, stay, renew, leave, part, remove, list *conn.Script
+	enter, stay, renew, leave, remove, list *conn.Script
 
 	renewMany, enterMany, leaveMany *conn.Script
 }
@@ -121,19 +116,16 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		// The numbers are texts, so that the server does not write them out each time: a lock and unlock takes it 7.9 µs so, and 8.5
 		// with numbers (go test -run '^$' -bench Scripts -benchtime 40x .).
 		"READ": "'GETRANGE', key, '0', '" + strconv.Itoa(page-1) + "'",
-		// Who is in a queue mostly reads the head at first, LONGHEADSIZE bytes, since what a script reads is garbage when it ends.
-		"GLANCE": "'GETRANGE', key, '0', '61'",
-		// Whoever renews reads what a holder and a process that waits take, so that no second command is needed for them.
+		// Who is in a queue reads what a holder and a process that waits take, so that no second command is needed for them, and no more,
+		// since what a script reads is garbage when it ends.
 		"SKIM": "'GETRANGE', key, '0', '" + strconv.Itoa(skim-1) + "'",
 	}
 	if sharded {
 		own["PUBLISH"] = "'SPUBLISH'"
 	}
 	inPlace := form != shortForm
-	headLua, wholeLua := readLua, restLua // headLua and wholeLua are readLua and restLua where the queue may be long
-	skimLua, mostLua := readLua, restLua  // as these, of who renews
+	skimLua, mostLua := readLua, restLua // readLua and restLua of who is in the queue
 	if inPlace {
-		headLua, wholeLua = strings.Replace(readLua, "READ", "GLANCE", 1), strings.Replace(restLua, "PAGE", "LONGHEADSIZE", 1)
 		skimLua, mostLua = strings.Replace(readLua, "READ", "SKIM", 1), strings.Replace(restLua, "PAGE", strconv.Itoa(skim), 1)
 	} else {
 		own["READ"] = "'GET', key"
@@ -153,11 +145,9 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 	}
 	return &queueScripts{
 		enter:  make("", enterLoneLua, readLua, loadLua, restLua, long(longEnterLua, false), ruleLua, enterLua),
-		join:   make("", headLua, loadLua, wholeLua, long(longEnterLua, false), ruleLua, enterLua),
-		stay:   make(evenIfFull, headLua, loadLua, wholeLua, long(longEnterLua, false), ruleLua, enterLua),
+		stay:   make(evenIfFull, skimLua, loadLua, mostLua, long(longEnterLua, false), ruleLua, enterLua),
 		renew:  make(evenIfFull, skimLua, loadLua, mostLua, long(longRenewLua, false), ruleLua, renewLua),
 		leave:  make(evenIfFull, readLua, leaveLoneLua, loadLua, restLua, long(longLeaveLua, true), ruleLua, leaveLua),
-		part:   make(evenIfFull, headLua, loadLua, wholeLua, long(longLeaveLua, true), ruleLua, leaveLua),
 		remove: make(evenIfFull, readLua, loadLua, restLua, ruleLua, breakLua),
 		list:   make("", readLua, loadLua, restLua, ruleLua, listLua),
 
@@ -171,7 +161,7 @@ var words = regexp.MustCompile(`\b[A-Z]+\b`)
 
 const (
 	page = 2048 // bytes of a queue that are read at first; more than most short ones have
-	skim = 512  // by a claim that is renewed
+	skim = 512  // by a claim that is in it
 )
 
 // constants are the words in capitals in the scripts. They are not variables there, since a Lua function pays for each
@@ -202,5 +192,5 @@ var constants = map[string]string{
 }
 
 func (s *queueScripts) all() []*conn.Script {
-	return []*conn.Script{s.enter, s.join, s.stay, s.renew, s.leave, s.part, s.remove, s.list, s.renewMany, s.enterMany, s.leaveMany}
+	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany, s.enterMany, s.leaveMany}
 }
