@@ -16,8 +16,9 @@
  *   depart           long_leave.lua
  *   read, holding    rule.lua, up to "local function holding"
  *   commit           rule.lua, commit and spread
- *   whole            enter.lua, renew.lua and leave.lua; enter_lone.lua, leave_lone.lua, enter_many.lua, leave_many.lua and
- *                    renew_many.lua do the same for a claim that is alone, the last three on many names at once. The older client's scripts are these, and never spread (store/redis/testdata/93f5926).
+ *   whole            enter.lua, renew.lua and leave.lua; enter_lone.lua, leave_lone.lua and renew_many.lua do the same for a claim that
+ *                    is alone, the last one on many names at once. The older client's scripts are these, and never spread
+ *                    (store/redis/testdata/93f5926).
  *
  * What must never be false:
  *

@@ -26,8 +26,6 @@ type Driver struct {
 
 	lastChannel atomic.Pointer[clientChannel]
 	renewals    *renewals
-
-	entering, leaving crowd
 }
 
 var _ interface {
@@ -53,9 +51,6 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	})
 	asks.Wait()
 	d.scripts = queueScriptsOf(c.EvenIfFull(), c.Sharded(), d.form)
-	for w, s := range map[*crowd]*conn.Script{&d.entering: d.scripts.enterMany, &d.leaving: d.scripts.leaveMany} {
-		w.least, w.conn, w.script, w.key = crowded, c, s, d.key("")
-	}
 	c.Load(ctx, d.scripts.all()...)
 	return d
 }
@@ -87,7 +82,7 @@ func (d *Driver) key(name string) string {
 // maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
 const maxText = 1<<16 - 1
 
-// Enter is one round trip, or two where others are under way and somebody is on the name.
+// Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := c.Uncounted(); err != nil {
 		return driver.Place{}, err
@@ -119,17 +114,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // enter is Enter without what is this client's affair.
 func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
 	s := d.scripts.enter
-	switch {
-	case c.Ticket != 0:
+	if c.Ticket != 0 {
 		s = d.scripts.stay
-	case d.entering.forms():
-		t := d.entering.run(ctx, key, c.ID, number(micros(c.TTL)), number(lives(c.TTL+c.Delay)), packClaim(c))
-		if t.err != nil {
-			return driver.Place{}, t.err
-		}
-		if t.done {
-			return loneAt(t.at, c), nil
-		}
 	}
 	args, n := enterArgs(c)
 	a, err := d.conn.Run(ctx, s, key, c.ID, args[:n]...)
@@ -145,8 +131,8 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 
 // placeOf is what the server says of a claim's place.
 func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
-	if ticket, ok := quick(a); ok {
-		return loneAt(ticket, c), nil
+	if ticket, ok := quick(a); ok { // it entered alone
+		return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}, nil
 	}
 	if len(a) < 4 { // an answer to a Leave of the same claim
 		return driver.Place{}, d.conn.Mixed()
@@ -160,22 +146,12 @@ func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 	return p, nil
 }
 
-// loneAt is the place of a claim that entered alone.
-func loneAt(ticket int64, c *driver.Claim) driver.Place {
-	return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}
-}
-
-// Leave is one round trip, which claims that are alone on their names share where others are under way, as Enter is.
+// Leave is one round trip.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
 	d.ears.parts(d.clientChannel(c.Client), c.ID, key)
-	if l.Keep == 0 && d.leaving.forms() {
-		if t := d.leaving.run(ctx, key, c.ID, packClaim(c)[claimAfterState:]); t.done || t.err != nil {
-			return t.err
-		}
-	}
 	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return d.conn.Mixed()

@@ -60,12 +60,6 @@ var renewManyLua string
 //go:embed lua/queue/leave.lua
 var leaveLua string
 
-//go:embed lua/queue/enter_many.lua
-var enterManyLua string
-
-//go:embed lua/queue/leave_many.lua
-var leaveManyLua string
-
 //go:embed lua/queue/break.lua
 var breakLua string
 
@@ -75,9 +69,7 @@ var listLua string
 // queueScripts are those of the queue. Stay is enter for a claim that is in the queue itself. It and renew read the beginning of a queue
 // before the rest; enter and leave begin with what suffices for a claim that is alone.
 type queueScripts struct {
-	enter, stay, renew, leave, remove, list *conn.Script
-
-	renewMany, enterMany, leaveMany *conn.Script
+	enter, stay, renew, renewMany, leave, remove, list *conn.Script
 }
 
 // A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
@@ -152,8 +144,6 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		list:   make("", readLua, loadLua, restLua, ruleLua, listLua),
 
 		renewMany: make(evenIfFull, renewManyLua),
-		enterMany: make("", enterManyLua),
-		leaveMany: make(evenIfFull, leaveManyLua),
 	}
 }
 
@@ -170,7 +160,6 @@ var constants = map[string]string{
 	"MARK": "'stile1'", "HEAD": "'>c6I4d'", "HEADSIZE": "18",
 	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "SIZES": "'>I2I2I2I2'", "BEFORESIZES": "37",
 	// of strings that a client has packed: a claim, and HEAD with a claim
-	"HEADPACKED": strconv.Itoa(claimWeight), "WEIGHTPACKED": strconv.Itoa(claimDelay), "DELAYPACKED": strconv.Itoa(claimAfterState),
 	"PARTS": "'>dc0ddc0Bc0'", "HEADCLAIM": "'>c0ddc0ddc0Bc0'",
 	// of a queue of one claim: from the last ticket to the claim's state, where that begins, and where the rest does
 	"LONE": "'>ddI4dddB'", "LONEFROM": "11", "LONEREST": "56",
@@ -192,5 +181,5 @@ var constants = map[string]string{
 }
 
 func (s *queueScripts) all() []*conn.Script {
-	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany, s.enterMany, s.leaveMany}
+	return []*conn.Script{s.enter, s.stay, s.renew, s.leave, s.remove, s.list, s.renewMany}
 }

@@ -5,14 +5,8 @@
 // one script for 32 names, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
 // because of the change. Times are the server's.
 //
-// While a client has 3 calls or more under way, one script serves up to 32 of its claims, on as many names. The script enters the
-// claims that have no claim before them, or removes the claims that are alone. Each other claim gets a script of its own. One
-// script for many claims does the same as a script for each, one after the other, so it grants nothing more. If its outcome is
-// unknown, the outcome of each claim is unknown: the client asks again for each claim, or removes it, by the claim's own id. No
-// other claim ever has this id.
-//
-// So under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers is not
-// supported there, since two clients could hold; use redis+cluster for several servers with parts of the names.
+// Under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers is not supported
+// there: it would send a script for 32 names where the first belongs. Use redis+cluster for several servers with parts of the names.
 //
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.

@@ -189,12 +189,7 @@ func quick(a conn.Answer) (ticket int64, ok bool) {
 	if len(a) != 1 {
 		return 0, false
 	}
-	return quickText(a.Text(0))
-}
-
-// quickText is quick for the answer's text.
-func quickText(text string) (ticket int64, ok bool) {
-	_, after, ok := strings.Cut(text, "\n")
+	_, after, ok := strings.Cut(a.Text(0), "\n")
 	if !ok {
 		return 0, false
 	}

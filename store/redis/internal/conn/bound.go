@@ -34,38 +34,6 @@ func (b bounded) release() {
 	b.cancel()
 }
 
-// Calls returns how many calls are under way, each as often as callers share it; 0 if the client is the caller's own, whose
-// calls are not counted.
-func (c *Conn) Calls() int {
-	if c.dialer == nil {
-		return 0
-	}
-	return c.dialer.calls.count()
-}
-
-// A Shared is how long one of those waits that share a call which is not of its own.
-type Shared struct{ flight *flight }
-
-// Share begins to count a caller that shares a call, whose own context ends with the Conn. Done is closed soon after the
-// caller's context ends, or when patience is over; Release ends the wait. It takes no room from calls, so the one that is shared
-// has room however many share it.
-func (c *Conn) Share(ctx context.Context) (s Shared, done <-chan struct{}) {
-	if c.dialer == nil {
-		return Shared{}, ctx.Done()
-	}
-	c.dialer.calls.shared.Add(1)
-	f := c.dialer.calls.watch(ctx)
-	return Shared{f}, f.done
-}
-
-// Release ends the wait.
-func (s Shared) Release() {
-	if s.flight != nil {
-		s.flight.all.shared.Add(-1)
-		s.flight.unwatch()
-	}
-}
-
 // Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown
 // outcome, and one that was never sent has not.
 func (c *Conn) Doubt() { c.down.Store(true) }

@@ -44,14 +44,7 @@ func (c *Conn) Spread() bool { return c.client.Mode() == rueidis.ClientModeClust
 
 // RunTogether runs a script on many keys of one server. The answer names the first key and the first argument.
 func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) (Answer, error) {
-	return c.RunGathered(ctx, s, keys[0], func() ([]string, []string) { return keys, args })
-}
-
-// RunGathered is RunTogether on the keys that a function gathers when there is a connection and room, so just before they are
-// sent. If there are none, nothing is. The function is not called if the call fails before. It is tried with a key whether there
-// is a connection.
-func (c *Conn) RunGathered(ctx context.Context, s *Script, key string, gather func() (keys, args []string)) (Answer, error) {
-	if err := c.connected(ctx, key); err != nil {
+	if err := c.connected(ctx, keys[0]); err != nil {
 		return nil, c.explain(ctx, err)
 	}
 	bounded, err := c.bound(ctx)
@@ -59,12 +52,7 @@ func (c *Conn) RunGathered(ctx context.Context, s *Script, key string, gather fu
 		return nil, c.explain(ctx, err)
 	}
 	defer bounded.release()
-	at, b := c.primary(), c.client.B()
-	keys, args := gather()
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	n := int64(len(keys))
+	at, b, n := c.primary(), c.client.B(), int64(len(keys))
 	r := c.client.Do(bounded.Context, b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
 	if noScript(r) {
 		r = c.client.Do(bounded.Context, b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build())

@@ -56,15 +56,6 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to redis broke before the answer came: %w", foreign(err)))
 }
 
-// GaveUp explains that a caller no longer waits for a call that it shares.
-func (c *Conn) GaveUp(ctx context.Context, sent bool) error {
-	err := context.DeadlineExceeded // of its patience, if its own context has not ended
-	if sent {
-		return c.explain(ctx, err)
-	}
-	return c.explain(ctx, &unsent{err})
-}
-
 // foreign hides that an error is of a context: it is of another call's.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

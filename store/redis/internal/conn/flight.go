@@ -54,7 +54,6 @@ func (f *flight) Value(any) any { return nil }
 type flights struct {
 	dialer *dialer
 	under  chan struct{} // has one element for each call that is under way, and room for mostCalls
-	shared atomic.Int64  // how many callers wait for a call that they share; see Share
 
 	mu      sync.Mutex // guards what follows
 	first   *flight
@@ -85,9 +84,6 @@ const (
 	mostCalls = 224
 )
 
-// count returns how many calls are under way, each as often as callers share it.
-func (all *flights) count() int { return len(all.under) + int(all.shared.Load()) }
-
 // begin begins a flight for a caller, when there is room for it. It ends by the function end. The error is that of a call
 // that was not made.
 func (all *flights) begin(caller context.Context) (*flight, error) {
@@ -102,11 +98,6 @@ func (all *flights) begin(caller context.Context) (*flight, error) {
 			return nil, driver.ErrClosed
 		}
 	}
-	return all.watch(caller), nil
-}
-
-// watch begins a flight that needs no room. It ends by the function unwatch.
-func (all *flights) watch(caller context.Context) *flight {
 	f := idleFlights.Get().(*flight)
 	f.caller, f.all, f.deadline = caller, all, time.Now().Add(patience)
 	if until, ok := caller.Deadline(); ok && until.Before(f.deadline) {
@@ -124,17 +115,13 @@ func (all *flights) watch(caller context.Context) *flight {
 		all.looking = true
 		time.AfterFunc(grace/2, all.look)
 	}
-	return f
+	return f, nil
 }
 
 // end ends a flight whose call has returned.
 func (f *flight) end() {
-	<-f.all.under
-	f.unwatch()
-}
-
-func (f *flight) unwatch() {
 	all := f.all
+	<-all.under
 	all.mu.Lock()
 	if f.prev != nil {
 		f.prev.next = f.next
