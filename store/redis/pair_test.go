@@ -115,7 +115,7 @@ func serverTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 }
 
 // TestAllocations has a lock and unlock of a name that nobody else wants allocate no more than it may, the client's part
-// included.
+// included: two requests, with what ends each of them in time. It finds one that is made twice.
 func TestAllocations(t *testing.T) {
 	c, err := stile.Open(t.Context(), "redis://"+servertest.Redis(t).Addr, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestAllocations(t *testing.T) {
 	}
 	defer c.Close()
 	l := c.Mutex("name")
-	const most = 24 // 16 without the race detector, under which pools lose some of what they are given
+	const most = 65 // 49 without the race detector, under which pools lose some of what they are given
 	got := testing.AllocsPerRun(1000, func() {
 		lease, err := l.Lock(t.Context())
 		if err == nil {

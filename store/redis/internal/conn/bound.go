@@ -9,29 +9,18 @@ import (
 // A bounded is the context of a call of the client, which ends with its caller's and with the Conn, and never lasts for ever.
 type bounded struct {
 	context.Context
-	flight *flight // that it is; nil if the client is the caller's own
-	cancel context.CancelFunc
-	stop   func() bool
+	release func()
 }
 
 // bound returns the context for a call of the client. The caller releases it when the call has returned. The error, if the
 // caller's context or the Conn ends first, is that nothing was sent.
 func (c *Conn) bound(ctx context.Context) (bounded, error) {
 	if c.dialer != nil { // which ends the calls when the Conn is closed
-		f, err := c.dialer.calls.begin(ctx)
-		return bounded{Context: f, flight: f}, err
+		return c.dialer.begin(ctx)
 	}
 	joined, cancel := context.WithCancel(ctx)
-	return bounded{joined, nil, cancel, context.AfterFunc(c.Context(), cancel)}, nil
-}
-
-func (b bounded) release() {
-	if b.flight != nil {
-		b.flight.end()
-		return
-	}
-	b.stop()
-	b.cancel()
+	stop := context.AfterFunc(c.Context(), cancel)
+	return bounded{joined, func() { stop(); cancel() }}, nil
 }
 
 // Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown

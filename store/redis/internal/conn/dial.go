@@ -18,8 +18,8 @@ type dialer struct {
 	silence time.Duration   // a connection that owes an answer for as long is given up
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
-	made    atomic.Int64 // connections so far, each counted before its first use
-	calls   flights
+	made    atomic.Int64  // connections so far, each counted before its first use
+	under   chan struct{} // has one element for each call that is under way, and room for mostCalls
 
 	mu      sync.Mutex // guards what follows
 	open    map[*socket]bool
@@ -28,9 +28,8 @@ type dialer struct {
 }
 
 func newDialer(timeout, silence time.Duration) *dialer {
-	t := &dialer{timeout: timeout, silence: silence, open: map[*socket]bool{}}
+	t := &dialer{timeout: timeout, silence: silence, under: make(chan struct{}, mostCalls), open: map[*socket]bool{}}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.calls.dialer, t.calls.under = t, make(chan struct{}, mostCalls)
 	return t
 }
 

@@ -34,10 +34,10 @@ func TestInterruptEndsOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		f := begun(t, d, ctx)
-		until, _ := f.Deadline()
+		call := begun(t, d, ctx)
+		until, _ := call.Deadline()
 		c.SetDeadline(until) // as the library does
-		return c, cancel, f.end
+		return c, cancel, call.release
 	}
 	innocent, _, stop := begin()
 	defer stop()
@@ -58,8 +58,8 @@ func TestInterruptEndsOneCall(t *testing.T) {
 	<-over //nolint:errcheck // it ends
 }
 
-// The context of a call ends with its caller's, and one that has ended is not used again.
-func TestFlightEndsWithItsCaller(t *testing.T) {
+// The context of a call ends with its caller's.
+func TestCallEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	d := newDialer(time.Minute, time.Minute)
 	t.Cleanup(d.close)
@@ -68,25 +68,18 @@ func TestFlightEndsWithItsCaller(t *testing.T) {
 	canceled, cancel2 := context.WithCancel(t.Context())
 	cancel2()
 	for want, caller := range map[error]context.Context{context.DeadlineExceeded: brief, context.Canceled: canceled} {
-		other, f := begun(t, d, t.Context()), begun(t, d, caller)
-		<-f.Done()
-		if err := f.Err(); !errors.Is(err, want) {
+		other, call := begun(t, d, t.Context()), begun(t, d, caller)
+		<-call.Done()
+		if err := call.Err(); !errors.Is(err, want) {
 			t.Errorf("the call ends with %v, want %v", err, want)
 		}
 		if err := other.Err(); err != nil {
 			t.Errorf("the call of another ends with %v", err)
 		}
-		f.end()
-		other.end()
-		for range 100 {
-			if next := begun(t, d, t.Context()); next == f || next.Err() != nil {
-				t.Fatal("a call has the context of one that had ended")
-			} else {
-				next.end()
-			}
-		}
+		call.release()
+		other.release()
 	}
-	if n := len(d.calls.under); n != 0 || d.calls.first != nil {
+	if n := len(d.under); n != 0 {
 		t.Errorf("%d calls are under way, want none", n)
 	}
 }
@@ -95,26 +88,26 @@ func TestFlightEndsWithItsCaller(t *testing.T) {
 func TestCallsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	d := newDialer(time.Minute, time.Minute)
-	all := make([]*flight, mostCalls)
+	all := make([]bounded, mostCalls)
 	for i := range all {
 		all[i] = begun(t, d, t.Context())
 	}
 	brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err := d.calls.begin(brief)
+	_, err := d.begin(brief)
 	if err = newConn().explain(brief, err); !errors.Is(err, context.DeadlineExceeded) || !driver.NotApplied(err) {
 		t.Errorf("a call without room = %v; want its caller's end, and that it was not sent", err)
 	}
 	late := make(chan error)
 	begin := func() {
-		f, err := d.calls.begin(t.Context())
+		call, err := d.begin(t.Context())
 		if err == nil {
-			f.end()
+			call.release()
 		}
 		late <- err
 	}
 	go begin()
-	all[0].end()
+	all[0].release()
 	if err := <-late; err != nil {
 		t.Errorf("a call for which there is room = %v", err)
 	}
@@ -124,19 +117,19 @@ func TestCallsWaitForRoom(t *testing.T) {
 	if err := <-late; !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("a call of a dialer that is closed = %v; want ErrClosed", err)
 	}
-	for _, f := range all {
-		f.end()
+	for _, call := range all {
+		call.release()
 	}
 }
 
 // begun is a call that is under way.
-func begun(t *testing.T, d *dialer, caller context.Context) *flight { //nolint:revive // the context is the caller's
+func begun(t *testing.T, d *dialer, caller context.Context) bounded { //nolint:revive // the context is the caller's
 	t.Helper()
-	f, err := d.calls.begin(caller)
+	call, err := d.begin(caller)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return call
 }
 
 // A connection that owes an answer for long is given up; one that owes none is not.

@@ -1,0 +1,62 @@
+package conn
+
+import (
+	"context"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// ringScale is the size of the library's ring of requests on a connection, as a power of two, and mostCalls is how many calls
+// are under way at once at the most; the rest of the ring is for what the library sends by itself. A call that finds the
+// ring full waits in the library until the server answers others, although its caller's context may end. Here it ends too.
+//
+// A client takes 173 KiB of heap with this ring, and 427 with the library's own of 1,024.
+const (
+	ringScale = 8
+	mostCalls = 224
+)
+
+// grace is how long a call may still take when its context has ended: to end it costs the connection.
+const grace = 20 * time.Millisecond
+
+// begin begins a call when there is room for it. Its context ends with its caller's, or when patience is over. A call that still
+// hangs a grace later, in the goroutine of its caller, is ended with its connection, which is known by the deadline of the
+// context, down to the nanosecond; so the calls of others on other connections go on. The error is that of a call that was not made.
+func (d *dialer) begin(caller context.Context) (bounded, error) {
+	select {
+	case d.under <- struct{}{}:
+	default:
+		select {
+		case d.under <- struct{}{}:
+		case <-caller.Done():
+			return bounded{}, &unsent{caller.Err()}
+		case <-d.ctx.Done():
+			return bounded{}, driver.ErrClosed
+		}
+	}
+	ctx, cancel := caller, func() {}
+	deadline, ok := caller.Deadline()
+	if latest := time.Now().Add(patience); !ok || latest.Before(deadline) {
+		deadline = latest
+		ctx, cancel = context.WithDeadline(caller, latest)
+	}
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(grace):
+			d.interrupt(deadline)
+		}
+	})
+	return bounded{ctx, func() { stop(); cancel(); close(over); <-d.under }}, nil
+}
+
+// interrupt ends the calls with a deadline in the goroutines of their callers.
+func (d *dialer) interrupt(deadline time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.open {
+		c.interrupt(deadline)
+	}
+}
