@@ -12,9 +12,6 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// UnmarshalJSON lets a test read what a report says.
-func (d *nanos) UnmarshalJSON(text []byte) error { return (*micros)(d).UnmarshalJSON(text) }
-
 // Two stores are measured in turn and compared, and nothing is left in either.
 func TestBench(t *testing.T) {
 	t.Parallel()

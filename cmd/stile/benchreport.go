@@ -63,7 +63,7 @@ func (r *benchReport) write(w io.Writer) error {
 		}
 		fmt.Fprintln(&b, r.store(i))
 	}
-	fmt.Fprintf(&b, "%s of %v for each scenario\n\n", plural(r.rounds, "round"), time.Duration(r.window))
+	fmt.Fprintf(&b, "%s of %v for each scenario\n\n", speech.Plural(r.rounds, "round"), time.Duration(r.window))
 	head, rows := "SCENARIO\tTIMES/s\tp50\tp99\tLONGEST", [][]string{}
 	if two {
 		head = "SCENARIO\tSTORE\tTIMES/s\tp50\tp99\tLONGEST"
@@ -86,13 +86,6 @@ func (r *benchReport) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // rows are those of one scenario.
@@ -135,7 +128,7 @@ func brief(d time.Duration) time.Duration {
 	if d < 10*time.Microsecond {
 		return d.Round(10 * time.Nanosecond)
 	}
-	return tidy(d)
+	return speech.Tidy(d)
 }
 
 func rangeText(r *bench.Ratio) string {
@@ -227,32 +220,24 @@ type scenarioView struct {
 type sideView struct {
 	Count     int64        `json:"count"`
 	Rate      *float64     `json:"rate"` // a second; null for a scenario that makes pauses
-	P50       nanos        `json:"p50"`
-	P90       nanos        `json:"p90"`
-	P99       nanos        `json:"p99"`
-	P999      nanos        `json:"p999"`
-	Most      nanos        `json:"longest"`
+	P50       answer.Nanos `json:"p50"`
+	P90       answer.Nanos `json:"p90"`
+	P99       answer.Nanos `json:"p99"`
+	P999      answer.Nanos `json:"p999"`
+	Most      answer.Nanos `json:"longest"`
 	Histogram []bucketView `json:"histogram"`
 }
 
 // A bucketView is how many times about so many seconds were counted.
 type bucketView struct {
-	Time  nanos `json:"time"`
-	Count int64 `json:"count"`
+	Time  answer.Nanos `json:"time"`
+	Count int64        `json:"count"`
 }
 
 type ratioView struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
 	Most   float64 `json:"most"`
-}
-
-// nanos are written as seconds with nine digits.
-type nanos time.Duration
-
-// MarshalJSON is [encoding/json.Marshaler].
-func (d nanos) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', 9, 64), nil
 }
 
 // view is the report for a program.
@@ -281,14 +266,14 @@ func viewOfSide(s *bench.Side) *sideView {
 	}
 	h := &s.Times
 	v := &sideView{
-		Count: h.N, P50: nanos(h.Quantile(0.5)), P90: nanos(h.Quantile(0.9)), P99: nanos(h.Quantile(0.99)),
-		P999: nanos(h.Quantile(0.999)), Most: nanos(h.Most),
+		Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P90: answer.NanosOf(h.Quantile(0.9)), P99: answer.NanosOf(h.Quantile(0.99)),
+		P999: answer.NanosOf(h.Quantile(0.999)), Most: answer.NanosOf(h.Most),
 	}
 	if rate := s.Rate(); rate > 0 {
 		v.Rate = &rate
 	}
 	for d, n := range h.All() {
-		v.Histogram = append(v.Histogram, bucketView{nanos(d), n})
+		v.Histogram = append(v.Histogram, bucketView{answer.NanosOf(d), n})
 	}
 	return v
 }

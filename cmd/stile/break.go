@@ -175,6 +175,3 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	}
 	speech.Warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
 }
-
-// claimTokens is how many tokens belong to one claim. Its ticket is the first.
-const claimTokens = 1 << 10

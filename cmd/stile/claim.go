@@ -32,6 +32,9 @@ type wish struct {
 	vigil          *vigil
 }
 
+// claimTokens is how many tokens belong to one claim. Its ticket is the first.
+const claimTokens = 1 << 10
+
 const defaultTTL = 15 * time.Second
 
 func (w *wish) flags(f *pflag.FlagSet) {

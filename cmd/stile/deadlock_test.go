@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/memory"
 )
@@ -123,8 +124,8 @@ func TestDeadlocks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			store := memory.NewStore()
-			c := walkers(t, func() *stile.Client { return opened(t, store.Driver()) }, tt.waiting, tt.programs...)
+			shared := memory.NewStore()
+			c := walkers(t, func() *stile.Client { return opened(t, shared.Driver()) }, tt.waiting, tt.programs...)
 			circles, err := deadlocksOf(t.Context(), c, "")
 			if got := textOf(circles); err != nil || got != tt.want {
 				t.Errorf("%q, %v; want %q", got, err, tt.want)
@@ -146,7 +147,6 @@ func opened(t *testing.T, d driver.Driver) *stile.Client {
 func TestLsDeadlocks(t *testing.T) {
 	t.Parallel()
 	url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
-	u := newAccount(t).at(url)
 	owner := "audit"
 	open := func() *stile.Client {
 		c, err := stile.Open(t.Context(), url, &stile.Options{LockOptions: stile.LockOptions{Owner: owner}})
@@ -158,16 +158,26 @@ func TestLsDeadlocks(t *testing.T) {
 		return c
 	}
 	walkers(t, open, 2, []walk{{"a", "b"}}, []walk{{"b", "a"}})
-	out := u.must("ls", "--deadlocks")
+	says := func(args ...string) string {
+		t.Helper()
+		ls, said := newLs(&store.Store{URL: url}), &strings.Builder{}
+		ls.SetArgs(args)
+		ls.SetOut(said)
+		if err := ls.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return said.String()
+	}
+	out := says("--deadlocks")
 	for _, want := range []string{"a possible deadlock of 2:\n", "  ┌▶ billing on ", " has b and waits for a\n", "  └─ audit on ", " has a and waits for b\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it says\n%s\nwant %q", out, want)
 		}
 	}
-	if out := u.must("ls", "--deadlocks", "--json"); !strings.Contains(out, `"name": "b"`) || !strings.Contains(out, `"has": [`) {
+	if out := says("--deadlocks", "--json"); !strings.Contains(out, `"name": "b"`) || !strings.Contains(out, `"has": [`) {
 		t.Errorf("JSON is %s", out)
 	}
-	if out := u.must("ls", "--deadlocks", "z"); out != "nobody waits in a circle\n" {
+	if out := says("--deadlocks", "z"); out != "nobody waits in a circle\n" {
 		t.Errorf("of another prefix: %q", out)
 	}
 }

@@ -21,14 +21,6 @@ func (u *account) examined(status int, args ...string) (v reportView) {
 	return v
 }
 
-// UnmarshalJSON lets a test read what a report says.
-func (d *micros) UnmarshalJSON(text []byte) error {
-	var s float64
-	err := json.Unmarshal(text, &s)
-	*d = micros(s * float64(time.Second))
-	return err
-}
-
 // Each setting of a server that takes something away from its locks is named, with what to set.
 func TestDoctorNamesSettings(t *testing.T) {
 	t.Parallel()

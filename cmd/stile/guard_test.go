@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"github.com/stilelock/stile/internal/awake"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/internal/awake"
 	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -315,8 +315,7 @@ func TestStoreUnplugged(t *testing.T) {
 
 // The guard executes nothing once the time has come until which CMD may run, and says so once.
 func TestGuardRefusesLate(t *testing.T) {
-	u := newAccount(t)
-	ran := filepath.Join(u.home, "ran")
+	ran := filepath.Join(t.TempDir(), "ran")
 	c, err := newChild(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -194,7 +194,7 @@ func (d *leaderDemo) print(r *leaderResult) error {
 	if r.Doubled > 0 {
 		d.say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.", secondsText(r.Doubled))
 	}
-	d.say("The file without a guard took %s, and lost %d of %d.", plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
+	d.say("The file without a guard took %s, and lost %d of %d.", speech.Plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
 	if !r.tokenless {
 		d.say("With the guard %s refused, and nothing was lost. What it said: %s", wasOr(r.Guarded.Refused, "late write"), r.refusal())
 	}

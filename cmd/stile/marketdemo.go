@@ -185,7 +185,7 @@ func (d *marketDemo) play(ctx context.Context, stage *stage, data rueidis.Client
 	for _, cell := range cells {
 		bought += cell.Bought
 	}
-	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(mixes)*len(ways), plural(int(bought), "purchase"))
+	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(mixes)*len(ways), speech.Plural(int(bought), "purchase"))
 	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), claimsLeft(marketLock(id, 0), d.ttl))
 	return cells, halfDone(err, known, unknown)
 }
@@ -338,9 +338,9 @@ func judgeCells(cells []*cell) error {
 		case c.way == wayWatch:
 			retried = retried || c.Retries > 0
 		case c.Retries > 0:
-			return wrong("%s: %s had to be tried again, though the lock was held", where, plural(int(c.Retries), "trade"))
+			return wrong("%s: %s had to be tried again, though the lock was held", where, speech.Plural(int(c.Retries), "trade"))
 		case c.idle > 0:
-			return wrong("%s: %s of %d bought nothing", where, plural(c.idle, "buyer"), c.buyers)
+			return wrong("%s: %s of %d bought nothing", where, speech.Plural(c.idle, "buyer"), c.buyers)
 		}
 	}
 	if !retried {

@@ -4,11 +4,13 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 )
 
@@ -20,27 +22,27 @@ type marketView struct {
 
 // A cellView is a row of the table.
 type cellView struct {
-	Listers int    `json:"listers"`
-	Buyers  int    `json:"buyers"`
-	Way     way    `json:"way"`
-	Listed  int64  `json:"listed"`
-	Bought  int64  `json:"bought"`
-	Retries int64  `json:"retries"`
-	Passed  int64  `json:"passed_over"` // another buyer had the item, or was about to
-	Mean    micros `json:"mean_wait"`   // from one purchase of a buyer to the next
-	P99     micros `json:"p99_wait"`
-	Idle    int    `json:"bought_nothing"` // how many buyers
-	Lost    int64  `json:"missing"`        // money and items
-	Made    int64  `json:"from_nowhere"`
+	Listers int           `json:"listers"`
+	Buyers  int           `json:"buyers"`
+	Way     way           `json:"way"`
+	Listed  int64         `json:"listed"`
+	Bought  int64         `json:"bought"`
+	Retries int64         `json:"retries"`
+	Passed  int64         `json:"passed_over"` // another buyer had the item, or was about to
+	Mean    answer.Micros `json:"mean_wait"`   // from one purchase of a buyer to the next
+	P99     answer.Micros `json:"p99_wait"`
+	Idle    int           `json:"bought_nothing"` // how many buyers
+	Lost    int64         `json:"missing"`        // money and items
+	Made    int64         `json:"from_nowhere"`
 }
 
 func (c *cell) view() cellView {
 	v := cellView{
 		Listers: c.listers, Buyers: c.buyers, Way: c.way, Listed: c.Listed, Bought: c.Bought, Retries: c.Retries, Passed: c.Passed,
-		P99: micros(c.Waits.Quantile(0.99)), Idle: c.idle, Lost: c.lost, Made: c.made,
+		P99: answer.MicrosOf(c.Waits.Quantile(0.99)), Idle: c.idle, Lost: c.lost, Made: c.made,
 	}
 	if c.Bought > 0 {
-		v.Mean = micros(c.Total / time.Duration(c.Bought))
+		v.Mean = answer.MicrosOf(c.Total / time.Duration(c.Bought))
 	}
 	return v
 }
@@ -59,11 +61,11 @@ func (d *marketDemo) print(cells []*cell) error {
 		if i%len(ways) == 0 {
 			mix = cells[i].String()
 		}
-		wait := func(d micros) string {
+		wait := func(s answer.Micros) string {
 			if c.Bought == 0 {
 				return "-"
 			}
-			return tidy(time.Duration(d)).String()
+			return speech.Tidy(time.Duration(math.Round(float64(s) * 1e9))).String()
 		}
 		rows = append(rows, []string{
 			"  " + mix, string(c.Way), strconv.FormatInt(c.Listed, 10), strconv.FormatInt(c.Bought, 10), strconv.FormatInt(c.Retries, 10),
@@ -77,8 +79,8 @@ func (d *marketDemo) print(cells []*cell) error {
 	d.say("")
 	d.say("A wait is the time from one purchase of a buyer to its next, with all tries in between.")
 	last := v.Rows[len(v.Rows)-len(ways):]
-	d.say("At %s, buyers without a lock had to try %s again for %s.", mixes[len(mixes)-1], plural(int(last[0].Retries), "trade"),
-		plural(int(last[0].Bought), "purchase"))
+	d.say("At %s, buyers without a lock had to try %s again for %s.", mixes[len(mixes)-1], speech.Plural(int(last[0].Retries), "trade"),
+		speech.Plural(int(last[0].Bought), "purchase"))
 	d.say("With locks no trade had to be tried again, every buyer bought, and all money and items are there.")
 	return nil
 }

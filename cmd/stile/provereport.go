@@ -63,7 +63,7 @@ func (p *proof) write(w io.Writer, r *prove.Report) error {
 }
 
 func nameText(r *prove.Report, n *prove.Name) string {
-	text := plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " + brief(n.Waits.Most).String()
+	text := speech.Plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " + brief(n.Waits.Most).String()
 	if n.HandOvers.N > 0 {
 		text += ", hand-overs p50 " + brief(n.HandOvers.Quantile(0.5)).String() + ", longest " + brief(n.HandOvers.Most).String()
 	}
@@ -122,9 +122,9 @@ type provenView struct {
 
 type timesView struct {
 	Count     int64        `json:"count"`
-	P50       nanos        `json:"p50"`
-	P99       nanos        `json:"p99"`
-	Most      nanos        `json:"longest"`
+	P50       answer.Nanos `json:"p50"`
+	P99       answer.Nanos `json:"p99"`
+	Most      answer.Nanos `json:"longest"`
 	Histogram []bucketView `json:"histogram"`
 }
 
@@ -175,9 +175,9 @@ func safe(texts []string) []string {
 }
 
 func timesOf(h *histogram.Histogram) timesView {
-	v := timesView{Count: h.N, P50: nanos(h.Quantile(0.5)), P99: nanos(h.Quantile(0.99)), Most: nanos(h.Most), Histogram: []bucketView{}}
+	v := timesView{Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P99: answer.NanosOf(h.Quantile(0.99)), Most: answer.NanosOf(h.Most), Histogram: []bucketView{}}
 	for d, n := range h.All() {
-		v.Histogram = append(v.Histogram, bucketView{nanos(d), n})
+		v.Histogram = append(v.Histogram, bucketView{answer.NanosOf(d), n})
 	}
 	return v
 }

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
 )
 
@@ -132,14 +132,7 @@ func outlives(survives bool) string {
 
 // spread says how long something took.
 func spread(took []time.Duration) string {
-	return fmt.Sprintf("p50 %v, p99 %v, of %d", tidy(percentile(took, 50)), tidy(percentile(took, 99)), len(took))
-}
-
-func tidy(d time.Duration) time.Duration {
-	if d < time.Millisecond {
-		return d.Round(time.Microsecond)
-	}
-	return d.Round(10 * time.Microsecond)
+	return fmt.Sprintf("p50 %v, p99 %v, of %d", speech.Tidy(percentile(took, 50)), speech.Tidy(percentile(took, 99)), len(took))
 }
 
 // percentile returns what a part of the times, in percent, do not exceed. The times are sorted.
@@ -176,21 +169,13 @@ type warningView struct {
 }
 
 type spreadView struct {
-	P50   micros `json:"p50"`
-	P99   micros `json:"p99"`
-	Count int    `json:"count"`
-}
-
-// micros are written as seconds with six digits.
-type micros time.Duration
-
-// MarshalJSON is [encoding/json.Marshaler].
-func (d micros) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(d).Seconds(), 'f', 6, 64), nil
+	P50   answer.Micros `json:"p50"`
+	P99   answer.Micros `json:"p99"`
+	Count int           `json:"count"`
 }
 
 func spreadOf(took []time.Duration) spreadView {
-	return spreadView{micros(percentile(took, 50)), micros(percentile(took, 99)), len(took)}
+	return spreadView{answer.MicrosOf(percentile(took, 50)), answer.MicrosOf(percentile(took, 99)), len(took)}
 }
 
 // view is the report for a program.

@@ -23,8 +23,8 @@ type saleView struct {
 	Sales  int            `json:"sales"`
 	Twice  int            `json:"sold_more_than_once"` // so many tickets
 	Each   []int          `json:"sold_by"`             // each seller
-	P50    micros         `json:"p50_wait"`
-	P99    micros         `json:"p99_wait"`
+	P50    answer.Micros  `json:"p50_wait"`
+	P99    answer.Micros  `json:"p99_wait"`
 	First  string         `json:"first_token"`
 	Last   string         `json:"last_token"`
 	Rising bool           `json:"tokens_rise"`
@@ -44,7 +44,7 @@ func (b *box) view() saleView {
 		v.Each = append(v.Each, len(b.waits(i+1)))
 	}
 	waits := b.waits(0)
-	v.P50, v.P99 = micros(quantile(waits, 0.5)), micros(quantile(waits, 0.99))
+	v.P50, v.P99 = answer.MicrosOf(quantile(waits, 0.5)), answer.MicrosOf(quantile(waits, 0.99))
 	if n := len(b.sales); n > 0 {
 		v.First, v.Last = strconv.FormatInt(b.sales[0].token, 10), strconv.FormatInt(b.sales[n-1].token, 10)
 	}

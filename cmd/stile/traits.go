@@ -40,10 +40,3 @@ func kinds(t driver.Traits) string {
 	}
 	return strings.Join(kinds, ", ")
 }
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -101,3 +102,25 @@ type Seconds float64
 
 // SecondsOf are those of a duration.
 func SecondsOf(d time.Duration) Seconds { return Seconds(math.Round(d.Seconds()*1000) / 1000) }
+
+// Micros are seconds that are written with six digits.
+type Micros float64
+
+// MicrosOf are those of a duration.
+func MicrosOf(d time.Duration) Micros { return Micros(d.Seconds()) }
+
+// MarshalJSON is [encoding/json.Marshaler].
+func (d Micros) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
+}
+
+// Nanos are seconds that are written with nine digits.
+type Nanos float64
+
+// NanosOf are those of a duration.
+func NanosOf(d time.Duration) Nanos { return Nanos(d.Seconds()) }
+
+// MarshalJSON is [encoding/json.Marshaler].
+func (d Nanos) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(d), 'f', 9, 64), nil
+}
