@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -19,8 +20,8 @@ func TestBench(t *testing.T) {
 	first, second := "redis://"+servertest.Redis(t).Addr, "sqlite://"+filepath.Join(u.home, "locks.db")
 	picture := filepath.Join(u.home, "bench.svg")
 	r := u.run("bench", "--window", "50ms", "--rounds", "2", "--json", "--svg", picture, first, second)
-	var v benchView
-	if err := json.Unmarshal([]byte(r.out), &v); err != nil || r.code != 0 || !v.Complete || len(v.Stores) != 2 || len(v.Scenarios) != len(keys()) {
+	var v trial.BenchView
+	if err := json.Unmarshal([]byte(r.out), &v); err != nil || r.code != 0 || !v.Complete || len(v.Stores) != 2 || len(v.Scenarios) != len(trial.Keys()) {
 		t.Fatalf("status %d, %v: %s%s", r.code, err, r.out, r.err)
 	}
 	for _, s := range v.Scenarios {
@@ -69,7 +70,7 @@ func TestBenchEndsEarly(t *testing.T) {
 			p := u.start("bench", "--verbose", "--window", "200ms", "--rounds", "100", "--only", "alone,hot", "--json")
 			until(t, "the second round has begun", func() bool { return strings.Contains(p.stderr.String(), "round 2 of 100: hot") })
 			test.end(s, p)
-			var v benchView
+			var v trial.BenchView
 			err := json.NewDecoder(p.out).Decode(&v)
 			if code := p.wait(); code != test.status || err != nil || v.Complete || v.Error == "" {
 				t.Fatalf("status %d, want %d; %v: %+v: %s", code, test.status, err, v, p.stderr)

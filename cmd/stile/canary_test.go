@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/grant"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -73,7 +74,7 @@ func TestGoodPasswordIsNeverShown(t *testing.T) {
 	server := servertest.Redis(t, "--requirepass", canary)
 	u := newAccount(t).at("redis://:" + canary + "@" + server.Addr)
 	out := u.lock("a")
-	handle, err := readHandle(field(t, out, "handle"))
+	handle, err := grant.Read(field(t, out, "handle"))
 	if err != nil {
 		t.Fatal(err)
 	}

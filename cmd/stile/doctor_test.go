@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-func (u *account) examined(status int, args ...string) (v reportView) {
+func (u *account) examined(status int, args ...string) (v trial.ReportView) {
 	u.t.Helper()
 	r := u.run(append([]string{"doctor", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(r.out), &v); err != nil || r.code != status {
@@ -35,13 +36,13 @@ func TestDoctorNamesSettings(t *testing.T) {
 		better []string
 	}{
 		{"redis that keeps all", redis("--appendonly", "yes", "--appendfsync", "always"), 0, nil},
-		{"redis that keeps nothing", redis("--appendonly", "no"), exitWarnings, []string{"appendonly yes, appendfsync always"}},
-		{"redis that keeps all but the last second", redis("--appendonly", "yes", "--appendfsync", "everysec"), exitWarnings, []string{"appendfsync always"}},
+		{"redis that keeps nothing", redis("--appendonly", "no"), trial.Warnings, []string{"appendonly yes, appendfsync always"}},
+		{"redis that keeps all but the last second", redis("--appendonly", "yes", "--appendfsync", "everysec"), trial.Warnings, []string{"appendfsync always"}},
 		{
 			"redis that evicts", redis("--appendonly", "yes", "--appendfsync", "always", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"),
-			exitUnfit, []string{"maxmemory-policy noeviction"},
+			trial.Unfit, []string{"maxmemory-policy noeviction"},
 		},
-		{"memcached that evicts", memcached(), exitUnfit, []string{"-M"}},
+		{"memcached that evicts", memcached(), trial.Unfit, []string{"-M"}},
 		{"memcached that refuses", memcached("-M"), 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestDoctorRequires(t *testing.T) {
 	if len(have.Lacking) != 0 || !slices.Contains(have.Traits, "restart") {
 		t.Errorf("the report is %+v; want restart among the traits, and nothing lacking", have)
 	}
-	lacking := u.examined(exitUnfit, "--require", "failover,fencing")
+	lacking := u.examined(trial.Unfit, "--require", "failover,fencing")
 	if !slices.Equal(lacking.Lacking, []string{"failover"}) || lacking.Verdict != "unfit" {
 		t.Errorf("the report is %+v; want failover lacking", lacking)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/elect"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -17,10 +18,10 @@ func stand(name string, cmd []string, flags ...string) []string {
 }
 
 // leader reads one line of elect --watch --json.
-func (p *process) leader() leaderView {
+func (p *process) leader() elect.LeaderView {
 	p.t.Helper()
 	line := p.line()
-	var v leaderView
+	var v elect.LeaderView
 	if err := json.Unmarshal([]byte(line), &v); err != nil {
 		p.t.Fatalf("%v: %s", err, line)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
 )
@@ -119,7 +120,7 @@ func (s *succession) termView(i int) termView {
 		v.Next = new(answer.SecondsOf(s.terms[i+1].begun - s.end(t)))
 	}
 	for _, w := range s.views {
-		if w.leader == t.who() && w.token <= t.token && t.token < w.token+claimTokens {
+		if w.leader == t.who() && w.token <= t.token && t.token < w.token+claim.Tokens {
 			v.Known = new(answer.SecondsOf(max(0, w.at-t.begun)))
 			break
 		}

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -296,9 +297,9 @@ func (u *account) command(name string, args ...string) *exec.Cmd {
 }
 
 // show returns the queue of a name.
-func (u *account) show(name string) queueView {
+func (u *account) show(name string) inspect.QueueView {
 	u.t.Helper()
-	var v queueView
+	var v inspect.QueueView
 	text := u.must("show", name, "--json")
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		u.t.Fatalf("%v: %s", err, text)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -47,7 +48,7 @@ func TestShowJob(t *testing.T) {
 	}
 	look(`^nightly is free: .*\nlast tick ` + stamp + `: failed after \S+: no figures, with ticket \d+, by \S+ on \S+, pid \d+\nnext tick ` + stamp + `\n$`)
 
-	var v shownView
+	var v inspect.ShownView
 	if err := json.Unmarshal([]byte(u.must("show", "nightly", "--json", "--url", url)), &v); err != nil {
 		t.Fatal(err)
 	}

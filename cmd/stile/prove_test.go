@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
 // proven runs stile prove and reads its report.
-func (u *account) proven(args ...string) (v proofView, code int) {
+func (u *account) proven(args ...string) (v trial.ProofView, code int) {
 	u.t.Helper()
 	r := u.run(append([]string{"prove", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(r.out), &v); err != nil {
@@ -62,7 +63,7 @@ func TestProveEndsEarly(t *testing.T) {
 			s.Kill()
 			until(t, "the run notices", func() bool { return strings.Contains(p.stderr.String(), "does not answer") })
 			s.Restart()
-		}, exitInconclusive, "the store did not answer"},
+		}, trial.Inconclusive, "the store did not answer"},
 		{"interrupted", func(_ *servertest.Server, p *process) { p.signal(syscall.SIGTERM) }, exit.Signal + int(syscall.SIGTERM), "ended"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestProveEndsEarly(t *testing.T) {
 			p := u.start("prove", "--verbose", "--json", "--for", "1s", "--clients", "2")
 			until(t, "the second fault is made", func() bool { return strings.Contains(p.stderr.String(), "is killed") })
 			test.end(s, p)
-			var v proofView
+			var v trial.ProofView
 			err := json.NewDecoder(p.out).Decode(&v)
 			if code := p.wait(); code != test.status || err != nil || v.Verdict != "inconclusive" || !strings.Contains(strings.Join(v.Why, "; "), test.why) {
 				t.Errorf("status %d, want %d; %v: %s, %q, %q: %s", code, test.status, err, v.Verdict, v.Findings, v.Why, p.stderr)

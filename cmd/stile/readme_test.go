@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stilelock/stile/cmd/stile/internal/elect"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 )
 
 // The documents say nothing that can be checked here and is not: the table of stores is what the stores say of
@@ -215,7 +217,7 @@ func TestCommandReference(t *testing.T) {
 			t.Errorf("exit status %d is missing", code)
 		}
 	}
-	for _, view := range []reflect.Type{reflect.TypeFor[queueView](), reflect.TypeFor[claimView](), reflect.TypeFor[leaderView]()} {
+	for _, view := range []reflect.Type{reflect.TypeFor[inspect.QueueView](), reflect.TypeFor[inspect.ClaimView](), reflect.TypeFor[elect.LeaderView]()} {
 		for f := range view.Fields() {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !strings.Contains(text, "| `"+key+"` |") {

@@ -10,9 +10,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile/cmd/stile/internal/build"
+	"github.com/stilelock/stile/cmd/stile/internal/cron"
+	"github.com/stilelock/stile/cmd/stile/internal/elect"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
+	"github.com/stilelock/stile/cmd/stile/internal/migrate"
+	"github.com/stilelock/stile/cmd/stile/internal/run"
+	"github.com/stilelock/stile/cmd/stile/internal/script"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/internal/nearest"
 )
 
@@ -50,9 +57,9 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
-		newRun(s), newElect(s), newCron(s), newLock(s), newRenew(s), newUnlock(s),
-		newLs(s), newShow(s), newWatch(s), newTop(s), newWait(s), newBreak(s),
-		newDoctor(s), newBench(s), newProve(s), newMigrate(s), newDemo(s), newVersion(),
+		run.New(s), elect.New(s), cron.New(s), script.NewLock(s), script.NewRenew(s), script.NewUnlock(s),
+		inspect.Ls(s), inspect.Show(s), inspect.Watch(s), inspect.Top(s), inspect.Wait(s), inspect.Break(s),
+		trial.Doctor(s), trial.Bench(s), trial.Prove(s), migrate.New(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -91,7 +92,7 @@ func TestWatch(t *testing.T) {
 	next := func(want int) {
 		t.Helper()
 		line := p.line()
-		var v queueView
+		var v inspect.QueueView
 		if err := json.Unmarshal([]byte(line), &v); err != nil || len(v.Claims) != want {
 			t.Errorf("%d claims, want %d: %v: %s", len(v.Claims), want, err, line)
 		}

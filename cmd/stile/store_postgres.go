@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/stilelock/stile/cmd/stile/internal/migrate"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/postgres"
 )
@@ -11,5 +12,5 @@ func init() {
 	schema := func(a *driver.Address) (string, error) {
 		return postgres.Schema(a.Param("schema", ""), a.Param("prefix", ""))
 	}
-	schemas["postgres"], schemas["postgresql"] = schema, schema
+	migrate.Schemas["postgres"], migrate.Schemas["postgresql"] = schema, schema
 }

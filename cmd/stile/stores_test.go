@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -196,8 +197,8 @@ func TestStoreTable(t *testing.T) {
 		if traits.Asks && row.name != "memory" && !strings.Contains(help.Long, first) { // memory ends with its process
 			t.Errorf("the help of stile break does not say that --ask works with %s", row.name)
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s | %s |\n", row.name, purpose(traits), yes(traits.Restart), yes(traits.Failover),
-			traits.Fencing, kinds(traits), changes(traits), traits.Wake, traits.Clock)
+		fmt.Fprintf(&table, "| %s | %s | %s / %s | %s | %s | %s | %s | %s |\n", row.name, trial.Purpose(traits), yes(traits.Restart), yes(traits.Failover),
+			traits.Fencing, trial.Kinds(traits), changes(traits), traits.Wake, traits.Clock)
 		fmt.Fprintf(&notes, "\n## %s\n\n`%s`\n\n", row.name, row.url)
 		for _, n := range traits.Remarks() {
 			fmt.Fprintf(&notes, "- %s.\n", strings.ToUpper(n[:1])+strings.TrimSuffix(n[1:], "."))
@@ -213,7 +214,7 @@ func TestStoreTable(t *testing.T) {
 			t.Fatalf("there is no row %q", c.row)
 		}
 		need := "to be right, or to save work"
-		if !trusted(traits) {
+		if !trial.Trusted(traits) {
 			need = "**only to save work**"
 		}
 		rows = append(rows, []string{c.have, need, survival(traits), "`" + c.url + "`"})

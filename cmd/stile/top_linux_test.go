@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 )
 
 // Off a terminal it is printed once, the most contended first.
@@ -27,7 +29,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("line %d is %q; want %q", i+1, got, want)
 		}
 	}
-	var views []queueView
+	var views []inspect.QueueView
 	if err := json.Unmarshal([]byte(u.must("top", "a/", "--json")), &views); err != nil || len(views) != 2 || views[0].Name != "a/sought" {
 		t.Errorf("--json: %+v, %v; want a/sought, then a/free", views, err)
 	}

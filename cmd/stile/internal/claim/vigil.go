@@ -1,0 +1,206 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+)
+
+// A vigil follows what a process waits for, for a person. It begins when the waiting has lasted a moment, and looks at the
+// queue of one name at a time: of several that are to be held, the first that is not held yet.
+type vigil struct {
+	names   []string // in the order in which they are taken
+	most    time.Duration
+	changed chan struct{} // has an event after a change of what is below
+
+	mu      sync.Mutex
+	had     int              // how many are held
+	tickets map[string]int64 // of the claims that wait
+}
+
+// verboseDelay is in the place of speech.Delay with --verbose.
+const verboseDelay = 100 * time.Millisecond
+
+// watchfully calls take, which waits for what the vigil follows, and tells a person meanwhile what it waits for: with
+// --verbose by lines, on a terminal by one that is redrawn, and elsewhere not at all.
+func (v *vigil) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
+	show := Shower()
+	if show == nil {
+		return take()
+	}
+	stop := v.keep(ctx, c, show)
+	lease, err := take()
+	stop()
+	speech.Stderr.Erase()
+	return lease, err
+}
+
+// Shower returns how what is waited for is shown, or nil if it is not.
+func Shower() func(*page.Wait) {
+	terminal := tty.Is(os.Stderr)
+	switch {
+	case speech.Current == speech.Quiet, speech.Current == speech.Normal && !terminal:
+		return nil
+	case !tty.Draws(os.Stderr):
+		return saying(terminal && speech.Current == speech.Normal)
+	}
+	say := saying(false)
+	return func(w *page.Wait) {
+		if speech.Current >= speech.Verbose {
+			say(w)
+		}
+		speech.Stderr.Draw(func(cells int) string {
+			return "stile: " + speech.OneLine(w.Text(cells-len("stile: "), true))
+		})
+	}
+}
+
+// saying returns a function that says what is waited for, on a line of its own: when that has changed, or once.
+func saying(once bool) func(*page.Wait) {
+	said := ""
+	return func(w *page.Wait) {
+		text := w.Text(0, false)
+		switch {
+		case text == said || w.Why() == "" || once && said != "":
+			return
+		case once:
+			speech.Warn("%s", text)
+		default:
+			speech.Detail("%s", text)
+		}
+		said = text
+	}
+}
+
+func newVigil(names []string, most time.Duration) *vigil {
+	return &vigil{
+		names: slices.Sorted(slices.Values(names)), most: most, changed: make(chan struct{}, 1), tickets: map[string]int64{},
+	}
+}
+
+// beside returns an observer that tells the vigil too.
+func (v *vigil) beside(observer stile.Observer) stile.Observer {
+	return func(e stile.Event) {
+		v.observe(e)
+		if observer != nil {
+			observer(e)
+		}
+	}
+}
+
+// observe is told what becomes of the claims.
+func (v *vigil) observe(e stile.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch e.Kind {
+	case stile.EventWaiting:
+		v.tickets[e.Name] = e.Token
+	case stile.EventAcquired:
+		v.had++
+	default:
+		return
+	}
+	select {
+	case v.changed <- struct{}{}:
+	default:
+	}
+}
+
+// now returns the name that is waited for, and the ticket of the claim if it is known; no name if all are held.
+func (v *vigil) now() (name string, ticket int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.had >= len(v.names) {
+		return "", 0
+	}
+	name = v.names[v.had]
+	return name, v.tickets[name]
+}
+
+// A Look is what was seen of a queue.
+type Look struct {
+	Queue stile.Queue
+	At    time.Time
+	Err   error
+}
+
+// keep says what is waited for until the returned function is called, which waits for the end of it.
+func (v *vigil) keep(ctx context.Context, c *stile.Client, show func(*page.Wait)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	begun := time.Now()
+	go func() {
+		defer close(done)
+		wait := speech.Delay
+		if speech.Current >= speech.Verbose {
+			wait = verboseDelay
+		}
+		delay := time.NewTimer(wait)
+		defer delay.Stop()
+		select {
+		case <-delay.C:
+		case <-ctx.Done():
+			return
+		}
+		for name, _ := v.now(); name != "" && ctx.Err() == nil; name, _ = v.now() {
+			v.follow(ctx, c, name, begun, show)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// follow shows the queue of one name until that name is waited for no more.
+func (v *vigil) follow(ctx context.Context, c *stile.Client, name string, begun time.Time, show func(*page.Wait)) {
+	ctx, cancel := context.WithCancel(ctx)
+	looks := make(chan Look)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for q, err := range c.Watch(ctx, name) {
+			select {
+			case looks <- Look{q, time.Now(), err}:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		<-watched
+	}()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var last Look
+	for {
+		now, ticket := v.now()
+		if now != name {
+			return
+		}
+		show(v.wait(name, ticket, begun, last))
+		select {
+		case <-ctx.Done():
+			return
+		case last = <-looks:
+		case <-v.changed:
+		case <-tick.C:
+		}
+	}
+}
+
+func (v *vigil) wait(name string, ticket int64, begun time.Time, last Look) *page.Wait {
+	w := &page.Wait{Name: name, Waited: time.Since(begun), Most: v.most, Ticket: ticket, Silent: errors.Is(last.Err, stile.ErrUnreachable)}
+	if !last.At.IsZero() {
+		w.Queue, w.Seen = page.Aged(last.Queue, time.Since(last.At)), last.Err == nil
+	}
+	return w
+}

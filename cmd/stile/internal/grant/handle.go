@@ -1,0 +1,130 @@
+package grant
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/driver"
+)
+
+// A File names a claim that a script holds, between one call of stile and the next. Whoever can read it can release
+// the lock, so it is readable by its owner only. It says which store it is for, without user and password.
+type File struct {
+	Stile     int            `json:"stile"` // version of this form
+	Store     string         `json:"store"`
+	Name      string         `json:"name"`
+	ID        string         `json:"id"`
+	Weight    int64          `json:"weight"`
+	Capacity  int64          `json:"capacity"`
+	Token     string         `json:"token"`              // of the grant; the ticket where the store has no fencing
+	Unfenced  bool           `json:"unfenced,omitempty"` // it has no fencing
+	TTL       flags.Duration `json:"ttl"`
+	LockDelay flags.Duration `json:"lock_delay"`
+}
+
+const handleVersion = 1
+
+// FileOf returns the handle of a grant in the store of an address.
+func FileOf(address *driver.Address, h stile.Handle) *File {
+	return &File{
+		Stile: handleVersion, Store: StoreID(address), Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity,
+		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: flags.Duration(h.TTL), LockDelay: flags.Duration(h.LockDelay),
+	}
+}
+
+// StoreID tells stores apart, without secrets.
+func StoreID(a *driver.Address) string {
+	id := *a
+	id.User = ""
+	return id.String()
+}
+
+// Handle is what the library takes.
+func (h *File) Handle() (stile.Handle, error) {
+	token, err := strconv.ParseInt(h.Token, 10, 64)
+	if err != nil {
+		return stile.Handle{}, fmt.Errorf("its token is not a number")
+	}
+	handle := stile.Handle{
+		Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity, Ticket: token, Token: token,
+		TTL: time.Duration(h.TTL), LockDelay: time.Duration(h.LockDelay),
+	}
+	if h.Unfenced {
+		handle.Token = 0
+	}
+	return handle, nil
+}
+
+// ErrNone says that there is a file, but not a handle.
+var ErrNone = errors.New("it is not a handle of stile lock")
+
+// mostHandle is more than a handle can have: its name has 255 bytes at most.
+const mostHandle = 1 << 16
+
+// Read reads a handle. The error is [fs.ErrNotExist] if there is none.
+func Read(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostHandle)) // a device may have no end
+	if err != nil {
+		return nil, err
+	}
+	h := &File{}
+	if json.Unmarshal(text, h) != nil || h.Stile != handleVersion || h.ID == "" {
+		return nil, ErrNone
+	}
+	return h, nil
+}
+
+// CheckPath tells, before a lock is waited for, why its handle cannot be written. A file that is there is never
+// replaced: a slow script may yet act on it, and would then act on this grant.
+func CheckPath(path string) error {
+	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		return exit.Usage("--handle %s: %s is no folder that you can write into", path, dir)
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to open a pipe waits for its writer
+		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, ErrNone)
+	}
+	h, err := Read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, err)
+	}
+	return exit.Usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or give --handle another file",
+		path, h.Name)
+}
+
+// Write puts the handle in place, whole or not at all. A file that is there is an error.
+func (h *File) Write(path string) error {
+	text, err := json.MarshalIndent(h, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".handle-*") // readable by its owner only
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
+}

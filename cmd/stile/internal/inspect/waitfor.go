@@ -1,0 +1,199 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/claim"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/driver"
+)
+
+const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
+NAME again already. Do what must not happen at the same time under stile run.
+
+With --gone it waits until those who hold NAME now have left, also if others came
+to hold after them, as for the end of one run of a job.`
+
+// A departure is one stile wait: what has to be over.
+type departure struct {
+	name    string
+	store   *driver.Address
+	gone    bool
+	wait    flags.Duration
+	waitSet bool
+	busy    int
+
+	seen    bool           // the queue was seen
+	holders map[int64]bool // with gone: the tickets of those who held then
+	last    claim.Look     // that was answered
+	err     error          // why there has been no answer since
+
+	late, tooLate, away <-chan time.Time // the end of --wait, and of the patience with a store that never answered, or that did
+	over                bool             // the end of --wait has come
+}
+
+// Wait returns the command.
+func Wait(s *store.Store) *cobra.Command {
+	d := &departure{}
+	cmd := &cobra.Command{
+		Use: "wait NAME", Short: "Wait until nobody holds a lock", Long: waitLong,
+		Example:           "  stile wait migration --wait 10m && ./start",
+		Args:              flags.OneName,
+		ValidArgsFunction: store.CompleteNames(s),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d.name, d.waitSet = args[0], cmd.Flags().Changed("wait")
+			if err := claim.CheckBusy(d.busy); err != nil {
+				return err
+			}
+			a, _, err := s.Address()
+			if err != nil {
+				return err
+			}
+			if err := (&claim.Wish{Names: args}).Conflict(a); err != nil {
+				return err
+			}
+			d.store, s.Tells = a, true
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			defer stop()
+			defer speech.Stderr.Erase()
+			return d.run(ctx, s)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&d.gone, "gone", false, "wait only for those who hold NAME now")
+	f.Var(&d.wait, "wait", "how long to wait (default: for ever)")
+	f.IntVarP(&d.busy, "conflict-exit-code", "E", exit.Held, "the exit status if NAME is still held after --wait")
+	return cmd
+}
+
+const (
+	// waitSlack is how long a store is given to answer at all when --wait is over.
+	waitSlack = time.Second
+
+	// waitOutage is how long a store that answered before may stay away.
+	waitOutage = time.Minute
+)
+
+// run waits until what is waited for has come, or the time is over.
+func (d *departure) run(ctx context.Context, s *store.Store) error {
+	if d.waitSet {
+		s.Within = time.Duration(d.wait) + claim.Slack // less than waitSlack, so that it is told what opening came to
+	}
+	looks, stop := looksAt(ctx, s, d.name)
+	defer stop()
+	if d.waitSet {
+		d.late, d.tooLate = time.After(time.Duration(d.wait)), time.After(time.Duration(d.wait)+waitSlack)
+	}
+	show, begun := claim.Shower(), time.Now()
+	tick := time.NewTicker(speech.Delay)
+	defer tick.Stop()
+	for {
+		if done, err := d.next(ctx, looks, tick.C); done || err != nil {
+			return err
+		}
+		if d.over && d.seen {
+			return d.held()
+		}
+		if waited := time.Since(begun); show != nil && waited >= speech.Delay && (d.seen || d.err != nil) {
+			show(d.text(waited))
+		}
+	}
+}
+
+// looksAt are the looks of a watch, until stop is called, which waits for the end of it.
+func looksAt(ctx context.Context, s *store.Store, name string) (_ <-chan claim.Look, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	looks, ended := make(chan claim.Look), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for q, err := range queues(ctx, s, name, nil) {
+			select {
+			case looks <- claim.Look{Queue: q, At: time.Now(), Err: err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return looks, func() {
+		cancel()
+		<-ended
+	}
+}
+
+// next takes what comes first. It reports whether what is waited for has come.
+func (d *departure) next(ctx context.Context, looks <-chan claim.Look, tick <-chan time.Time) (done bool, err error) {
+	select {
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	case l := <-looks:
+		switch {
+		case l.Err == nil:
+			d.away = nil
+			return d.see(l), nil
+		case !d.seen || !exit.Passes(l.Err):
+			return false, l.Err
+		}
+		d.err, d.away = l.Err, time.After(waitOutage)
+	case <-d.late:
+		d.over = true
+	case <-d.tooLate:
+		return false, store.WrapOpen(d.store, store.ErrSilent)
+	case <-d.away:
+		return false, exit.With(exit.Store, d.err)
+	case <-tick:
+	}
+	return false, nil
+}
+
+// see takes a look at the queue, and tells whether what is waited for has come.
+func (d *departure) see(l claim.Look) bool {
+	if !d.seen && d.gone {
+		d.holders = map[int64]bool{}
+		for _, c := range l.Queue.Claims {
+			d.holders[c.Ticket] = c.Holds
+		}
+	}
+	d.seen, d.last, d.err = true, l, nil
+	return d.holder() == nil
+}
+
+// holder returns the first claim that is waited for, or nil.
+func (d *departure) holder() *stile.Claim {
+	for _, c := range d.last.Queue.Claims {
+		if c.Holds && (d.holders == nil || d.holders[c.Ticket]) {
+			return &c
+		}
+	}
+	return nil
+}
+
+// held is the error of a wait that is over too early.
+func (d *departure) held() error {
+	if d.err != nil {
+		return exit.With(exit.Store, d.err)
+	}
+	c := d.holder()
+	why := &stile.HeldError{By: c.Holder, Remaining: c.Remaining}
+	err := error(why)
+	if d.wait > 0 {
+		err = fmt.Errorf("not free after %v: %w", time.Duration(d.wait), why)
+	}
+	return exit.With(d.busy, &stile.Error{Op: "wait", Name: d.name, Err: err})
+}
+
+func (d *departure) text(waited time.Duration) *page.Wait {
+	return &page.Wait{
+		Name: d.name, Waited: waited, Most: time.Duration(d.wait), Queue: page.Aged(d.last.Queue, time.Since(d.last.At)),
+		Seen: d.seen, Silent: d.err != nil,
+	}
+}

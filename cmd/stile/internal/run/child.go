@@ -1,0 +1,150 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// A Child is CMD and its process group, as stile sees them: through the guard.
+type Child struct {
+	guard int               // its process
+	in    *os.File          // for orders, and the end of the pipe that nobody else has: closing it, in any way, is the end of CMD
+	news  <-chan guard.News // closed when the guard has ended
+	PGID  int               // 0 before CMD runs
+	out   *os.File          // what the news come from
+	alarm *guard.Alarm      // for who waits for news
+}
+
+// NewChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, that of CMD is empty.
+//
+// Package os would first start another process, to find out whether it can refer to processes by descriptors. The guard's number
+// stays its own until close, so it needs none.
+func NewChild(stdin *os.File) (*Child, error) {
+	ordersOut, ordersIn, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ordersOut.Close()
+	newsOut, newsIn, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, ordersIn.Close())
+	}
+	defer newsIn.Close()
+	alarm, err := guard.NewAlarm()
+	if err != nil {
+		return nil, errors.Join(err, ordersIn.Close(), newsOut.Close())
+	}
+	pid, err := startGuard(stdin, ordersOut, newsIn)
+	if err != nil {
+		alarm.Close()
+		return nil, errors.Join(fmt.Errorf("the guard does not start: %w", err), ordersIn.Close(), newsOut.Close())
+	}
+	return &Child{guard: pid, in: ordersIn, news: guard.ReadNews(newsOut), out: newsOut, alarm: alarm}, nil
+}
+
+func startGuard(stdin, orders, news *os.File) (pid int, err error) {
+	if stdin == nil {
+		if stdin, err = os.Open(os.DevNull); err != nil {
+			return 0, err
+		}
+		defer stdin.Close()
+	}
+	program := proc.Self()
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	pid, err = syscall.ForkExec(program, []string{os.Args[0], guard.Arg}, &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=1"},
+		Files: []uintptr{stdin.Fd(), os.Stdout.Fd(), os.Stderr.Fd(), orders.Fd(), news.Fd()}, // the first three are for CMD
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return 0, &os.PathError{Op: "fork/exec", Path: program, Err: err}
+	}
+	guards.own[pid] = true
+	return pid, nil
+}
+
+// dismiss has the guard end while the lock is released and the store closed: nothing is left of CMD's group.
+func (c *Child) dismiss() { c.in.Close() }
+
+// Close ends the guard, which kills what is left of CMD's group.
+func (c *Child) Close() {
+	c.alarm.Close()
+	c.in.Close()
+	for range c.news {
+	}
+	c.out.Close()
+	for {
+		if _, err := syscall.Wait4(c.guard, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	delete(guards.own, c.guard)
+}
+
+// kill kills the guard. It fails if that has ended. It must not be called once close was.
+func (c *Child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
+
+// errGuard is the end of CMD by that of its guard.
+var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
+
+// errLate says that the guard did not execute CMD, since the time had come until which it may run.
+var errLate = errors.New("the time until which CMD may run was over before CMD began")
+
+// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if it cannot be. A guard that does not answer until the
+// time comes is killed, and CMD with it.
+func (c *Child) run(p *guard.Program, until time.Duration) error {
+	// A guard that has ended does not read, but says so by its news.
+	(&guard.Order{Run: p}).Send(c.in)
+	c.alarm.Set(until)
+	for {
+		select {
+		case n, ok := <-c.news:
+			switch {
+			case !ok:
+				return errGuard
+			case n.PID != 0:
+				c.PGID = n.PID
+				return nil
+			case n.Errno != 0:
+				return notExecuted(p.Path, n.Errno)
+			case n.Late: // a group that was killed has a PID, which is told first
+				return errLate
+			}
+		case <-c.alarm.C:
+			c.kill()
+		}
+	}
+}
+
+// allow says until when CMD may run.
+func (c *Child) allow(until time.Duration) {
+	(&guard.Order{Until: until, Left: until - boottime.Now()}).Send(c.in)
+}
+
+// signal sends a signal to the whole group. A process that is stopped takes one that ends it when it goes on, so it goes on.
+func (c *Child) signal(s syscall.Signal) {
+	(&guard.Order{Signal: s}).Send(c.in)
+	if slices.Contains(guard.Ending, s) {
+		(&guard.Order{Signal: syscall.SIGCONT}).Send(c.in)
+	}
+}
+
+// killAll kills the group, and the guard, which has not.
+func (c *Child) killAll() {
+	if c.PGID != 0 { // stile's own group otherwise
+		_ = syscall.Kill(-c.PGID, syscall.SIGKILL) // it fails if nothing is left
+	}
+	c.kill()
+}

@@ -1,0 +1,55 @@
+package run
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/stilelock/stile/cmd/stile/internal/proc"
+)
+
+// guards are the children that this process waits for.
+var guards = struct {
+	mu  sync.Mutex
+	own map[int]bool
+}{own: map[int]bool{}}
+
+// AdoptOrphans takes away, until the returned function is called, what the commands of this process left running and has
+// ended since. The init process does that elsewhere, and in a container this process may be the init process: nobody else
+// would.
+func AdoptOrphans() (stop func()) {
+	if !proc.Adopts() {
+		return func() {}
+	}
+	died, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(died, syscall.SIGCHLD)
+	go func() {
+		defer close(done)
+		for {
+			reapOrphans()
+			select {
+			case <-died:
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(died)
+		close(over)
+		<-done
+	}
+}
+
+// reapOrphans takes away the children that have ended, but those whose end somebody waits for: until then their numbers must
+// not become those of others.
+func reapOrphans() {
+	guards.mu.Lock()
+	defer guards.mu.Unlock()
+	for _, pid := range proc.All() {
+		if p, err := proc.StatOf(pid); err == nil && p.Ended && p.Parent == os.Getpid() && !guards.own[pid] {
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // a child that has ended
+		}
+	}
+}

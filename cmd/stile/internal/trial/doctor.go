@@ -1,0 +1,259 @@
+// Package trial is the verbs that find out about a store and report it: doctor what it promises, prove whether it keeps that
+// under faults, and bench how long it takes.
+//
+// Of the other packages of the command it may import answer, bench, exit, flags, guard, page, proc, prove, reserve, speech and
+// store.
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/driver"
+)
+
+const doctorLong = `Asks the store what it can promise as it is set up now: what locks it has, what
+claims and tokens live through, how long a round trip takes, and which settings
+take a promise away, with what to set instead.
+
+It only reads, and then says what it did not try. With --probe it also takes a
+lock of its own, whose name nobody else uses, and releases it: that shows whether
+the rights are there, how long a lock takes, and how the store's clock runs.
+
+--require ends with status 2 if the store lacks one of the traits.
+
+Exit status: 0 if all is well, 1 with warnings, 2 if two could hold one lock while
+nothing fails, or if a trait that is required is lacking.`
+
+// The statuses of stile doctor.
+const (
+	Warnings = 1
+	Unfit    = 2
+)
+
+// An examination is one stile doctor.
+type examination struct {
+	require []string
+	probe   bool
+	json    bool
+}
+
+// Doctor returns the command.
+func Doctor(s *store.Store) *cobra.Command {
+	e := &examination{}
+	cmd := &cobra.Command{
+		Use: "doctor [URL]", Short: "Show what the store can promise, and what to set", Long: doctorLong,
+		Example: "  stile doctor redis://localhost\n  stile doctor --probe --require fencing,failover",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return exit.Usage("stile doctor takes one URL at most, and got %d", len(args))
+			case len(args) == 1 && s.Given():
+				return exit.Usage("stile doctor takes one URL, and got two: by --url and as an argument")
+			case len(args) == 1 && args[0] == "":
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				s.URL = args[0]
+			}
+			if cmd.Flags().Changed("require") && len(e.require) == 0 {
+				return exit.Usage("--require is empty: it takes %s", words(driver.Requirable()))
+			}
+			if err := driver.CheckTraits(e.required()...); err != nil {
+				return exit.Usage("--require: %w", err)
+			}
+			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			defer stop()
+			r, err := e.examine(ctx, s)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if e.json {
+				err = answer.JSON(out, r.view(), "  ")
+			} else {
+				err = r.write(out)
+			}
+			if err == nil && r.status() != 0 {
+				err = exit.With(r.status(), nil)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&e.require, "require", nil, "traits that the store must have, with commas between: "+words(driver.Requirable()))
+	f.BoolVar(&e.probe, "probe", false, "take a lock of its own, and release it")
+	f.BoolVar(&e.json, "json", false, "print one JSON value")
+	return cmd
+}
+
+func words(traits []driver.Trait) string {
+	all := make([]string, len(traits))
+	for i, t := range traits {
+		all[i] = string(t)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (e *examination) required() []driver.Trait {
+	traits := make([]driver.Trait, len(e.require))
+	for i, word := range e.require {
+		traits[i] = driver.Trait(word)
+	}
+	return traits
+}
+
+const (
+	looksMost = 100             // reads that are timed
+	locksMost = 20              // locks that are timed
+	timedFor  = 2 * time.Second // at most, for each of both
+	clockFor  = time.Second     // how long the store's clock is watched
+	probeTTL  = 10 * time.Second
+	probeWait = 10 * time.Second // for a lock that nobody else wants
+)
+
+// examine opens the store and asks it.
+func (e *examination) examine(ctx context.Context, s *store.Store) (*report, error) {
+	open := s.Look
+	if e.probe {
+		open = func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) }
+	}
+	c, err := open(ctx)
+	if errors.Is(err, store.ErrNone) {
+		return nil, exit.Usage("the default store has not been made: the first lock makes it, or stile doctor --probe")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	name := "stile-doctor-" + rand.Text()
+	reads, err := timed(ctx, looksMost, func() error {
+		_, err := c.Show(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &report{reads: reads}
+	if e.probe {
+		if r.probe, err = tryLocks(ctx, c, name); err != nil {
+			return nil, err
+		}
+	}
+	r.traits = c.Traits() // with what was met on the way
+	r.lacking = r.traits.Lacks(e.required()...)
+	return r, nil
+}
+
+// timed does something a few times, for a bounded time, and returns how long each took, the shortest first.
+func timed(ctx context.Context, most int, do func() error) (took []time.Duration, err error) {
+	for begun := time.Now(); len(took) < most && time.Since(begun) < timedFor; {
+		start := time.Now()
+		if err := do(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// A probing is what taking locks brought to light.
+type probing struct {
+	locks []time.Duration // of each lock and unlock, the shortest first
+	rose  bool            // each token was larger than the one before
+	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not tell
+	told  bool            // the store tells how much of a lease remains
+	step  time.Duration   // a second, if the store tells that in whole seconds
+}
+
+// tryLocks takes a lock that nobody else wants, and releases it.
+func tryLocks(ctx context.Context, c *stile.Client, name string) (*probing, error) {
+	p, last := &probing{rose: true}, int64(0)
+	ttl := min(max(probeTTL, c.Traits().MinTTL), c.Traits().MaxTTL)
+	lock := c.Mutex(name).With(stile.LockOptions{TTL: ttl, Owner: "stile doctor", Reason: "to see whether locks can be had"})
+	var err error
+	p.locks, err = timed(ctx, locksMost, func() error {
+		lease, err := lock.LockWithin(ctx, probeWait)
+		if err != nil {
+			return err
+		}
+		p.rose = p.rose && lease.Token() > last
+		last = lease.Token()
+		return lease.Unlock()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if clock := c.Traits().Clock; clock != "server" && clock != "host" {
+		return p, nil // the lease of a session is not that of the claim
+	}
+	return p, p.watch(ctx, c, lock)
+}
+
+// watch sees how the store's clock runs, by what it says remains of a lease that is not renewed in that time.
+func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) error {
+	lease, err := lock.LockWithin(ctx, probeWait)
+	if err != nil {
+		return err
+	}
+	defer lease.Unlock() //nolint:errcheck // the last use of a name that nobody else wants
+	for range 3 {
+		trusted := lease.Deadline()
+		if err := p.watchOnce(ctx, c, lock); err != nil {
+			return err
+		}
+		if lease.Deadline().Sub(trusted) < clockFor/10 {
+			return nil // it was not renewed meanwhile, as a client does that has begun to listen for a break
+		}
+	}
+	p.told = false
+	return nil
+}
+
+// watchOnce looks at a lease twice.
+func (p *probing) watchOnce(ctx context.Context, c *stile.Client, lock *stile.Lock) error {
+	remaining := func() (left time.Duration, at time.Time, err error) {
+		begun := time.Now()
+		q, err := c.Show(ctx, lock.Name())
+		if err != nil || len(q.Claims) == 0 {
+			return 0, at, err
+		}
+		return q.Claims[0].Remaining, begun.Add(time.Since(begun) / 2), nil
+	}
+	first, begun, err := remaining()
+	if err != nil || first <= 0 {
+		return err
+	}
+	select {
+	case <-time.After(clockFor):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	second, ended, err := remaining()
+	if err != nil || second <= 0 {
+		return err
+	}
+	if first%time.Second == 0 && second%time.Second == 0 {
+		p.step = time.Second
+	}
+	p.told, p.drift = true, (first-second)-ended.Sub(begun)
+	return nil
+}

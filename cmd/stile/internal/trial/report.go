@@ -1,0 +1,207 @@
+package trial
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/driver"
+)
+
+// A report is what stile doctor found out.
+type report struct {
+	traits  driver.Traits
+	lacking []driver.Trait  // of those that are required
+	reads   []time.Duration // of each, the shortest first
+	probe   *probing        // nil without --probe
+}
+
+// stepMost is how far the store's clock may go beside this machine's while it is watched, beside the steps in which it
+// shows.
+const stepMost = 50 * time.Millisecond
+
+// warnings are those of the store, and what the probe came to.
+func (r *report) warnings() []driver.Warning {
+	t := r.traits
+	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+2*max(t.Granularity, p.step) {
+		t.Warn("a clock that is slewed, and not set", "The store's clock went %v farther than this machine's within %v.",
+			p.drift.Round(time.Millisecond), clockFor)
+	}
+	if p := r.probe; p != nil && !p.rose && t.Fencing != driver.NoFencing {
+		t.Unfit("", "Tokens did not rise from one lock to the next.")
+	}
+	return t.Warnings
+}
+
+// status is the exit status of what was found.
+func (r *report) status() int {
+	code := 0
+	for _, w := range r.warnings() {
+		code = max(code, Warnings)
+		if w.Unfit {
+			code = Unfit
+		}
+	}
+	if len(r.lacking) > 0 {
+		code = Unfit
+	}
+	return code
+}
+
+// verdict says the status in a word.
+func (r *report) verdict() string { return [...]string{"fine", "warnings", "unfit"}[r.status()] }
+
+// untested is what stile doctor did not try.
+func (r *report) untested() []string {
+	list := []string{"how locks and tokens come through a restart, a failover or a full memory"}
+	switch {
+	case r.probe == nil:
+		list = append(list, "the right to write, how long a lock takes, and how the store's clock runs: stile doctor --probe")
+	case !r.probe.told:
+		list = append(list, "how the store's clock runs, since leases do not end by it, or the store does not tell")
+	}
+	return list
+}
+
+// write prints the report for a person.
+func (r *report) write(w io.Writer) error {
+	var b strings.Builder
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s %s\n", label, page.Printable(fmt.Sprintf(format, args...)))
+	}
+	t := r.traits
+	line("verdict", "%s", r.verdict())
+	line("store", "%s", t.Store)
+	if t.Server != "" {
+		line("server", "%s", t.Server)
+	}
+	line("good for", "%s", Purpose(t))
+	line("locks", "%s", Kinds(t))
+	line("tokens", "%s", tokens(t))
+	line("restart", "%s", outlives(t.Restart))
+	line("failover", "%s", outlives(t.Failover))
+	line("leases", "%v to %v, ended by the clock of the %s", t.MinTTL, t.MaxTTL, t.Clock)
+	line("waiters", "%s", map[string]string{"push": "are told when they hold", "poll": "ask again and again"}[t.Wake])
+	line("a read", "%s", spread(r.reads))
+	if p := r.probe; p != nil {
+		line("a lock", "%s, with its release", spread(p.locks))
+		if p.told {
+			line("its clock", "went %v farther than this machine's within %v", p.drift.Round(time.Millisecond), clockFor)
+		}
+	}
+	for _, trait := range r.lacking {
+		line("LACKING", "%s, which is required", trait)
+	}
+	for _, warning := range r.warnings() {
+		label := "warning"
+		if warning.Unfit {
+			label = "UNFIT"
+		}
+		line(label, "%s", strings.TrimSuffix(warning.Text, "."))
+		if warning.Mend != "" {
+			line("", "better: %s", warning.Mend)
+		}
+	}
+	for _, note := range t.Notes {
+		line("note", "%s", strings.TrimSuffix(note, "."))
+	}
+	for _, what := range r.untested() {
+		line("not tried", "%s", what)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func tokens(t driver.Traits) string {
+	if t.Fencing == driver.NoFencing {
+		return "none that a resource could compare"
+	}
+	return "rise " + t.Fencing.String()
+}
+
+func outlives(survives bool) string {
+	if survives {
+		return "claims survive it"
+	}
+	return "claims can be lost"
+}
+
+// spread says how long something took.
+func spread(took []time.Duration) string {
+	return fmt.Sprintf("p50 %v, p99 %v, of %d", speech.Tidy(percentile(took, 50)), speech.Tidy(percentile(took, 99)), len(took))
+}
+
+// percentile returns what a part of the times, in percent, do not exceed. The times are sorted.
+func percentile(took []time.Duration, part int) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	return took[(len(took)*part+99)/100-1]
+}
+
+// A ReportView is a report in JSON. Programs rely on the keys.
+type ReportView struct {
+	Verdict  string          `json:"verdict"` // fine, warnings or unfit
+	Store    string          `json:"store"`
+	Server   string          `json:"server"`  // product and version; empty if it does not tell
+	Purpose  string          `json:"purpose"` // correctness or saving work
+	Traits   []string        `json:"traits"`  // those of --require that the store has
+	Lacking  []string        `json:"lacking"` // those that are required, and that it does not have
+	MinTTL   answer.Seconds  `json:"min_ttl"`
+	MaxTTL   answer.Seconds  `json:"max_ttl"`
+	Clock    string          `json:"clock"`
+	Read     spreadView      `json:"read"`
+	Lock     *spreadView     `json:"lock"`  // null without --probe
+	Drift    *answer.Seconds `json:"drift"` // null if it was not seen
+	Warnings []warningView   `json:"warnings"`
+	Notes    []string        `json:"notes"`
+	NotTried []string        `json:"not_tried"`
+}
+
+type warningView struct {
+	Text   string `json:"text"`
+	Better string `json:"better"`
+	Unfit  bool   `json:"unfit"`
+}
+
+type spreadView struct {
+	P50   answer.Micros `json:"p50"`
+	P99   answer.Micros `json:"p99"`
+	Count int           `json:"count"`
+}
+
+func spreadOf(took []time.Duration) spreadView {
+	return spreadView{answer.MicrosOf(percentile(took, 50)), answer.MicrosOf(percentile(took, 99)), len(took)}
+}
+
+// view is the report for a program.
+func (r *report) view() ReportView {
+	t := r.traits
+	v := ReportView{
+		Verdict: r.verdict(), Store: t.Store, Server: t.Server, Purpose: Purpose(t), Traits: []string{}, Lacking: []string{},
+		MinTTL: answer.SecondsOf(t.MinTTL), MaxTTL: answer.SecondsOf(t.MaxTTL), Clock: t.Clock, Read: spreadOf(r.reads),
+		Warnings: []warningView{}, Notes: append([]string{}, t.Notes...), NotTried: r.untested(),
+	}
+	for _, trait := range driver.Requirable() {
+		if len(t.Lacks(trait)) == 0 {
+			v.Traits = append(v.Traits, string(trait))
+		}
+	}
+	for _, trait := range r.lacking {
+		v.Lacking = append(v.Lacking, string(trait))
+	}
+	for _, w := range r.warnings() {
+		v.Warnings = append(v.Warnings, warningView{w.Text, w.Mend, w.Unfit})
+	}
+	if p := r.probe; p != nil {
+		v.Lock = new(spreadOf(p.locks))
+		if p.told {
+			v.Drift = new(answer.SecondsOf(p.drift))
+		}
+	}
+	return v
+}

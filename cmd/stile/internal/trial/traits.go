@@ -1,0 +1,42 @@
+package trial
+
+import (
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Trusted reports whether the store keeps a lock that must be right: a restart keeps the claims, unless it ends their
+// holders too, and tokens rise.
+func Trusted(t driver.Traits) bool {
+	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
+}
+
+// Purpose is what a lock of the store may be trusted with.
+func Purpose(t driver.Traits) string {
+	switch {
+	case t.Fencing == driver.NoFencing:
+		return "saving work"
+	case !Trusted(t):
+		return "saving work; a restart frees all locks, and then only tokens keep the data right"
+	}
+	return "correctness, with tokens"
+}
+
+// Kinds are the locks that the store has, and whether they are had in the order in which they were asked for.
+func Kinds(t driver.Traits) string {
+	kinds := []string{"exclusive"}
+	if t.Shared {
+		kinds = append(kinds, "readers")
+	}
+	if t.Permits {
+		kinds = append(kinds, "permits")
+	}
+	if len(kinds) == 3 {
+		kinds = []string{"all"}
+	}
+	if t.Ordered {
+		kinds = append(kinds, "in order")
+	}
+	return strings.Join(kinds, ", ")
+}
