@@ -38,23 +38,23 @@ func (w *setting) askedByCommand(url string) asking {
 
 // asked has somebody ask twice for a lock that one client holds and another waits for. The holder hears of each time, holds
 // on, and gives the lock back when it wants to.
-func asked(holder, contender kind, by asking) (string, bool, error) {
+func asked(holder, contender kind, by asking) (string, error) {
 	s := newScene("")
 	defer s.end()
 	ask, err := by(s)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	a, b, err := s.pair(holder, contender)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	if n, err := a.(spoken).asks(); err != nil || n != 0 {
-		return fmt.Sprintf("the holder hears %d times of it, and nobody has asked", n), true, err
+		return "", fmt.Errorf("the holder hears %d times of it, and nobody has asked (%w)", n, err)
 	}
 	for n := 1; n <= 2; n++ {
 		if err := ask(); err != nil {
-			return "", false, fmt.Errorf("asking: %w", err)
+			return "", fmt.Errorf("asking: %w", err)
 		}
 		heard := 0
 		err := until(fmt.Sprintf("the holder hears of it %d times", n), func() (bool, error) {
@@ -63,20 +63,45 @@ func asked(holder, contender kind, by asking) (string, bool, error) {
 			return heard >= n, err
 		})
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
 		if heard > n {
-			return fmt.Sprintf("the holder hears %d times of it, asked %d times", heard, n), true, nil
+			return "", fmt.Errorf("the holder hears %d times of it, asked %d times", heard, n)
 		}
 	}
 	if err := waits(b); err != nil {
-		return "", false, fmt.Errorf("the contender, after the asking: %w", err)
+		return "", fmt.Errorf("the contender, after the asking: %w", err)
 	}
 	if err := a.unlock(); err != nil {
-		return "", false, fmt.Errorf("the holder's unlock: %w", err)
+		return "", fmt.Errorf("the holder's unlock: %w", err)
 	}
 	if err := s.granted(b, prompt); err != nil {
-		return "", false, fmt.Errorf("the contender, after the unlock: %w", err)
+		return "", fmt.Errorf("the contender, after the unlock: %w", err)
 	}
-	return "the holder hears of it both times and holds on; another client waits until it releases", false, nil
+	return "the holder hears of it both times and holds on; another client waits until it releases", nil
+}
+
+// askings are Curator's revocation and stile's asking, of each other's locks.
+func (w *setting) askings(addr string) (list []play) {
+	url := "zk://" + addr + "?prefix=&session=" + session.String()
+	rw := url + "&layout=rw"
+	mutex, own := w.java("Curator mutex", "revocable mutex", addr), w.own("stile", url)
+	write, writer := w.java("Curator write", "revocable write", addr), w.own("stile writer", rw)
+	for _, p := range []struct {
+		who               string
+		holder, contender kind
+		by                asking
+	}{
+		{"Revoker, then the RevocationListener of another Curator", mutex, own, askedBy(mutex)},
+		{"Revoker of Curator, then EventAsked of stile", own, mutex, askedBy(mutex)},
+		{"Client.Ask of stile, then the RevocationListener of Curator", mutex, own, askedBy(own)},
+		{"stile break --ask, then the RevocationListener of Curator", mutex, own, w.askedByCommand(url)},
+		{"Revoker of Curator, then EventAsked of a writer of stile", writer, write, askedBy(write)},
+		{"Client.Ask of stile, then the RevocationListener of a writer of Curator", write, writer, askedBy(writer)},
+	} {
+		list = append(list, play{"a client asks the holder for its lock, twice", p.who, func() (string, error) {
+			return asked(p.holder, p.contender, p.by)
+		}})
+	}
+	return list
 }

@@ -2,7 +2,11 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+)
 
 // A line is clients that wait in this order.
 type line struct {
@@ -32,32 +36,36 @@ func (l *line) rests(from int, since string) error {
 // downgraded has a writer become a reader, while a reader, a writer and another reader wait behind it in that order, and
 // then each release in the order in which they hold. Nobody but the first reader comes in beside the one that was a writer.
 // Each comes when the node of the one before it stands: a slow program would else come behind those that asked later.
-func (s *zkStage) downgraded(writer, reader, second kind) (string, bool, error) {
+func downgraded(conn *zk.Conn, writer, reader, second kind) (string, error) {
 	l := line{scene: newScene(""), what: []string{"a reader", "a second writer", "a reader behind that"}}
 	defer l.end()
 	first, err := l.start(writer)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	for _, k := range []kind{reader, second, reader} {
 		c, err := l.start(k)
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
 		l.clients = append(l.clients, c)
 	}
 	if err := l.takes(first, patience); err != nil {
-		return "", false, fmt.Errorf("the writer: %w", err)
+		return "", fmt.Errorf("the writer: %w", err)
 	}
 	for i, c := range l.clients {
 		if err := c.lock(l.name); err != nil {
-			return "", false, err
+			return "", err
 		}
-		if err := s.size(l.name, i+2); err != nil {
-			return "", false, err
+		err := until(fmt.Sprintf("%d nodes under /%s", i+2, l.name), func() (bool, error) {
+			children, _, err := conn.Children("/" + l.name)
+			return len(children) == i+2, err
+		})
+		if err != nil {
+			return "", err
 		}
 		if err := waits(c); err != nil {
-			return "", false, fmt.Errorf("behind the writer: %w", err)
+			return "", fmt.Errorf("behind the writer: %w", err)
 		}
 	}
 	for _, step := range []struct {
@@ -71,11 +79,32 @@ func (s *zkStage) downgraded(writer, reader, second kind) (string, bool, error) 
 		{"the second writer's release", l.clients[1].unlock, func(since string) error { return l.moves(2, since) }},
 	} {
 		if err := step.does(); err != nil {
-			return "", false, fmt.Errorf("%s: %w", step.what, err)
+			return "", fmt.Errorf("%s: %w", step.what, err)
 		}
 		if err := step.then(step.what); err != nil {
-			return "", false, err
+			return "", err
 		}
 	}
-	return "the reader behind it holds too; the writer behind both waits for both, and the last reader for that one", false, nil
+	return "the reader behind it holds too; the writer behind both waits for both, and the last reader for that one", nil
+}
+
+// downgrades are writers that become readers, among those of the other.
+func (w *setting) downgrades(conn *zk.Conn, addr string) (list []play) {
+	rw := "zk://" + addr + "?prefix=&layout=rw&session=" + session.String()
+	read, write := w.java("Curator read", "read", addr), w.java("Curator write", "write", addr)
+	reader, writer := w.own("stile reader", rw), w.own("stile writer", rw)
+	for _, p := range []struct {
+		who                   string
+		first, reader, second kind
+	}{
+		{"stile, among Curator's readers and writers", writer, read, write},
+		{"stile, among its own readers and Curator's writers", writer, reader, write},
+		{"Curator, among stile's readers and writers", write, reader, writer},
+		{"Curator, among its own readers and stile's writers", write, read, writer},
+	} {
+		list = append(list, play{"a writer takes the read lock before it gives up the write lock", p.who, func() (string, error) {
+			return downgraded(conn, p.first, p.reader, p.second)
+		}})
+	}
+	return list
 }

@@ -23,12 +23,12 @@ func dialEtcd(addr string) (*clientv3.Client, error) {
 }
 
 // newSession begins a lease that is kept alive.
-func newSession(addr string, ttl time.Duration) (*clientv3.Client, *concurrency.Session, error) {
+func newSession(addr string) (*clientv3.Client, *concurrency.Session, error) {
 	c, err := dialEtcd(addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl.Seconds())))
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(int(session.Seconds())))
 	return c, s, err
 }
 
@@ -40,7 +40,7 @@ type mutexLocker struct {
 }
 
 func openMutex(_ context.Context, addr string) (locker, error) {
-	c, s, err := newSession(addr, session)
+	c, s, err := newSession(addr)
 	return &mutexLocker{client: c, session: s}, err
 }
 
@@ -91,7 +91,7 @@ type electionLocker struct {
 }
 
 func openElection(_ context.Context, addr string) (locker, error) {
-	c, s, err := newSession(addr, session)
+	c, s, err := newSession(addr)
 	return &electionLocker{client: c, session: s}, err
 }
 
@@ -119,7 +119,7 @@ type serviceLocker struct {
 }
 
 func openService(_ context.Context, addr string) (locker, error) {
-	c, s, err := newSession(addr, session)
+	c, s, err := newSession(addr)
 	return &serviceLocker{base: "http://" + addr, client: c, session: s}, err
 }
 

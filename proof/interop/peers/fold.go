@@ -41,22 +41,3 @@ func (f folded) write(out io.Writer, head string) {
 		fmt.Fprintln(out, "\n</details>")
 	}
 }
-
-// families are the parts of the table of flaws, each up to a number.
-var families = []struct {
-	last  int
-	title string
-}{
-	{3, "etcd, 1 to 3"}, {12, "ZooKeeper, 5 to 10"}, {17, "Redis, 13 to 17"}, {27, "ShedLock's table, 21 to 27"},
-	{31, "tb_distributed_lock, 28 to 31"},
-}
-
-// family is the part of the table of flaws that a number stands in.
-func family(number int) string {
-	for _, f := range families {
-		if number <= f.last {
-			return f.title
-		}
-	}
-	return "Curator's other requests, 32 to 34"
-}

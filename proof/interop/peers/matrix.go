@@ -17,6 +17,7 @@ type store struct {
 	leases bool   // a lock lives as long as its holder renews it, and not as long as a session
 	kinds  []kind
 	pairs  []pair
+	plays  []play
 }
 
 func (s *store) kind(name string) kind {

@@ -33,7 +33,6 @@ var errTaken = errors.New("another client holds the lock")
 // A keyLocker keeps what a library for Redis took by renewing it every third of its time, since the library leaves that
 // to the program.
 type keyLocker struct {
-	ttl  time.Duration
 	take func(ctx context.Context, name string) (hold, error) // errTaken if another has it
 	shut func()
 
@@ -76,7 +75,7 @@ func (l *keyLocker) keep(held hold) {
 	l.held, l.stop, l.renewed = held, cancel, renewed
 	go func() {
 		defer close(renewed)
-		tick := time.NewTicker(l.ttl / 3)
+		tick := time.NewTicker(session / 3)
 		defer tick.Stop()
 		for {
 			select {
@@ -89,16 +88,6 @@ func (l *keyLocker) keep(held hold) {
 			}
 		}
 	}()
-}
-
-// believes reports whether the program still renews, which is what it can know.
-func (l *keyLocker) believes() (bool, error) {
-	select {
-	case <-l.renewed:
-		return false, nil
-	default:
-		return true, nil
-	}
 }
 
 func (l *keyLocker) unlock(ctx context.Context) error {
@@ -118,16 +107,7 @@ func (l *keyLocker) close() {
 type redsyncHold struct{ *redsync.Mutex }
 
 // openRedsync is redsync at one server, or at several for a quorum.
-func openRedsync(ctx context.Context, addrs string) (locker, error) {
-	return redsyncFor(session)(ctx, addrs)
-}
-
-// redsyncFor is openRedsync with locks of a time of their own.
-func redsyncFor(ttl time.Duration) opener {
-	return func(_ context.Context, addrs string) (locker, error) { return newRedsync(addrs, ttl) }
-}
-
-func newRedsync(addrs string, ttl time.Duration) (locker, error) {
+func openRedsync(_ context.Context, addrs string) (locker, error) {
 	var pools []redis.Pool
 	var clients []*goredis9.Client
 	for addr := range strings.SplitSeq(addrs, ",") {
@@ -136,7 +116,7 @@ func newRedsync(addrs string, ttl time.Duration) (locker, error) {
 	}
 	locks := redsync.New(pools...)
 	take := func(ctx context.Context, name string) (hold, error) {
-		m := locks.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1))
+		m := locks.NewMutex(name, redsync.WithExpiry(session), redsync.WithTries(1))
 		err := m.LockContext(ctx)
 		_, taken := errors.AsType[*redsync.ErrTaken](err)
 		_, shared := errors.AsType[*redsync.ErrNodeTaken](err) // by several, of which none has a majority
@@ -146,7 +126,7 @@ func newRedsync(addrs string, ttl time.Duration) (locker, error) {
 		}
 		return redsyncHold{m}, err
 	}
-	return &keyLocker{ttl: ttl, take: take, shut: func() {
+	return &keyLocker{take: take, shut: func() {
 		for _, c := range clients {
 			c.Close()
 		}
@@ -183,7 +163,7 @@ func openRedislock(_ context.Context, addr string) (locker, error) {
 		}
 		return redislockHold{l}, err
 	}
-	return &keyLocker{ttl: session, take: take, shut: func() { c.Close() }}, nil
+	return &keyLocker{take: take, shut: func() { c.Close() }}, nil
 }
 
 func (h redislockHold) renew(ctx context.Context) error { return h.Refresh(ctx, session, nil) }

@@ -42,7 +42,7 @@ func openRueidis(_ context.Context, addr string) (locker, error) {
 		}
 		return h, err
 	}
-	return &keyLocker{ttl: session, take: take, shut: c.Close}, nil
+	return &keyLocker{take: take, shut: c.Close}, nil
 }
 
 func (h rueidisHold) renew(ctx context.Context) error {

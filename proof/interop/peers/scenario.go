@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -76,11 +75,7 @@ func (s *scene) start(k kind) (client, error) {
 	c, err := k.start()
 	<-starting
 	if err != nil {
-		err = fmt.Errorf("%s does not start: %w", k.name, err)
-		if !strings.HasPrefix(k.name, "stile") {
-			err = around(err)
-		}
-		return nil, err
+		return nil, fmt.Errorf("%s does not start: %w", k.name, err)
 	}
 	s.cast = append(s.cast, c)
 	return c, nil

@@ -50,13 +50,12 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"rueidis":       openRueidis,
 	"rueidislock":   openRueidislock,
 
-	"stile":           openStile((*stile.Client).Mutex, session),
-	"stile writer":    openStile((*stile.Client).Writer, session),
-	"stile reader":    openStile((*stile.Client).Reader, session),
-	"stile candidate": openStile(candidate, session),
-	"stile 1 of 2":    openStile(permits(1), session),
-	"stile 2 of 2":    openStile(permits(2), session),
-	"stile by count":  openStile(func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 1, 0) }, session),
+	"stile":           openStile((*stile.Client).Mutex),
+	"stile writer":    openStile((*stile.Client).Writer),
+	"stile reader":    openStile((*stile.Client).Reader),
+	"stile candidate": openStile(candidate),
+	"stile 1 of 2":    openStile(permits(1)),
+	"stile 2 of 2":    openStile(permits(2)),
 }
 
 // serve is the process of a client: it is told on its standard input what to do, one line each.

@@ -74,8 +74,7 @@ func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 
 // A shedLock says how ShedLock is set up.
 type shedLock struct {
-	by    string        // lockedBy; "-" means the name of the host
-	clock string        // whose time: database, utc or own
+	clock string        // whose time: database or utc
 	zone  string        // the program's time zone; "" means UTC
 	ahead int           // milliseconds by which the program's clock is ahead
 	more  string        // added to the database's URL
@@ -87,7 +86,7 @@ type shedLock struct {
 func (b *rowBase) shed(name string, s shedLock) kind {
 	zone, table := cmp.Or(s.zone, "UTC"), cmp.Or(s.table, "shedlock")
 	most := cmp.Or(s.most, session)
-	k := b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, table, s.by, s.clock,
+	k := b.java(name, []string{"-Duser.timezone=" + zone}, "shedlock", b.jdbc+s.more, b.user, table, s.clock,
 		strconv.Itoa(s.ahead), strconv.FormatInt(most.Milliseconds(), 10))
 	k.ends = most
 	return k
@@ -115,13 +114,14 @@ func (b *rowBase) sheds(name string) *store {
 		names:  fullName,
 		leases: true,
 		kinds: []kind{
-			b.shed("ShedLock", shedLock{by: "-", clock: "database"}), b.shed("ShedLock, own clock", shedLock{by: "-", clock: "utc"}),
+			b.shed("ShedLock", shedLock{clock: "database"}), b.shed("ShedLock, own clock", shedLock{clock: "utc"}),
 			w.own("stile", url), w.run(url), w.own("stile candidate", url),
 		},
 		pairs: slices.Concat(
 			both("ShedLock", "stile"), both("ShedLock", "stile run"), both("ShedLock", "stile candidate"),
 			both("ShedLock, own clock", "stile"),
 		),
+		plays: b.shedPlays(),
 	}
 }
 
@@ -130,5 +130,8 @@ func (w *setting) postgres(t servertest.TB) *store {
 }
 
 func (w *setting) mariaDB(t servertest.TB) *store {
-	return w.mariaDBBase(t).sheds("MariaDB, ShedLock's table")
+	b := w.mariaDBBase(t)
+	s := b.sheds("MariaDB, ShedLock's table")
+	s.plays = slices.Concat(s.plays, b.zonePlays(), b.articlePlays())
+	return s
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -103,32 +101,3 @@ func (c spoken) downgrade() error {
 	_, err := c.answer(patience, "held")
 	return err
 }
-
-// A spokenLocker is a spoken client that is used as the libraries for Go are.
-type spokenLocker struct{ spoken }
-
-// open starts a client of a kind that is spoken with.
-func (k kind) open() (spokenLocker, error) {
-	c, err := k.start()
-	if err != nil {
-		return spokenLocker{}, err
-	}
-	return spokenLocker{c.(spoken)}, nil
-}
-
-// opener is open for those that take an address, which the kind has already.
-func (k kind) opener(context.Context, string) (locker, error) { return k.open() }
-
-func (l spokenLocker) lock(ctx context.Context, name string) (string, error) {
-	if err := l.spoken.lock(name); err != nil {
-		return "", err
-	}
-	for {
-		token, err := l.held(window)
-		if !errors.Is(err, errWaits) || ctx.Err() != nil {
-			return token, err
-		}
-	}
-}
-
-func (l spokenLocker) unlock(context.Context) error { return l.spoken.unlock() }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/engine"
@@ -28,14 +27,12 @@ type stileLocker struct {
 }
 
 // openStile opens a store by its URL, for locks of one kind.
-func openStile(
-	lockOf func(c *stile.Client, name string) *stile.Lock, ttl time.Duration,
-) func(context.Context, string) (locker, error) {
+func openStile(lockOf func(c *stile.Client, name string) *stile.Lock) func(context.Context, string) (locker, error) {
 	return func(ctx context.Context, url string) (locker, error) {
 		l := &stileLocker{lockOf: lockOf, heard: new(atomic.Int64)}
 		var err error
 		l.client, err = stile.Open(ctx, url, &stile.Options{
-			LockOptions: stile.LockOptions{TTL: ttl},
+			LockOptions: stile.LockOptions{TTL: session},
 			Observer: func(e stile.Event) {
 				if e.Kind == stile.EventAsked {
 					l.heard.Add(1)
@@ -79,9 +76,6 @@ func (l *stileLocker) try(ctx context.Context, name string) (string, bool, error
 // ticket is the number that the store gave the claim, which is what the tokens of others are. A ticket is good for many
 // tokens of stile's, one for each turn.
 func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Ticket()/engine.Turns, 10) }
-
-// believes reports whether the lease says that it is held.
-func (l *stileLocker) believes() (bool, error) { return l.held.Check() == nil, nil }
 
 func (l *stileLocker) unlock(context.Context) error { return l.held.Unlock() }
 

@@ -95,6 +95,11 @@ func oneWay(seen, blind string) []pair {
 
 func (w *setting) zooKeeper(t servertest.TB) *store {
 	s := servertest.ZooKeeper(t)
+	conn, err := dialZooKeeper(s.Addr)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(conn.Close)
 	url := "zk://" + s.Addr + "?prefix=&session=" + session.String()
 	rw := url + "&layout=rw"
 	read, reader := w.java("Curator read", "read", s.Addr), w.own("stile reader", rw).as("stile reader, rw")
@@ -135,6 +140,7 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			together("Curator mutex", "Curator write"),
 			oneWay("Curator write", "go-zookeeper"), oneWay("Curator write", "stile"), oneWay("Curator latch", "stile candidate"),
 		),
+		plays: append(w.askings(s.Addr), w.downgrades(conn, s.Addr)...),
 	}
 }
 

@@ -1,8 +1,8 @@
 """A client of the locks of redis-py or redlock-py that is told on its standard input what to do.
 
 It is told one line each: lock NAME, try NAME, unlock, exit. It answers held, busy, free, or error and a text.
-Arguments: redis-py, endless (redis-py's lock as it is without a timeout) or redlock-py; the servers, as host:port with
-commas between; the lease in milliseconds. What the library can renew is renewed every third of the lease.
+Arguments: redis-py or redlock-py; the servers, as host:port with commas between; the lease in milliseconds. What the
+library can renew is renewed every third of the lease.
 """
 
 import sys
@@ -25,15 +25,13 @@ class RedisPy:
         self.over = None
 
     def take(self, name, wait):
-        timeout = self.lease and self.lease / 1000
-        held = self.client.lock(name, timeout=timeout, sleep=0.05, thread_local=False)
+        held = self.client.lock(name, timeout=self.lease / 1000, sleep=0.05, thread_local=False)
         if not held.acquire(blocking=wait):
             return False
         self.held = held
-        if self.lease:
-            self.over = threading.Event()
-            self.renewal = threading.Thread(target=self.renew, args=(held, self.over), daemon=True)
-            self.renewal.start()
+        self.over = threading.Event()
+        self.renewal = threading.Thread(target=self.renew, args=(held, self.over), daemon=True)
+        self.renewal.start()
         return True
 
     def renew(self, held, over):
@@ -44,17 +42,9 @@ class RedisPy:
                 return
 
     def release(self):
-        if self.over:
-            self.over.set()
-            self.renewal.join()
+        self.over.set()
+        self.renewal.join()
         self.held.release()
-
-
-class Endless(RedisPy):
-    """Lock of redis-py as its defaults make it, which never ends."""
-
-    def __init__(self, servers, _):
-        super().__init__(servers, None)
 
 
 class RedlockPy:
@@ -90,7 +80,7 @@ def answer(client, verb, name):
 
 def main(kind, servers, lease):
     servers = [dict(zip(("host", "port"), s.split(":"))) for s in servers.split(",")]
-    client = {"redis-py": RedisPy, "endless": Endless, "redlock-py": RedlockPy}[kind](servers, int(lease))
+    client = {"redis-py": RedisPy, "redlock-py": RedlockPy}[kind](servers, int(lease))
     print("ready", flush=True)
     for line in sys.stdin:
         verb, _, name = line.rstrip("\n").partition(" ")

@@ -15,18 +15,17 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
  * A client of Curator's locks that is told on its standard input what to do, one line each: lock NAME, try NAME, unlock,
- * believes (whether this process takes itself for the holder), ask NAME (revoke what the first of its participants has),
- * asks (how often this process was asked), count NAME N (of permits), downgrade (take the read lock, and then give up the write lock), exit. It answers
- * held, busy, free, asked, asks and a number, counted, or error and a text.
+ * ask NAME (revoke what the first of its participants has), asks (how often this process was asked), downgrade (take the
+ * read lock, and then give up the write lock), exit. It answers held, busy, free, asked, asks and a number, or error and a
+ * text.
  *
- * <p>Arguments: mutex, write, read, downgraded, latch, single, permit, pair or counted; the servers; the session's time-out in
+ * <p>Arguments: mutex, write, read, downgraded, latch, single, permit or pair; the servers; the session's time-out in
  * milliseconds. What is downgraded was taken to write and is held to read. A latch is locked while it leads. A single is a
- * semaphore's mutex; a permit is one, and a pair both, of a semaphore that has two; a counted goes by a count. A revocable mutex, write or read has a
+ * semaphore's mutex; a permit is one, and a pair both, of a semaphore that has two. A revocable mutex, write or read has a
  * listener that counts how often somebody asks for it.
  */
 public final class Peer {
@@ -38,7 +37,6 @@ public final class Peer {
   private static InterProcessSemaphoreMutex single;
   private static InterProcessSemaphoreV2 semaphore;
   private static Collection<Lease> permits;
-  private static SharedCount count;
 
   public static void main(String[] args) throws Exception {
     int session = Integer.parseInt(args[2]);
@@ -76,8 +74,6 @@ public final class Peer {
         return permit(client, 1, words);
       case "pair":
         return permit(client, 2, words);
-      case "counted":
-        return counted(client, words);
       default:
         return hold(client, kind, words);
     }
@@ -102,8 +98,6 @@ public final class Peer {
           downgrade();
         }
         return "held " + (kind.equals("mutex") ? token(client, lock) : "-");
-      case "believes":
-        return held != null && held.isAcquiredInThisProcess() ? "held -" : "free";
       case "unlock":
         held.release();
         held = null;
@@ -147,8 +141,6 @@ public final class Peer {
         }
         leading = latch;
         return "held -";
-      case "believes":
-        return leading != null && leading.hasLeadership() ? "held -" : "free";
       case "unlock":
         leading.close();
         leading = null;
@@ -183,29 +175,6 @@ public final class Peer {
       case "try":
         semaphore = new InterProcessSemaphoreV2(client, "/" + words[1], 2);
         permits = words[0].equals("lock") ? semaphore.acquire(n) : semaphore.acquire(n, 1, TimeUnit.SECONDS);
-        return permits == null ? "busy" : "held -";
-      case "unlock":
-        semaphore.returnAll(permits);
-        return "free";
-      default:
-        return "error unknown request " + words[0];
-    }
-  }
-
-  /** A permit of as many as the count at NAME/permits says. */
-  private static String counted(CuratorFramework client, String[] words) throws Exception {
-    if (words.length > 1 && count == null) {
-      count = new SharedCount(client, "/" + words[1] + "/permits", 1);
-      count.start();
-    }
-    switch (words[0]) {
-      case "count":
-        count.setCount(Integer.parseInt(words[2]));
-        return "counted";
-      case "lock":
-      case "try":
-        semaphore = new InterProcessSemaphoreV2(client, "/" + words[1], count);
-        permits = words[0].equals("lock") ? semaphore.acquire(1) : semaphore.acquire(1, 1, TimeUnit.SECONDS);
         return permits == null ? "busy" : "held -";
       case "unlock":
         semaphore.returnAll(permits);

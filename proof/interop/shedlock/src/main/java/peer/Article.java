@@ -41,8 +41,7 @@ final class Article implements Peer.Locker {
   }
 
   /** Whether the row is one that was left behind. */
-  @Override
-  public boolean look(String name) throws SQLException {
+  private boolean look(String name) throws SQLException {
     try (PreparedStatement s =
         connection.prepareStatement(
             "SELECT 1 FROM " + table + " WHERE dl_method_name = ? AND dl_operate_time < NOW() - INTERVAL 5 MINUTE")) {
@@ -54,8 +53,7 @@ final class Article implements Peer.Locker {
   }
 
   /** Takes the lock away from whoever left it behind, and takes it. */
-  @Override
-  public boolean sweep(String name) throws SQLException {
+  private boolean sweep(String name) throws SQLException {
     change("DELETE FROM " + table + " WHERE dl_method_name = ?", name);
     return insert(name);
   }

@@ -14,7 +14,6 @@ import java.nio.charset.StandardCharsets;
  *   <li>try NAME
  *   <li>least MS: the shortest time that the locks taken from now on stay taken
  *   <li>extend MS: whether the lock is still held, and then for so long from now
- *   <li>look NAME, sweep NAME: see {@link Article}
  *   <li>unlock, exit
  * </ul>
  *
@@ -36,14 +35,6 @@ public final class Peer {
 
     default boolean extend(long millis) {
       throw new UnsupportedOperationException("extend");
-    }
-
-    default boolean look(String name) throws Exception {
-      throw new UnsupportedOperationException("look");
-    }
-
-    default boolean sweep(String name) throws Exception {
-      throw new UnsupportedOperationException("sweep");
     }
   }
 
@@ -75,10 +66,6 @@ public final class Peer {
         return "free";
       case "extend":
         return locker.extend(Long.parseLong(rest)) ? "held -" : "free";
-      case "look":
-        return locker.look(rest) ? "free" : "busy";
-      case "sweep":
-        return locker.sweep(rest) ? "held -" : "busy";
       case "unlock":
         locker.free();
         return "free";

@@ -14,9 +14,8 @@ import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 /**
  * ShedLock with the provider that Spring programs use.
  *
- * <p>Arguments: shedlock; the database's JDBC URL; its user; the table; who holds (lockedBy), or - for ShedLock's default,
- * the host's name; whose clock: database (usingDbTime), utc (forceUtcTimeZone) or own (the default: the clock and the zone
- * of the program); by how many milliseconds the program's clock is ahead; lockAtMostFor in milliseconds.
+ * <p>Arguments: shedlock; the database's JDBC URL; its user; the table; whose clock: database (usingDbTime) or utc
+ * (forceUtcTimeZone); by how many milliseconds the program's clock is ahead; lockAtMostFor in milliseconds.
  */
 final class ShedLock implements Peer.Locker {
   private final LockProvider provider;
@@ -25,24 +24,13 @@ final class ShedLock implements Peer.Locker {
   private SimpleLock held;
 
   ShedLock(String[] args) {
-    ClockProvider.setClock(Clock.offset(Clock.systemUTC(), Duration.ofMillis(Long.parseLong(args[6]))));
-    most = Duration.ofMillis(Long.parseLong(args[7]));
+    ClockProvider.setClock(Clock.offset(Clock.systemUTC(), Duration.ofMillis(Long.parseLong(args[5]))));
+    most = Duration.ofMillis(Long.parseLong(args[6]));
     JdbcTemplateLockProvider.Configuration.Builder builder =
         JdbcTemplateLockProvider.Configuration.builder()
             .withJdbcTemplate(new JdbcTemplate(new SingleConnectionDataSource(args[1], args[2], "", true)))
             .withTableName(args[3]);
-    if (!args[4].equals("-")) {
-      builder = builder.withLockedByValue(args[4]);
-    }
-    switch (args[5]) {
-      case "database":
-        builder = builder.usingDbTime();
-        break;
-      case "utc":
-        builder = builder.forceUtcTimeZone();
-        break;
-      default:
-    }
+    builder = args[4].equals("database") ? builder.usingDbTime() : builder.forceUtcTimeZone();
     provider = new JdbcTemplateLockProvider(builder.build());
     provider.lock(configuration("first"));
   }

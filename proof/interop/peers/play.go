@@ -1,0 +1,86 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+	"time"
+)
+
+// A play is something that stile and another library do on one lock, beside taking it and giving it back.
+type play struct {
+	what string                 // is done
+	who  string                 // does it
+	play func() (string, error) // what was seen; an error says what is wrong
+}
+
+// A sight is what was seen of one play.
+type sight struct {
+	play
+	store string
+	seen  string
+	err   error
+}
+
+// playAll plays what each store has, one after the other, and the stores at once.
+func playAll(stores []*store) (list []sight) {
+	sights := make([][]sight, len(stores))
+	var work sync.WaitGroup
+	for i, s := range stores {
+		work.Go(func() {
+			for _, p := range s.plays {
+				seen, err := p.play()
+				sights[i] = append(sights[i], sight{p, s.name, seen, err})
+			}
+		})
+	}
+	work.Wait()
+	for _, some := range sights {
+		list = append(list, some...)
+	}
+	return list
+}
+
+// lockName is the name of a lock of a play, which is another one in each run.
+var lockName = regexp.MustCompile(`interop-[0-9a-f]{8}`)
+
+// playTable writes what was seen, in Markdown, and returns the rows of the plays that went wrong.
+func playTable(out io.Writer, list []sight) (wrong []string) {
+	var rows folded
+	for _, s := range list {
+		seen := s.seen
+		if s.err != nil {
+			seen = "**WRONG**: " + s.err.Error()
+		}
+		row := fmt.Sprintf("| %s | %s | %s |", s.what, s.who, lockName.ReplaceAllString(seen, "NAME"))
+		if s.err != nil {
+			wrong = append(wrong, row)
+		}
+		rows.add(s.store, row)
+	}
+	rows.write(out, "| what is done | with | seen |")
+	return wrong
+}
+
+// until waits for a condition of the store.
+func until(what string, holds func() (bool, error)) error {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := holds()
+		if ok && err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return errors.Join(fmt.Errorf("not yet after %v: %s", patience, what), err)
+		}
+	}
+}
