@@ -27,14 +27,14 @@ func TestMutantsPage(t *testing.T) {
 		want = append(want, strings.TrimSuffix(filepath.Base(patch), ".patch"))
 	}
 	own := map[string]bool{} // by mistake: found by its own test only
-	columns := []string{"exploration", "seeds", "contract", "runner", "own test"}
+	columns := []string{"exploration", "seeds", "contract", "own test"}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|(.*)\\|$").FindAllSubmatch(page, -1) {
 		cells := strings.Split(string(row[2]), "|")
-		if len(cells) != 6 || strings.TrimSpace(strings.Join(cells[1:], "")) == "" {
+		if len(cells) != 5 || strings.TrimSpace(strings.Join(cells[1:], "")) == "" {
 			t.Errorf("row %s: %d cells, or nothing that found it", row[1], len(cells))
 			continue
 		}
-		own[string(row[1])] = strings.TrimSpace(strings.Join(cells[1:5], "")) == ""
+		own[string(row[1])] = strings.TrimSpace(strings.Join(cells[1:4], "")) == ""
 		column := columnOf(t, string(row[1]))
 		i := 1 + slices.Index(columns, column)
 		// What else has found a mistake spares its own test.
@@ -79,7 +79,7 @@ func columnOf(t *testing.T, name string) string {
 	case string(way[1]) == "test" && drawn.Match(way[2]):
 		return "seeds"
 	}
-	return map[string]string{"contract": "contract", "command": "contract", "chaos": "runner", "test": "own test"}[string(way[1])]
+	return map[string]string{"contract": "contract", "test": "own test"}[string(way[1])]
 }
 
 // Each mistake can be put back into the code as it is, which make mutants and CI find out later, too.

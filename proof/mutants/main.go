@@ -9,13 +9,10 @@
 //
 //	stands for: M1, defect 3
 //	found by: contract ./store/etcd TestContract/LateLeave
-//	found by: chaos etcd
-//	found by: command stile ls extra words
 //	found by: test ./internal/claims TestName/part of it
 //
-// A case of the contract is one of package drivertest, or of guardtest for guards, chaos names a store of the runner of faults,
-// and a command is one that cmd/stile/testdata/cases.txt has a shell run. Each may have been written for other mistakes; a test
-// is the mistake's own.
+// A case of the contract is one of package drivertest, or of guardtest for guards. It may have been written for other mistakes;
+// a test is the mistake's own.
 package main
 
 import (

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,8 +40,8 @@ var finders = []finder{
 		}},
 }
 
-// columns are those of the ways that a patch's head can name. What the contract is to a driver, its cases are to the command.
-var columns = map[string]string{"contract": "contract", "command": "contract", "chaos": "runner", "test": "own test"}
+// columns are those of the ways that a patch's head can name.
+var columns = map[string]string{"contract": "contract", "test": "own test"}
 
 // bySeed are the tests that draw worlds from seeds: they were written for no mistake in particular.
 var bySeed = regexp.MustCompile(`^(TestSimulation|TestStorm|TestFairWeather|TestFoulWeather|TestTokensRiseWhereGrantsExclude)$`)
@@ -75,7 +74,7 @@ func (m *mutant) matrix() found {
 		if _, ok := all[name]; ok || name == "own test" && len(all) > 0 {
 			continue
 		}
-		if r := m.follow(w); r.err == nil {
+		if r := m.try(w); r.err == nil {
 			all[name] = r
 		}
 	}
@@ -132,10 +131,6 @@ func (m *mutant) suite(pkg, tests string) (f finding) {
 // cell is a finding in a word.
 func (f finding) cell() string {
 	switch {
-	case f.at == path.Base(cases):
-		return "`" + f.at + "`" // most of the time the command was built
-	case strings.HasPrefix(f.at, "runner, "):
-		return fmt.Sprintf("%s: %d of %d seeds, %.0f s", strings.TrimPrefix(f.at, "runner, "), f.seeds, seeds, f.seconds)
 	case f.seeds > 1:
 		return fmt.Sprintf("%d seeds, %.1f s", f.seeds, f.seconds)
 	case f.transitions != "":
@@ -152,6 +147,6 @@ func (f found) row(m *mutant) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s |", m.name, m.numbers, cell("exploration"), cell("seeds"),
-		cell("contract"), cell("runner"), cell("own test"))
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", m.name, m.numbers, cell("exploration"), cell("seeds"),
+		cell("contract"), cell("own test"))
 }

@@ -23,15 +23,15 @@ type mutant struct {
 
 // A way is a line of a patch's head that tells how to find the mistake.
 type way struct {
-	kind  string // contract, command, chaos or test
-	where string // the package, or the store of a run under faults
-	test  string // empty for a run under faults
+	kind  string // contract or test
+	where string // the package
+	test  string
 }
 
 var (
 	changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 	stands  = regexp.MustCompile(`(?m)^stands for: (.*)`)
-	foundBy = regexp.MustCompile(`(?m)^found by: (\S+) (\S+) ?(.*)`)
+	foundBy = regexp.MustCompile(`(?m)^found by: (\S+) (\S+) (.*)`)
 )
 
 // prepare makes the mutant's files, and sees that the packages compile that it changes.
@@ -96,23 +96,12 @@ func (m *mutant) head(text []byte) error {
 			if err := hasTest(w.where, w.test); err != nil {
 				return err
 			}
-		case "command":
-			script := strings.TrimSpace(w.where + " " + w.test)
-			line, err := caseOf(script)
-			if err != nil {
-				return err
-			}
-			w.where, w.test = "./cmd/stile", fmt.Sprintf("TestCases/all/line%d", line)
 		case "contract":
 			if err := cmp.Or(inContract(w.test), hasTest(w.where, w.test)); err != nil {
 				return err
 			}
-		case "chaos":
-			if w.test != "" {
-				return fmt.Errorf("found by: chaos %s: %q is too much: a store is enough", w.where, w.test)
-			}
 		default:
-			return fmt.Errorf("found by: %q is none of contract, command, chaos, test", w.kind)
+			return fmt.Errorf("found by: %q is none of contract, test", w.kind)
 		}
 		m.ways = append(m.ways, w)
 	}
@@ -165,22 +154,6 @@ func hasTest(where, test string) error {
 		}
 	}
 	return fmt.Errorf("found by: package %s has no test %s", where, name)
-}
-
-// cases are what the command is asked by a shell, and answers.
-const cases = "cmd/stile/testdata/cases.txt"
-
-// caseOf returns the line of the command's case with this script.
-func caseOf(script string) (int, error) {
-	text, err := os.ReadFile(cases)
-	if err != nil {
-		return 0, err
-	}
-	i := slices.Index(strings.Split(string(text), "\n"), "$ "+script)
-	if i < 0 {
-		return 0, fmt.Errorf("found by: command %s: %s has no such case", script, cases)
-	}
-	return i + 1, nil
 }
 
 // packageOf is the package that a file is built into: the folder's own, or, of a script that is embedded, the nearest

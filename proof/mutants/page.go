@@ -18,8 +18,8 @@ const (
 )
 
 // header begins the table.
-const header = `| mistake | stands for | exploration | seeds | contract | runner | its own test |
-| --- | --- | --- | --- | --- | --- | --- |
+const header = `| mistake | stands for | exploration | seeds | contract | its own test |
+| --- | --- | --- | --- | --- | --- |
 `
 
 var rowOf = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|(.*)\\|$")

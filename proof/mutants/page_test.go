@@ -8,14 +8,14 @@ import (
 // Rows of the mistakes that were run are replaced, others stay, those without a patch go, and the sum is right.
 func TestRenew(t *testing.T) {
 	const (
-		one = "| `one` |  | 3 transitions, 0.0 s |  |  |  |  |\n"
-		two = "| `two` | M1 |  |  |  |  | `TestTwo`, 0.1 s |\n"
+		one = "| `one` |  | 3 transitions, 0.0 s |  |  |  |\n"
+		two = "| `two` | M1 |  |  |  | `TestTwo`, 0.1 s |\n"
 	)
 	sum := func(of, general, own string) string {
 		return "\nOf " + of + " mistakes " + general + " are found by something that was not written for them, and " + own +
 			" by their own test only.\n"
 	}
-	from := "# Page\n" + begin + header + one + two + "| `was` |  |  |  |  |  | `TestWas`, 0.1 s |\n" + sum("3", "1", "2") + end + "\nmore\n"
+	from := "# Page\n" + begin + header + one + two + "| `was` |  |  |  |  | `TestWas`, 0.1 s |\n" + sum("3", "1", "2") + end + "\nmore\n"
 	for _, tt := range []struct {
 		name string
 		rows map[string]string
@@ -23,12 +23,12 @@ func TestRenew(t *testing.T) {
 	}{
 		{"nothing was run", nil, one + two + sum("2", "1", "1")},
 		{
-			"found otherwise", map[string]string{"two": "| `two` | M1 |  | 3 seeds, 0.1 s |  |  |  |"},
-			one + "| `two` | M1 |  | 3 seeds, 0.1 s |  |  |  |\n" + sum("2", "2", "0"),
+			"found otherwise", map[string]string{"two": "| `two` | M1 |  | 3 seeds, 0.1 s |  |  |"},
+			one + "| `two` | M1 |  | 3 seeds, 0.1 s |  |  |\n" + sum("2", "2", "0"),
 		},
 		{
-			"a new one", map[string]string{"ten": "| `ten` |  |  |  |  |  | `TestTen`, 0.1 s |"},
-			one + "| `ten` |  |  |  |  |  | `TestTen`, 0.1 s |\n" + two + sum("3", "1", "2"),
+			"a new one", map[string]string{"ten": "| `ten` |  |  |  |  | `TestTen`, 0.1 s |"},
+			one + "| `ten` |  |  |  |  | `TestTen`, 0.1 s |\n" + two + sum("3", "1", "2"),
 		},
 	} {
 		got, err := renew(from, tt.rows, []string{"one", "ten", "two"})

@@ -21,7 +21,7 @@ var targets = []string{"servers", "gofmt", "vet", "fix", "lint", "rules", "tidy-
 	"models", "interop", "newer", "newest", "packages"}
 
 // mutantsAtOnce is how many mutants are a part: each may take a minute.
-const mutantsAtOnce = 36
+const mutantsAtOnce = 24
 
 var (
 	chaosStore = regexp.MustCompile(`(?m)^\t"([a-z0-9-]+)": +func\(t servertest\.TB\) \*store \{`)
