@@ -68,9 +68,6 @@ func testQuick(t *testing.T, a *arena, only string) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	if charts, err := filepath.Glob(filepath.Join(dir, "bench", "charts", "page-*.svg")); len(charts) == 0 {
-		t.Errorf("the page has no charts, %v", err)
-	}
 	taken := regexp.MustCompile(only)
 	for _, target := range a.targets {
 		if taken.MatchString(target.measure) && !strings.Contains(page, "| "+target.text+" | ") {
@@ -99,9 +96,6 @@ func testQuick(t *testing.T, a *arena, only string) {
 			t.Errorf("the page has no part %q", m.title)
 		}
 		part, _, _ = strings.Cut(part, "\n## ")
-		if !strings.Contains(part, "\n![The table below as bars") {
-			t.Errorf("%s: the table has no chart: internal/draw knows none of its heads", m.title)
-		}
 		for _, r := range m.rows {
 			if !strings.Contains(part, "\n| "+r.name+" | ") {
 				t.Errorf("%s: the page has no row %q", m.title, r.name)

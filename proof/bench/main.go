@@ -1,7 +1,7 @@
 //go:build unix
 
 // Bench measures stile beside other lock libraries on one real server, interleaved in one run, prints the
-// figures as they come, and writes a page about them, with charts. It starts the server, and other processes of itself, and ends them.
+// figures as they come, and writes a page about them. It starts the server, and other processes of itself, and ends them.
 //
 //	go run . -out ../../docs/evidence/bench/redis.md
 package main
@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -37,7 +36,7 @@ func main() {
 func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	out := flags.String("out", "", "write the page into this `file`, its charts into the folder charts beside the file, and the index in README.md beside the file anew; without it, the page is printed")
+	out := flags.String("out", "", "write the page into this `file`, and the index in README.md beside the file anew; without it, the page is printed")
 	quick := flags.Bool("quick", false, "take half a minute, for figures that mean little")
 	only := flags.String("only", "", "take only the measures whose key matches this `regexp`, as in ^alone$")
 	store := flags.String("store", redisArena.key, "the `store` to measure on: redis, setnx, redlock, memcached, etcd, zookeeper, consul, postgres, mysql, sqlite")
@@ -96,7 +95,7 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 		_, err := stdout.Write(text.Bytes())
 		return err
 	}
-	if err := draw.WriteCharts(*out, text.String()); err != nil {
+	if err := os.WriteFile(*out, text.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return reindex(*out)

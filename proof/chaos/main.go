@@ -86,7 +86,6 @@ func main() {
 		workers = flag.Int("workers", 4, "how many processes lock")
 		only    = flag.String("faults", "", "some of "+strings.Join(kinds(faults), ", ")+", with commas; empty means all these. Only if named: "+strings.Join(kinds(administered), ", "))
 		log     = flag.String("log", "", "append a line for each run to this file; needs -for. With -runs, what the file has is not run again")
-		tries   = flag.Int("shrink", 8, "how often a run that failed is made again with fewer kinds of faults")
 		others  = flag.String("peer", "", "measure lock libraries in place of a check: all, or some of "+peerList()+", with commas")
 		runs    = flag.Int("runs", 1, "of peers, how often each is run; else how many runs there are in all, the stores in turn; with one seed after the other")
 		book    = flag.String("o", "", "keep what is measured of peers in this file, beside what it has of other peers and seeds")
@@ -117,7 +116,7 @@ func main() {
 		comparePeers(&p, *others, *runs, *book)
 		return
 	}
-	c, err := many.play(os.Stdout, once, func(o *outcome) { o.explain(*tries) })
+	c, err := many.play(os.Stdout, once, (*outcome).explain)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "-log:", err)
 		os.Exit(1)
@@ -150,8 +149,11 @@ func once(p *plan) *outcome {
 	return play(host, p)
 }
 
+// tries is how often a run that failed is made again with fewer kinds of faults.
+const tries = 8
+
 // explain saves a run that failed, and makes it again with fewer kinds of faults.
-func (o *outcome) explain(tries int) {
+func (o *outcome) explain() {
 	if path, err := o.save(os.TempDir()); err != nil {
 		fmt.Fprintln(os.Stderr, "the history is not saved:", err)
 	} else {

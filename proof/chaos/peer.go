@@ -90,10 +90,9 @@ func peerFlags(given map[string]bool, runs int) error {
 		return nil
 	}
 	for name, why := range map[string]string{
-		"store":  "a peer has servers of its own kind",
-		"pairs":  "one fault is made after the other",
-		"log":    "-o keeps what is measured",
-		"shrink": "what is measured is no failure",
+		"store": "a peer has servers of its own kind",
+		"pairs": "one fault is made after the other",
+		"log":   "-o keeps what is measured",
 	} {
 		if given[name] {
 			return fmt.Errorf("-%s does not go with -peer: %s", name, why)

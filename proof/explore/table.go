@@ -1,9 +1,6 @@
 package explore
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/stilelock/stile/internal/engine"
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
@@ -97,20 +94,4 @@ func (t *Table) Add(o *Table) {
 			t[s][c] += o[s][c]
 		}
 	}
-}
-
-// String is the table with a line for each stage, and the events that came in it.
-func (t *Table) String() string {
-	var out strings.Builder
-	names := Columns()
-	for s := range t {
-		fmt.Fprintf(&out, "%v:", engine.Stage(s))
-		for c, n := range t[s] {
-			if n > 0 {
-				fmt.Fprintf(&out, " %s %d;", names[c], n)
-			}
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
 }

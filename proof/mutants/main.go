@@ -31,7 +31,6 @@ import (
 var (
 	some  = flag.Int("some", 0, "how many are looked for; 0 means all")
 	limit = flag.Duration("for", time.Minute, "how long one may take to be found")
-	set   = flag.String("set", "small", "the worlds that are walked")
 	jobs  = flag.Int("jobs", min(2, runtime.NumCPU()), "how many are looked for at once")
 	table = flag.Bool("matrix", false, "print what finds each mutant beside its own test, as rows of docs/explain/mutants.md")
 	save  = flag.Bool("write", false, "print these rows, and put them into docs/explain/mutants.md")

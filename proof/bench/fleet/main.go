@@ -63,7 +63,6 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	rounds := flags.Int("rounds", 3, "how often to measure all; the median of each figure counts")
 	span := flags.Duration("span", 10*time.Second, "how long each measurement lasts")
 	settle := flags.Duration("settle", 1*time.Second, "how long to wait before each")
-	of := flags.String("revision", "", "the `commit` of stile that is measured, for the record; default HEAD")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -89,11 +88,8 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	if err := moreFiles(); err != nil {
 		return err
 	}
-	if *of == "" {
-		*of = head()
-	}
 	m := &measurement{
-		revision: *of,
+		revision: head(),
 		rounds:   *rounds, span: *span, settle: *settle, log: func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) },
 	}
 	command := "go run ./proof/bench/fleet measure " + strings.Join(thoseOfTheRun(flags), " ")
@@ -123,10 +119,10 @@ func head() string {
 	return strings.TrimSpace(string(out))
 }
 
-// thoseOfTheRun returns the flags that were set, but for where the result goes, and what it says of itself.
+// thoseOfTheRun returns the flags that were set, but for where the result goes.
 func thoseOfTheRun(flags *flag.FlagSet) (args []string) {
 	flags.Visit(func(set *flag.Flag) {
-		if set.Name != "out" && set.Name != "revision" {
+		if set.Name != "out" {
 			args = append(args, fmt.Sprintf("-%s=%v", set.Name, set.Value))
 		}
 	})

@@ -1,7 +1,7 @@
 // Command cmd walks the worlds of package explore and prints what each came to. It fails at the first violation, and
 // tells the shortest path to it.
 //
-//	go run ./proof/explore/cmd [-set small|full|long] [-for 10m] [-memory 2000] [-world NAME] [-table]
+//	go run ./proof/explore/cmd [-set small|full|long] [-for 10m] [-world NAME]
 package main
 
 import (
@@ -17,10 +17,11 @@ import (
 var (
 	set    = flag.String("set", "full", "which worlds: small, full or long")
 	during = flag.Duration("for", 0, "stop after this; 0 means at the end")
-	memory = flag.Int64("memory", 2000, "megabytes at which a walk stops")
 	only   = flag.String("world", "", "only the world of this name")
-	table  = flag.Bool("table", false, "print which events came in which stage")
 )
+
+// memory is how many bytes a walk may take before it stops.
+const memory = 2000 << 20
 
 func main() {
 	flag.Parse()
@@ -30,12 +31,11 @@ func main() {
 		os.Exit(2)
 	}
 	debug.SetGCPercent(300) // few pointers stay, so that there is little to collect
-	debug.SetMemoryLimit(*memory << 20 * 9 / 10)
-	limits := explore.Limits{Memory: *memory << 20}
+	debug.SetMemoryLimit(memory * 9 / 10)
+	limits := explore.Limits{Memory: memory}
 	if *during > 0 {
 		limits.Until = time.Now().Add(*during)
 	}
-	var all explore.Table
 	begin := time.Now()
 	total := explore.Result{Done: true}
 	fmt.Printf("%-36s %10s %11s %6s %8s %6s\n", "world", "states", "transitions", "depth", "seconds", "MB")
@@ -53,14 +53,10 @@ func main() {
 			fmt.Printf("violation in world %q, after %d transitions in all: %s", conf.Name, total.Transitions, r.Violation)
 			os.Exit(1)
 		}
-		all.Add(&r.Table)
 		debug.FreeOSMemory()
 	}
 	total.Time = time.Since(begin)
 	fmt.Println(row("all", &total))
-	if *table {
-		fmt.Print(all.String())
-	}
 }
 
 func row(name string, r *explore.Result) string {
