@@ -19,6 +19,7 @@ type fakeServer struct {
 	free chan struct{} // closed when a lock is freed
 	n    int           // connections so far
 	says mood
+	told int // how often it said what it promises
 
 	shared map[string]bool // keys that are locked in this way
 	gate   chan struct{}   // no statement is done before it is closed; nil if none awaits that
@@ -115,6 +116,9 @@ func (f *fakeServer) owners(key string) int {
 func (c fakeClient) Key(name string) string { return name }
 
 func (c fakeClient) Traits() driver.Traits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told++
 	return driver.Traits{Store: "fake", Shared: true, OwnClient: true, Clock: "session", Wake: "poll"}
 }
 

@@ -82,6 +82,7 @@ func Timeout(a *driver.Address) (time.Duration, error) {
 // caller's context, since that would end the connection and with it every claim.
 type Session struct {
 	server     Server
+	first      driver.Traits // what it promised when the session began; to ask for them anew may cost a request
 	life       *work.Life
 	timeout    time.Duration // the server ends a connection from which it hears nothing for so long
 	within     time.Duration // so long a statement may take; then the connection is given up
@@ -106,7 +107,7 @@ var _ interface {
 // New returns a session that lasts for as long as a life, with its first connection.
 func New(server Server, life *work.Life, timeout time.Duration, home Conn) *Session {
 	s := &Session{
-		server: server, life: life, timeout: timeout, within: min(answerWithin, timeout),
+		server: server, first: server.Traits(), life: life, timeout: timeout, within: min(answerWithin, timeout),
 		orders: make(chan *order), proven: make(chan Conn), claims: newClaims(timeout), home: home, spoke: time.Now(),
 	}
 	s.scout = scout{s: s, back: make(chan error, 1)}
@@ -116,7 +117,7 @@ func New(server Server, life *work.Life, timeout time.Duration, home Conn) *Sess
 
 // able returns why a claim cannot be kept.
 func (s *Session) able(c *driver.Claim) error {
-	t := s.server.Traits()
+	t := s.first
 	switch {
 	case c.Capacity != driver.All:
 		return fmt.Errorf("%w: the locks of %s have no permits", driver.ErrUnsupported, t.Store)

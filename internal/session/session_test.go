@@ -377,6 +377,23 @@ func TestTogether(t *testing.T) {
 	})
 }
 
+// Claims come and go without the server being asked what it promises, which may cost a request each time.
+func TestPromisesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		s := f.client(t)
+		for range 3 {
+			c := wanted("a")
+			enter(t, s, c, true)
+			leave(t, s, c)
+		}
+		if f.mu.Lock(); f.told != 1 {
+			t.Errorf("the server was asked %d times; want once", f.told)
+		}
+		f.mu.Unlock()
+	})
+}
+
 // Whoever calls after the end, or while it comes, is told.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
