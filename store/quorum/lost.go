@@ -121,7 +121,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 			same := d.standing(votes, v.place.Blocker)
 			// Of two records of one, the later one is shown.
 			b := &v.place.Blocker
-			if same > most || same == most && (b.Ticket > p.Blocker.Ticket || d.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
+			if same > most || same == most && (d.newer(b, &p.Blocker) || d.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
 				p.Blocker, most = v.place.Blocker, same
 			}
 		}
@@ -135,6 +135,14 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 		p.Retry = free[d.need-1]
 	}
 	return p
+}
+
+// newer reports whether a claim came later than another: by its ticket, or by its age where each node gives tickets by its own clock.
+func (d *Driver) newer(a, b *driver.ClaimInfo) bool {
+	if d.ranked {
+		return a.Ticket > b.Ticket
+	}
+	return a.Since < b.Since
 }
 
 // standing counts the nodes where a claim stands in the way.
