@@ -92,6 +92,39 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
+// A client that only waits is told who broke its claim before it is woken: else it would take the store for one that forgot the claim,
+// and enter again.
+func TestBrokenWaiterKnows(t *testing.T) {
+	t.Parallel()
+	s, nodes := servertest.Redis(t), servertest.RedisCluster(t)
+	for _, url := range []string{"redis://" + s.Addr, "redis+cluster://" + nodes[0].Addr} {
+		d, other := open(t, url), open(t, url)
+		holder := claim("name", "holder")
+		holder.Client = "other"
+		enter(t, other, holder)
+		for i := range 20 {
+			waiter, record := claim("name", "waiter "+strconv.Itoa(i)), "why "+strconv.Itoa(i)
+			enter(t, d, waiter)
+			listens(t, d, waiter)
+			woken := make(chan error, 1)
+			go func() {
+				_, err := d.Await(timely(t), waiter)
+				if err == nil {
+					_, err = d.Enter(timely(t), waiter)
+				}
+				woken <- err
+			}()
+			if _, err := other.Break(timely(t), &driver.BreakRequest{Name: "name", Ticket: waiter.Ticket, Record: record}); err != nil {
+				t.Fatalf("%s: %v", url, err)
+			}
+			err := <-woken
+			if b, ok := errors.AsType[*driver.BrokenError](err); !ok || b.Record != record {
+				t.Errorf("%s: entering again = %v; want that it was broken, with the record", url, err)
+			}
+		}
+	}
+}
+
 // A message that is forged ends nothing, and many of them have a claim renewed once. One about no claim of ours is passed over.
 func TestForgedBreak(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,7 @@ func newEars(c *conn.Conn, waiting *inbox.Set, deaf bool) *ears {
 		return e
 	}
 	if c.Sharded() {
+		waiting.Keeper = knower{&e.broken}
 		e.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
 	}
 	e.inboxes.Keeper = e
@@ -182,6 +183,22 @@ func (e *ears) Stands(channel string) {
 		ids = append(ids, c.id)
 	}
 	e.alert(ids)
+}
+
+// A knower learns why a claim that waits is about to be gone, on the channel on which it is woken. It keeps no subscription.
+type knower struct{ broken *known.Broken }
+
+// Keeps is that of [inbox.Keeper].
+func (knower) Keeps(string) bool { return false }
+
+// Stands is that of [inbox.Keeper].
+func (knower) Stands(string) {}
+
+// Told is that of [inbox.Keeper].
+func (k knower) Told(_, text string) {
+	if id, key, record, ok := parseBroken(text); ok {
+		k.broken.Heard(label(id, key), record)
+	}
 }
 
 // Told is that of [inbox.Keeper].

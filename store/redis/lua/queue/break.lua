@@ -10,8 +10,12 @@ for i, e in ipairs(queue) do
     commit()
     -- In a cluster this goes to all servers: a client that holds does not listen to each name.
     local prefix = string.match(key, '^(.-){.*}$')
-    redis.pcall('publish', prefix .. 'inbox/' .. client, 'broken ' .. #record .. ' ' .. record .. ' ' .. whose .. ' ' .. key)
-    if i > held then -- ticket 0 has it enter again, and be told that it is gone
+    local news = 'broken ' .. #record .. ' ' .. record .. ' ' .. whose .. ' ' .. key
+    redis.pcall('publish', prefix .. 'inbox/' .. client, news)
+    if i > held then -- ticket 0 has it enter again, and be told that it is gone: the client knows why before that
+      if SHARDED then
+        say(client, news)
+      end
       tell(client, 0, whose)
     end
     return answer

@@ -6,9 +6,13 @@ if raw == '' or raw and not long and #raw >= PAGE then
   end
 end
 
+-- say sends a client a message about a claim that waits.
+local function say(client, news)
+  local prefix, tag = string.match(key, '^(.-)({.*})$')
+  redis.pcall(PUBLISH, prefix .. 'inbox/' .. (SHARDED and tag .. '/' or '') .. client, news)
+end
+
 -- tell tells a client that its claim holds. A client that may not be told still finds out when it asks again.
 local function tell(client, ticket, whose)
-  local prefix, tag = string.match(key, '^(.-)({.*})$')
-  local channel = prefix .. 'inbox/' .. (SHARDED and tag .. '/' or '') .. client
-  redis.pcall(PUBLISH, channel, string.format('%.0f', ticket) .. ' ' .. whose .. ' ' .. key)
+  say(client, string.format('%.0f', ticket) .. ' ' .. whose .. ' ' .. key)
 end
