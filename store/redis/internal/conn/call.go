@@ -17,23 +17,40 @@ type Request struct {
 // AtOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.
 const AtOnce = 256
 
-// Run runs a script and returns its answer, without the part that says whose it is.
-func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...string) (Answer, error) {
-	q := Request{Key: key, ID: id, Args: args}
-	if err := c.connected(ctx, q.Key); err != nil {
-		return nil, c.explain(ctx, err)
+// call has the client do something on the server that has a key, when there is a connection and room. The error is that of a call that
+// was not made, or was made on a server that is not the primary any more.
+func (c *Conn) call(ctx context.Context, key string, do func(ctx context.Context)) error {
+	if err := c.connected(ctx, key); err != nil {
+		return c.explain(ctx, err)
 	}
 	bounded, err := c.bound(ctx)
 	if err != nil {
-		return nil, c.explain(ctx, err)
+		return c.explain(ctx, err)
 	}
 	defer bounded.release()
 	at := c.primary()
-	r := c.client.Do(bounded.Context, c.evalsha(s, q))
-	if noScript(r) { // the server was started anew, or told to forget its scripts
-		r = c.client.Do(bounded.Context, c.eval(s, q))
-	}
-	if err := c.deposed(at); err != nil {
+	do(bounded.Context)
+	return c.deposed(at)
+}
+
+// Run runs a script and returns its answer, without the part that says whose it is.
+func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...string) (Answer, error) {
+	return c.run(ctx, s, s.keys(key), Request{Key: key, ID: id, Args: args})
+}
+
+// RunTogether runs a script on many keys of one server. The answer names the first key and the first argument.
+func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) (Answer, error) {
+	return c.run(ctx, s, keys, Request{Key: keys[0], ID: args[0], Args: args[1:]})
+}
+
+func (c *Conn) run(ctx context.Context, s *Script, keys []string, q Request) (Answer, error) {
+	var r rueidis.RedisResult
+	err := c.call(ctx, q.Key, func(ctx context.Context) {
+		if r = c.client.Do(ctx, c.evalsha(s, keys, q)); noScript(r) { // the server was started anew, or told to forget its scripts
+			r = c.client.Do(ctx, c.eval(s, keys, q))
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	return c.read(ctx, r, s, q)
@@ -42,41 +59,14 @@ func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...strin
 // Spread reports whether keys may be on several servers.
 func (c *Conn) Spread() bool { return c.client.Mode() == rueidis.ClientModeCluster }
 
-// RunTogether runs a script on many keys of one server. The answer names the first key and the first argument.
-func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) (Answer, error) {
-	if err := c.connected(ctx, keys[0]); err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	bounded, err := c.bound(ctx)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	defer bounded.release()
-	at, b, n := c.primary(), c.client.B(), int64(len(keys))
-	r := c.client.Do(bounded.Context, b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build())
-	if noScript(r) {
-		r = c.client.Do(bounded.Context, b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build())
-	}
-	if err := c.deposed(at); err != nil {
-		return nil, err
-	}
-	return c.read(ctx, r, s, Request{Key: keys[0], ID: args[0]})
-}
-
 // SetNX sets a key that is not there, for some milliseconds, and tells whether it did. No other answer than these two is taken for
 // one. OK does not say to which request it is; a PING that goes with it, as in ordered, would say so, and cost as much as the SET.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
-	if err := c.connected(ctx, key); err != nil {
-		return false, c.explain(ctx, err)
-	}
-	bounded, err := c.bound(ctx)
+	var r rueidis.RedisResult
+	err := c.call(ctx, key, func(ctx context.Context) {
+		r = c.client.Do(ctx, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
+	})
 	if err != nil {
-		return false, c.explain(ctx, err)
-	}
-	defer bounded.release()
-	at := c.primary()
-	r := c.client.Do(bounded.Context, c.client.B().Set().Key(key).Value(value).Nx().PxMilliseconds(millis).Build())
-	if err := c.deposed(at); err != nil {
 		return false, err
 	}
 	text, err := r.ToString()
@@ -126,12 +116,12 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {
-		cmds[i] = c.evalsha(s, q)
+		cmds[i] = c.evalsha(s, s.keys(q.Key), q)
 	}
 	at := c.primary()
 	for i, r := range c.client.DoMulti(bounded.Context, cmds...) {
 		if noScript(r) {
-			r = c.client.Do(bounded.Context, c.eval(s, part[i]))
+			r = c.client.Do(bounded.Context, c.eval(s, s.keys(part[i].Key), part[i]))
 		}
 		a, err := c.read(ctx, r, s, part[i])
 		if moved := c.deposed(at); moved != nil {
@@ -162,16 +152,11 @@ func (c *Conn) deposed(at string) error {
 	return nil
 }
 
-func (c *Conn) evalsha(s *Script, q Request) rueidis.Completed {
-	if s.beside == nil {
-		return c.client.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(q.Key).Arg(q.ID).Arg(q.Args...).Build()
-	}
-	keys := s.keys(q.Key)
+func (c *Conn) evalsha(s *Script, keys []string, q Request) rueidis.Completed {
 	return c.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(q.ID).Arg(q.Args...).Build()
 }
 
-func (c *Conn) eval(s *Script, q Request) rueidis.Completed {
-	keys := s.keys(q.Key)
+func (c *Conn) eval(s *Script, keys []string, q Request) rueidis.Completed {
 	return c.client.B().Eval().Script(s.text).Numkeys(int64(len(keys))).Key(keys...).Arg(q.ID).Arg(q.Args...).Build()
 }
 
@@ -182,25 +167,17 @@ func noScript(r rueidis.RedisResult) bool {
 
 // Keep returns the value of a key, which is the given one if the key had none.
 func (c *Conn) Keep(ctx context.Context, key, value string) (string, error) {
-	if err := c.connected(ctx, key); err != nil {
-		return "", c.explain(ctx, err)
-	}
-	bounded, err := c.bound(ctx)
-	if err != nil {
-		return "", c.explain(ctx, err)
-	}
-	defer bounded.release()
-	at, b := c.primary(), c.client.B()
-	r := c.client.Do(bounded.Context, b.Get().Key(key).Build())
-	if rueidis.IsRedisNil(r.Error()) {
-		set := c.client.Do(bounded.Context, b.Set().Key(key).Value(value).Nx().Build())
-		if err := set.Error(); err != nil && !rueidis.IsRedisNil(err) {
-			c.note(set)
-			return "", c.explain(ctx, err)
+	var r rueidis.RedisResult
+	err := c.call(ctx, key, func(ctx context.Context) {
+		b := c.client.B()
+		if r = c.client.Do(ctx, b.Get().Key(key).Build()); !rueidis.IsRedisNil(r.Error()) {
+			return
 		}
-		r = c.client.Do(bounded.Context, b.Get().Key(key).Build())
-	}
-	if err := c.deposed(at); err != nil {
+		if r = c.client.Do(ctx, b.Set().Key(key).Value(value).Nx().Build()); r.Error() == nil || rueidis.IsRedisNil(r.Error()) {
+			r = c.client.Do(ctx, b.Get().Key(key).Build())
+		}
+	})
+	if err != nil {
 		return "", err
 	}
 	c.note(r)

@@ -58,26 +58,19 @@ func (c *Conn) Compare(ctx context.Context, all []Comparison, each func(i int, e
 }
 
 func (c *Conn) compare(ctx context.Context, part []Comparison, each func(i int, err error)) {
-	err := c.connected(ctx, part[0].Key)
-	var bounded bounded
-	if err == nil {
-		bounded, err = c.bound(ctx)
-	}
-	if err != nil {
-		for i := range part {
-			each(i, c.explain(ctx, err))
-		}
-		return
-	}
-	defer bounded.release()
 	cmds := make([]rueidis.Completed, len(part))
 	for i, q := range part {
 		cmds[i] = c.client.B().Arbitrary(q.Verb).Keys(q.Key).Args(q.Args...).Build()
 	}
-	rs, err := c.ordered(bounded.Context, cmds...)
+	var rs []rueidis.RedisResult
+	var failed error
+	err := c.call(ctx, part[0].Key, func(ctx context.Context) { rs, failed = c.ordered(ctx, cmds...) })
+	if err == nil {
+		err = c.explain(ctx, failed)
+	}
 	for i, q := range part {
 		if err != nil {
-			each(i, c.explain(ctx, err))
+			each(i, err)
 		} else {
 			each(i, c.matched(ctx, rs[i], q.Key))
 		}

@@ -107,23 +107,22 @@ type Server struct {
 
 // Server tells which server answers, where there is one. The key is any that the user may read.
 func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
-	if err := c.connected(ctx, key); err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	bounded, err := c.bound(ctx)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	defer bounded.release()
-	f, err := ask(bounded.Context, c.client)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	now, err := c.client.Do(bounded.Context, c.client.B().Time().Build()).AsIntSlice()
-	if err != nil {
-		return nil, c.explain(ctx, err)
+	var (
+		f      *facts
+		now    []int64
+		failed error
+	)
+	err := c.call(ctx, key, func(ctx context.Context) {
+		if f, failed = ask(ctx, c.client); failed == nil {
+			now, failed = c.client.Do(ctx, c.client.B().Time().Build()).AsIntSlice()
+		}
+	})
+	if err == nil {
+		err = c.explain(ctx, failed)
 	}
 	switch {
+	case err != nil:
+		return nil, err
 	case len(now) != 2:
 		return nil, errors.New("redis does not tell the time")
 	case f.info["run_id"] == "":
