@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -24,8 +23,7 @@ type Driver struct {
 
 	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
 
-	lastChannel atomic.Pointer[clientChannel]
-	renewals    *renewals
+	renewals *renewals
 }
 
 var _ interface {

@@ -87,16 +87,7 @@ func (d *Driver) channel(key string, c *driver.Claim) string {
 }
 
 // clientChannel is where a client is told of all names, and in a cluster with sharded channels only of what was broken.
-func (d *Driver) clientChannel(client string) string {
-	last := d.lastChannel.Load()
-	if last == nil || last.client != client { // a driver mostly has one client
-		last = &clientChannel{client, d.prefix + "inbox/" + client}
-		d.lastChannel.Store(last)
-	}
-	return last.channel
-}
-
-type clientChannel struct{ client, channel string }
+func (d *Driver) clientChannel(client string) string { return d.prefix + "inbox/" + client }
 
 // listenable makes the inboxes, where the server lets this user publish what is told there, and listen to it.
 func (d *Driver) listenable(ctx context.Context) {

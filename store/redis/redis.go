@@ -33,7 +33,6 @@ package redis
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 	"github.com/stilelock/stile/store/redis/internal/conn"
@@ -78,23 +77,4 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 	return newSetNX(context.Background(), c, prefix), nil
 }
 
-// number writes a number. Times to live and the like come again and again, so the last ones are kept.
-func number(n int64) string {
-	if 0 <= n && n < 100 {
-		return strconv.FormatInt(n, 10) // which the library has ready
-	}
-	at := &numbers[uint64(n)*0x9e3779b97f4a7c15>>60]
-	if last := at.Load(); last != nil && last.n == n {
-		return last.text
-	}
-	last := &numberText{n, strconv.FormatInt(n, 10)}
-	at.Store(last)
-	return last.text
-}
-
-type numberText struct {
-	n    int64
-	text string
-}
-
-var numbers [16]atomic.Pointer[numberText]
+func number(n int64) string { return strconv.FormatInt(n, 10) }
