@@ -9,6 +9,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/inbox"
+	"github.com/stilelock/stile/internal/storeid"
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
@@ -172,6 +173,17 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		return driver.ClaimInfo{}, d.conn.Mixed()
 	}
 	return list[0], nil
+}
+
+// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside those of the names, which have
+// braces. It is asked for each time: a server that was flushed, or a replica that had not got it when it took over, has none.
+func (d *Driver) Identity(ctx context.Context) (string, error) {
+	key := d.prefix + "id"
+	id, err := d.conn.Keep(ctx, key, storeid.Draw())
+	if err != nil {
+		return "", err
+	}
+	return storeid.Check(fmt.Sprintf("key %q", key), id)
 }
 
 func micros(t time.Duration) int64 { return t.Microseconds() }
