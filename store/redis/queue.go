@@ -160,19 +160,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Removes(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	key := d.key(b.Name)
-	a, err := d.conn.Run(ctx, d.scripts.remove, key, "", number(b.Ticket), b.Record)
-	if err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	list := a.Standings(0)
-	if len(list) != 1 {
-		return driver.ClaimInfo{}, d.conn.Mixed()
-	}
-	return list[0], nil
+	return remove(ctx, d.conn, d.scripts.remove, d.key(b.Name), b, b.Record)
 }
 
 // Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside those of the names, which have

@@ -35,6 +35,7 @@ import (
 	"strconv"
 
 	"github.com/redis/rueidis"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
@@ -75,6 +76,24 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 		return nil, err
 	}
 	return newSetNX(context.Background(), c, prefix), nil
+}
+
+// remove runs a script that removes a claim by hand, and returns what is told of the claim.
+func remove(
+	ctx context.Context, c *conn.Conn, s *conn.Script, key string, b *driver.BreakRequest, more ...string,
+) (driver.ClaimInfo, error) {
+	if err := b.Removes(); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	a, err := c.Run(ctx, s, key, "", append([]string{number(b.Ticket)}, more...)...)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	list := a.Standings(0)
+	if len(list) != 1 {
+		return driver.ClaimInfo{}, c.Mixed()
+	}
+	return list[0], nil
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -170,18 +170,7 @@ func (s *valueLock) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker]. It also removes a lock that another library holds.
 func (s *valueLock) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Removes(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	a, err := s.conn.Run(ctx, s.scripts.remove, s.key(b.Name), "", number(b.Ticket))
-	if err != nil {
-		return driver.ClaimInfo{}, err
-	}
-	list := a.Standings(0)
-	if len(list) != 1 {
-		return driver.ClaimInfo{}, s.conn.Mixed()
-	}
-	return list[0], nil
+	return remove(ctx, s.conn, s.scripts.remove, s.key(b.Name), b)
 }
 
 // quick returns the ticket of a claim that holds by a script's quick part, which says no more.
