@@ -20,6 +20,23 @@ const (
 // grace is how long a call may still take when its context has ended: to end it costs the connection.
 const grace = 20 * time.Millisecond
 
+// A bounded is the context of a call of the client, which ends with its caller's and with the Conn, and never lasts for ever.
+type bounded struct {
+	context.Context
+	release func()
+}
+
+// bound returns the context for a call of the client. The caller releases it when the call has returned. The error, if the
+// caller's context or the Conn ends first, is that nothing was sent.
+func (c *Conn) bound(ctx context.Context) (bounded, error) {
+	if c.dialer != nil { // which ends the calls when the Conn is closed
+		return c.dialer.begin(ctx)
+	}
+	joined, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.Context(), cancel)
+	return bounded{joined, func() { stop(); cancel() }}, nil
+}
+
 // begin begins a call when there is room for it. Its context ends with its caller's, or when patience is over. A call that still
 // hangs a grace later, in the goroutine of its caller, is ended with its connection, which is known by the deadline of the
 // context, down to the nanosecond; so the calls of others on other connections go on. The error is that of a call that was not made.

@@ -6,23 +6,6 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A bounded is the context of a call of the client, which ends with its caller's and with the Conn, and never lasts for ever.
-type bounded struct {
-	context.Context
-	release func()
-}
-
-// bound returns the context for a call of the client. The caller releases it when the call has returned. The error, if the
-// caller's context or the Conn ends first, is that nothing was sent.
-func (c *Conn) bound(ctx context.Context) (bounded, error) {
-	if c.dialer != nil { // which ends the calls when the Conn is closed
-		return c.dialer.begin(ctx)
-	}
-	joined, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.Context(), cancel)
-	return bounded{joined, func() { stop(); cancel() }}, nil
-}
-
 // Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown
 // outcome, and one that was never sent has not.
 func (c *Conn) Doubt() { c.down.Store(true) }
