@@ -68,6 +68,13 @@ const (
 	didEnd   = "ended" // it closed its stdout
 )
 
+// What actors of several demos report.
+const (
+	didAsk  = "write"   // it has read, and is about to write
+	didHalt = "refused" // the guard refused the write
+	didLose = "again"   // the lease was lost before the write
+)
+
 func (n *notice) send() error { return json.NewEncoder(os.Stdout).Encode(n) }
 
 // A heard is a notice and who sent it.

@@ -41,13 +41,13 @@ func (p *part) view() partView {
 	twice, _, _ := p.twice()
 	return partView{
 		Part: p.title, Sales: len(p.sales), Twice: twice, Late: p.lateTicket, Refused: append([]string{}, p.refused...),
-		Killed: p.killed.seller(), Next: answer.SecondsOf(p.following), Stopped: p.stopped.seller(), Pause: answer.SecondsOf(p.stoppedFor()),
+		Killed: sellerOf(p.killed), Next: answer.SecondsOf(p.following), Stopped: sellerOf(p.stopped), Pause: answer.SecondsOf(p.stoppedFor()),
 		Others: p.overtakers, Looks: p.seen.looks, Torn: p.seen.torn, Took: answer.SecondsOf(p.took),
 	}
 }
 
-// seller is the number of a seller that a fault hit, or 0.
-func (a *actor) seller() int {
+// sellerOf is the number of a seller that a fault hit, or 0.
+func sellerOf(a *actor) int {
 	if a == nil {
 		return 0
 	}
@@ -104,7 +104,7 @@ func explainChaos(d *demo, parts []*part) {
 	locked := parts[1]
 	if twice, _, _ := locked.twice(); twice > 0 {
 		d.say("With the lock, %d were: seller %d was stopped past its lease, sold ticket %d after %d sales of others, and wrote that %d were left.",
-			twice, locked.stopped.seller(), locked.lateTicket, locked.overtakers, locked.lateTicket-1)
+			twice, sellerOf(locked.stopped), locked.lateTicket, locked.overtakers, locked.lateTicket-1)
 	}
 	for _, p := range parts[2:] {
 		for _, text := range p.refused {
@@ -134,7 +134,7 @@ func chaosTimeline(parts []*part) *draw.Timeline {
 
 // drawn is the sellers that the picture has: those that a fault hit, and some others.
 func (p *part) drawn() (numbers []int) {
-	hit := []int{p.killed.seller(), p.stopped.seller()}
+	hit := []int{sellerOf(p.killed), sellerOf(p.stopped)}
 	for number := 1; number <= len(p.pids); number++ {
 		if number <= drawnSellers || slices.Contains(hit, number) {
 			numbers = append(numbers, number)
@@ -150,10 +150,10 @@ func (p *part) lane(number int) draw.Lane {
 			lane.Spans = append(lane.Spans, draw.Span{From: s.from.Sub(p.begun).Seconds(), To: s.to.Sub(p.begun).Seconds(), Kind: draw.Held})
 		}
 	}
-	if number == p.killed.seller() {
+	if number == sellerOf(p.killed) {
 		lane.Points = append(lane.Points, draw.Point{At: p.killedAt.Seconds(), Kind: draw.Failed, Text: "killed"})
 	}
-	if number == p.stopped.seller() {
+	if number == sellerOf(p.stopped) {
 		lane.Spans = append(lane.Spans, draw.Span{From: p.stoppedAt.Seconds(), To: p.goesOn.Seconds(), Kind: draw.Paused, Text: "stopped"})
 		text := "sold again"
 		if len(p.refused) > 0 {

@@ -48,19 +48,10 @@ const (
 	demoTries = 5
 
 	quickTickets = 20
-
-	demoLimit = 50 * time.Second // for each sale
 )
 
-func newDemo(s *store.Store) *cobra.Command {
+func newTickets(s *store.Store) *cobra.Command {
 	d := &demo{}
-	parent := &cobra.Command{
-		Use: "demo", Short: "See what a lock is for",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return exit.Usage("stile demo needs to know what to show; there are: tickets, payment, market, cron, leader")
-		},
-	}
 	tickets := &cobra.Command{
 		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,9 +72,7 @@ func newDemo(s *store.Store) *cobra.Command {
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
 	tickets.Flags().IntVar(&d.browsers, "browsers", 2, "how many look meanwhile what is left")
 	tickets.Flags().BoolVar(&d.chaos, "chaos", false, "kill one seller and stop one past its lease, and sell with lock and guard too")
-	parent.AddCommand(tickets, newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
-		newSeller(s), newBrowser(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
-	return parent
+	return tickets
 }
 
 // check looks at the numbers of the command line.

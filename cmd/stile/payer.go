@@ -24,14 +24,11 @@ const (
 	ordererName = "orderer"
 )
 
-// What a process reports.
+// What a process reports, beside didAsk, didHalt and didLose.
 const (
 	didCall = "callback" // an order process says that an order was paid for
-	didAsk  = "write"    // a payment process has read that an order is open, and is about to charge it
 	didPay  = "paid"     // it charged the order
 	didKnow = "known"    // the order was charged before
-	didHalt = "refused"  // the guard refused the charge
-	didLose = "again"    // the lease was lost before the charge
 )
 
 // newOrderer is one order process: it calls back for every order.

@@ -42,8 +42,6 @@ const (
 	quickOrders = 20
 
 	tallyFor = 10 * time.Second // at most, to count what was charged
-
-	paymentPatience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
 )
 
 // A payment is one stile demo payment.

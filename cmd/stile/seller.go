@@ -20,11 +20,7 @@ import (
 	"github.com/stilelock/stile/guard"
 )
 
-const (
-	sellerName = "seller"
-
-	thinking = 2 * time.Millisecond // at most, between reading and writing
-)
+const sellerName = "seller"
 
 // What a seller reports, beside didBegin, didAsk, didHalt, didLose, didFail and didEnd.
 const (

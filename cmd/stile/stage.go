@@ -18,6 +18,16 @@ const (
 	quickMost  = 5 * time.Second
 )
 
+// What all demos keep to.
+const (
+	demoLimit = 50 * time.Second     // for each part, beside leases
+	thinking  = 2 * time.Millisecond // at most, between reading and writing
+	clearFor  = 5 * time.Second      // to take away what the demo made
+	overtakes = 3                    // so often somebody writes before something is done to it
+
+	paymentPatience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
+)
+
 // A stage is where a demo plays.
 type stage struct {
 	dir     string // the demo's own

@@ -45,8 +45,6 @@ const (
 	faultKill   fault = "killed"
 	faultStop   fault = "stopped past its lease"
 	faultDepose fault = "deposed by hand"
-
-	overtakes = 3 // so often a leader writes before something is done to it
 )
 
 // A term is one that a candidate leads. Times are since the beginning.

@@ -55,7 +55,6 @@ GROUP BY o.id, o.price ORDER BY o.id`
 
 	stockAtOnce = 500 // orders in a statement
 	dialTimeout = 5 * time.Second
-	clearFor    = 5 * time.Second
 )
 
 // openTill opens the data of a column: of the database of a URL, or if that is empty of a file.
