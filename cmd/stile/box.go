@@ -45,9 +45,6 @@ func openBox(dir string, tickets int) (*box, error) {
 func (b *box) left() string   { return filepath.Join(b.dir, "left") }
 func (b *box) ledger() string { return filepath.Join(b.dir, "ledger") }
 
-// countText writes all numbers with the same length: one that replaces another leaves nothing of it.
-func countText(n int) string { return fmt.Sprintf("%8d\n", n) }
-
 // read takes the sales from the ledger.
 func (b *box) read() error {
 	text, err := os.ReadFile(b.ledger())

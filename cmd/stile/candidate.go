@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -157,8 +155,6 @@ func (c *candidate) round(ctx context.Context, token int64, file *guard.File) er
 	return context.Cause(ctx)
 }
 
-var errDemoEnded = errors.New("the demo has ended")
-
 // read returns the numbers in both files.
 func (c *candidate) read(ctx context.Context, file *guard.File) (plain, guarded int, err error) {
 	if plain, err = readCount(c.dir, plainFile); err != nil || file == nil {
@@ -178,13 +174,4 @@ func readCount(dir, file string) (int, error) {
 		return 0, err
 	}
 	return countOf(string(text))
-}
-
-// countOf reads what countText wrote.
-func countOf(text string) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a number", text)
-	}
-	return n, nil
 }

@@ -86,9 +86,6 @@ func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
 	return d.finish(r)
 }
 
-// noTokens is said of a store such as memcached.
-const noTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."
-
 // play has the candidates stand.
 func (d *leaderDemo) play(ctx context.Context, stage *stage) (*leaderResult, error) {
 	limit := demoLimit + 12*d.ttl

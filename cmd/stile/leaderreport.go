@@ -250,13 +250,6 @@ func optionalText(s *answer.Seconds) string {
 	return secondsText(*s)
 }
 
-func wasOr(n int, what string) string {
-	if n == 1 {
-		return "1 " + what + " was"
-	}
-	return fmt.Sprintf("%d %ss were", n, what)
-}
-
 // timeline is who led when, which fault hit, and what the guard refused.
 func (r *leaderResult) timeline() *draw.Timeline {
 	t := &draw.Timeline{

@@ -191,24 +191,3 @@ func (s *stock) write(ctx context.Context) error {
 	}
 	return patch(s.path, countText(s.count-1))
 }
-
-// patch writes over the beginning of a file.
-func patch(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteString(text)
-	return err
-}
-
-func appendTo(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = f.WriteString(text)
-	return err
-}

@@ -103,3 +103,10 @@ func claimsLeft(names string, ttl time.Duration) string {
 func wrong(format string, args ...any) error {
 	return exit.With(exit.Failed, fmt.Errorf(format, args...))
 }
+
+func wasOr(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " was"
+	}
+	return fmt.Sprintf("%d %ss were", n, what)
+}

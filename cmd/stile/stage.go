@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -99,3 +100,8 @@ func (g *stage) close() {
 	}
 	os.RemoveAll(g.dir)
 }
+
+var errDemoEnded = errors.New("the demo has ended")
+
+// noTokens is said of a store such as memcached.
+const noTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."
