@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stilelock/stile/cmd/stile/internal/ticks"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -22,7 +23,7 @@ func TestCronDemo(t *testing.T) {
 				url = "redis://" + servertest.Redis(t).Addr
 			}
 			u.at(url)
-			var v cronDemoView
+			var v ticks.CronDemoView
 			if err := json.Unmarshal([]byte(u.demo("cron", "--quick", "--json", "--svg", u.home+"/cron.svg")), &v); err != nil {
 				t.Fatal(err)
 			}

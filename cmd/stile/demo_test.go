@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/tickets"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -45,7 +46,7 @@ func TestDemoTickets(t *testing.T) {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
 			picture := filepath.Join(u.home, "tickets.svg")
-			var v ticketsView
+			var v tickets.TicketsView
 			if err := json.Unmarshal([]byte(u.demo("tickets", "--quick", "--json", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}

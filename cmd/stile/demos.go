@@ -4,7 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/leader"
+	"github.com/stilelock/stile/cmd/stile/internal/market"
+	"github.com/stilelock/stile/cmd/stile/internal/payment"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/cmd/stile/internal/tickets"
+	"github.com/stilelock/stile/cmd/stile/internal/ticks"
 )
 
 func newDemo(s *store.Store) *cobra.Command {
@@ -15,7 +20,7 @@ func newDemo(s *store.Store) *cobra.Command {
 			return exit.Usage("stile demo needs to know what to show; there are: tickets, payment, market, cron, leader")
 		},
 	}
-	parent.AddCommand(newTickets(s), newPayment(s), newMarketDemo(s), newCronDemo(s), newLeaderDemo(s),
-		newSeller(s), newBrowser(s), newPayer(s), newOrderer(), newTrader(s), newMachine(s), newCandidate(s))
+	parent.AddCommand(tickets.New(s), payment.New(s), market.New(s), ticks.New(s), leader.New(s),
+		tickets.Seller(s), tickets.Browser(s), payment.Payer(s), payment.Orderer(), market.Trader(s), ticks.Machine(s), leader.Candidate(s))
 	return parent
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/leader"
+	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -25,11 +27,11 @@ func TestLeaderDemo(t *testing.T) {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
 			picture := filepath.Join(u.home, "leader.svg")
-			var v leaderResult
+			var v leader.LeaderResult
 			if err := json.Unmarshal([]byte(u.demo("leader", "--quick", "--json", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
-			faults := []fault{faultKill, faultStop, faultDepose, ""}
+			faults := []leader.Fault{leader.FaultKill, leader.FaultStop, leader.FaultDepose, ""}
 			if len(v.Terms) != len(faults) || v.Lease != 1 {
 				t.Fatalf("got %+v", v)
 			}
@@ -99,7 +101,7 @@ func TestLeaderDemoSays(t *testing.T) {
 func TestLeaderDemoWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newAccount(t).at("memcached://" + servertest.Memcached(t, "-M").Addr).demo("leader")
-	for _, want := range []string{noTokens, "The file without a guard took 2 late writes, and lost "} {
+	for _, want := range []string{theatre.NoTokens, "The file without a guard took 2 late writes, and lost "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

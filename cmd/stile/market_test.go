@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/market"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -24,22 +25,22 @@ func TestMarketDemo(t *testing.T) {
 				u.at("sqlite://" + u.home + "/locks.db")
 			}
 			picture := u.home + "/market.svg"
-			var v marketView
+			var v market.MarketView
 			if err := json.Unmarshal([]byte(u.demo("market", "--quick", "--json", "--data", "redis://"+data.Addr, "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
-			if len(v.Rows) != len(mixes)*len(ways) || v.For != 0.2 {
+			if len(v.Rows) != len(market.Mixes)*len(market.Ways) || v.For != 0.2 {
 				t.Fatalf("got %+v", v)
 			}
 			retries := int64(0)
 			for i, r := range v.Rows {
-				if m := mixes[i/len(ways)]; r.Listers != m.listers || r.Buyers != m.buyers || r.Way != ways[i%len(ways)] {
-					t.Errorf("row %d is %+v; want %s, %s", i, r, m, ways[i%len(ways)])
+				if m := market.Mixes[i/len(market.Ways)]; r.Listers != m.Listers || r.Buyers != m.Buyers || r.Way != market.Ways[i%len(market.Ways)] {
+					t.Errorf("row %d is %+v; want %s, %s", i, r, m, market.Ways[i%len(market.Ways)])
 				}
 				if r.Listed == 0 || r.Lost != 0 || r.Made != 0 {
 					t.Errorf("%+v: want something listed, and nothing missing or from nowhere", r)
 				}
-				if r.Way == wayWatch {
+				if r.Way == market.WayWatch {
 					retries += r.Retries
 				} else if r.Retries != 0 || r.Idle != 0 || r.Bought < int64(r.Buyers) || r.Mean == 0 || r.P99 == 0 {
 					t.Errorf("%+v: want no retries, and something bought by each buyer", r)
@@ -90,7 +91,7 @@ func TestMarketDemoInterrupted(t *testing.T) {
 		t.Errorf("status %d, %q; want 143 and nothing", got, p.stderr)
 	}
 	until(t, "no process is left", func() bool { return living(pids) == nil })
-	data, err := openMarket("redis://" + server.Addr)
+	data, err := market.OpenMarket("redis://" + server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/payment"
+	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -24,7 +26,7 @@ func TestPayment(t *testing.T) {
 			if store == "redis" {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
-			var v paymentView
+			var v payment.PaymentView
 			if err := json.Unmarshal([]byte(u.demo("payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--svg", u.home+"/payment.svg")), &v); err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +38,7 @@ func TestPayment(t *testing.T) {
 			if !slices.Contains(free.Twice, 4) || free.Taken <= free.Price {
 				t.Errorf("without lock: %+v; want order 4 charged more than once", free)
 			}
-			if !slices.Equal(locked.Twice, []int{4}) || locked.Once != 6 || locked.Taken != locked.Price+priceOf(4) || len(locked.Refused) > 0 {
+			if !slices.Equal(locked.Twice, []int{4}) || locked.Once != 6 || locked.Taken != locked.Price+payment.PriceOf(4) || len(locked.Refused) > 0 {
 				t.Errorf("with lock: %+v; want only order 4 charged more than once", locked)
 			}
 			if len(guarded.Twice) > 0 || guarded.Once != 7 || guarded.Taken != guarded.Price || len(guarded.Refused) != 1 ||
@@ -165,7 +167,7 @@ func TestPaymentStoreVanishes(t *testing.T) {
 func TestPaymentWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("payment", "--orders", "5")
-	for _, want := range []string{noTokens, "With the lock, order 3 was: its holder was stopped past the lease"} {
+	for _, want := range []string{theatre.NoTokens, "With the lock, order 3 was: its holder was stopped past the lease"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

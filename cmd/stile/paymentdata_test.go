@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/payment"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
 // tillsLeft counts the tables of demos in a database.
 func tillsLeft(t *testing.T, url string) (n int) {
 	t.Helper()
-	l, err := openLedger(url)
+	l, err := payment.OpenLedger(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.db.Close()
+	defer l.DB.Close()
 	const count = `SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'stile\_demo\_%'`
-	if err := l.db.QueryRowContext(context.WithoutCancel(t.Context()), count).Scan(&n); err != nil {
+	if err := l.DB.QueryRowContext(context.WithoutCancel(t.Context()), count).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -34,12 +35,12 @@ func postgresData(t *testing.T) string {
 func mysqlData(t *testing.T) string {
 	t.Helper()
 	addr := servertest.MySQL(t).Addr
-	l, err := openLedger("mysql://root@" + addr + "/mysql")
+	l, err := payment.OpenLedger("mysql://root@" + addr + "/mysql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.db.Close()
-	if _, err := l.db.ExecContext(t.Context(), "CREATE DATABASE shop"); err != nil {
+	defer l.DB.Close()
+	if _, err := l.DB.ExecContext(t.Context(), "CREATE DATABASE shop"); err != nil {
 		t.Fatal(err)
 	}
 	return "mysql://root@" + addr + "/shop"
@@ -53,7 +54,7 @@ func TestPaymentInTransaction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u, data := newAccount(t), start(t)
-			var v paymentView
+			var v payment.PaymentView
 			out := u.demo("payment", "--quick", "--json", "--orders", "7", "--processes", "3", "--data", data, "--svg", u.home+"/payment.svg")
 			if err := json.Unmarshal([]byte(out), &v); err != nil {
 				t.Fatal(err)
@@ -124,13 +125,13 @@ func TestPaymentDataVanishes(t *testing.T) {
 func TestPaymentDataRefused(t *testing.T) {
 	t.Parallel()
 	data := mysqlData(t)
-	root, err := openLedger(data)
+	root, err := payment.OpenLedger(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.db.Close()
+	defer root.DB.Close()
 	for _, text := range []string{"CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'secret'", "GRANT SELECT ON shop.* TO poor@'127.0.0.1'"} {
-		if _, err := root.db.ExecContext(t.Context(), text); err != nil {
+		if _, err := root.DB.ExecContext(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/cmd/stile/internal/tickets"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -22,7 +24,7 @@ func TestTicketsChaos(t *testing.T) {
 				u.at("redis://" + servertest.Redis(t).Addr)
 			}
 			picture := filepath.Join(u.home, "chaos.svg")
-			var v chaosView
+			var v tickets.ChaosView
 			if err := json.Unmarshal([]byte(u.demo("tickets", "--chaos", "--quick", "--json", "--processes", "4", "--svg", picture)), &v); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +75,7 @@ func TestTicketsChaosSays(t *testing.T) {
 func TestTicketsChaosWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("tickets", "--chaos", "--processes", "3", "--tickets", "12")
-	for _, want := range []string{noTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
+	for _, want := range []string{theatre.NoTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

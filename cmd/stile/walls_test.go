@@ -29,8 +29,11 @@ var walls = map[string][]string{
 	"grant":   {"exit", "flags", "store"},
 	"guard":   {},
 	"inspect": {"answer", "claim", "exit", "flags", "guard", "page", "speech", "store", "tty"},
+	"leader":  {"answer", "claim", "exit", "guard", "speech", "store", "theatre"},
+	"market":  {"answer", "exit", "flags", "guard", "speech", "store", "theatre"},
 	"migrate": {"exit", "store"},
 	"page":    {},
+	"payment": {"answer", "exit", "guard", "speech", "store", "theatre"},
 	"proc":    {"guard", "tty"},
 	"prove":   {"reserve"},
 	"reserve": {},
@@ -38,9 +41,15 @@ var walls = map[string][]string{
 	"script":  {"answer", "claim", "exit", "flags", "grant", "guard", "page", "speech", "store"},
 	"speech":  {"page", "tty"},
 	"store":   {"exit", "guard", "page", "speech", "tty"},
+	"theatre": {"exit", "flags", "proc", "speech", "store", "tty"},
+	"tickets": {"answer", "exit", "guard", "speech", "store", "theatre"},
+	"ticks":   {"answer", "exit", "guard", "speech", "store", "theatre"},
 	"trial":   {"answer", "bench", "exit", "flags", "guard", "page", "proc", "prove", "reserve", "speech", "store"},
 	"tty":     {},
 }
+
+// drawing are the packages that may draw pictures, which package draw does: the reports of prove, bench and demos.
+var drawing = []string{"leader", "market", "payment", "prove", "theatre", "tickets", "ticks", "trial"}
 
 // TestWalls holds each package of the command to what its doc comment says that it may import, and the comment to the table.
 func TestWalls(t *testing.T) {
@@ -60,6 +69,9 @@ func TestWalls(t *testing.T) {
 		doc, imports := packageOf(t, filepath.Join("internal", name))
 		if want := mayImport(may); !strings.HasSuffix(strings.Join(strings.Fields(doc), " "), want) {
 			t.Errorf("%s: its doc comment does not end with %q", name, want)
+		}
+		if draws := slices.Contains(imports, "github.com/stilelock/stile/internal/draw"); draws != slices.Contains(drawing, name) {
+			t.Errorf("%s imports package draw: %v; want %v", name, draws, !draws)
 		}
 		var own []string
 		for _, p := range imports {

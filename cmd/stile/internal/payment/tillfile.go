@@ -1,0 +1,28 @@
+package payment
+
+import (
+	"database/sql"
+	"net/url"
+	"path/filepath"
+	"slices"
+
+	"github.com/stilelock/stile/guard"
+)
+
+const tillDriver = "sqlite" // of database/sql
+
+// hasTills reports whether this program was built with SQLite.
+func hasTills() bool { return slices.Contains(sql.Drivers(), tillDriver) }
+
+// openFile opens an SQLite file of the demo.
+func openFile(path string) (*Ledger, error) {
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
+		// The file does not outlive the demonstration, so it need not be on the disk.
+		"_pragma": {"busy_timeout(20000)", "synchronous(off)"}, "_txlock": {"immediate"},
+	}.Encode()}
+	db, err := sql.Open(tillDriver, dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	return &Ledger{DB: db, dialect: guard.SQLite}, nil
+}

@@ -1,0 +1,114 @@
+package theatre
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/draw"
+)
+
+// A Showing is how a demo is shown: what all demos have in common.
+type Showing struct {
+	Quick, Json bool
+	svg         flags.File
+
+	Out io.Writer
+	tty bool
+}
+
+// Flags adds those that all demos have. quick says what --quick leaves out.
+func (s *Showing) Flags(cmd *cobra.Command, quick string) {
+	s.svg.Flag = "svg"
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.Flags().BoolVar(&s.Quick, "quick", false, "take at most 5s: "+quick)
+	cmd.Flags().BoolVar(&s.Json, "json", false, "print JSON in place of the table")
+	cmd.Flags().StringVar(&s.svg.Path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
+}
+
+// Begin looks at the command line.
+func (s *Showing) Begin(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return exit.Usage("stile demo %s takes flags only", cmd.Name())
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write: the demo cleans up
+	s.Out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.Json
+	return s.svg.Check(cmd.Flags().Changed("svg"))
+}
+
+// Say prints a line for a person.
+func (s *Showing) Say(format string, args ...any) {
+	if !s.Json {
+		fmt.Fprintf(s.Out, format+"\n", args...)
+	}
+}
+
+// Progress shows how far the demo is, on a terminal, until erase.
+func (s *Showing) Progress(format string, args ...any) {
+	if s.tty {
+		fmt.Fprintf(s.Out, "\r  %-58s", fmt.Sprintf(format, args...))
+	}
+}
+
+// Erase takes the progress away.
+func (s *Showing) Erase() {
+	if s.tty {
+		fmt.Fprint(s.Out, "\r", strings.Repeat(" ", 60), "\r")
+	}
+}
+
+// Draw writes the picture, if one is wanted.
+func (s *Showing) Draw(t *draw.Timeline) error {
+	if s.svg.Path == "" {
+		return nil
+	}
+	text, err := t.SVG()
+	if err != nil {
+		return err
+	}
+	return s.svg.Write(text)
+}
+
+// HalfDone adds to an error what is known of a demo that did not come to its end, and what is not. A signal needs no words.
+func HalfDone(err error, known, unknown string) error {
+	if _, signalled := errors.AsType[*exit.Interrupted](err); err == nil || signalled {
+		return err
+	}
+	code := exit.Store
+	if s, ok := errors.AsType[*exit.Status](err); ok {
+		code = s.Code
+	}
+	text := fmt.Errorf("%w; known: %s", err, known)
+	if unknown != "" {
+		text = fmt.Errorf("%w; unknown: %s", text, unknown)
+	}
+	return exit.With(code, text)
+}
+
+// ClaimsLeft says what nobody knows of the store after a demo that did not come to its end.
+func ClaimsLeft(names string, ttl time.Duration) string {
+	return fmt.Sprintf("whether the store still has claims below %s, which end with their leases of %v", names, ttl)
+}
+
+// Wrong is the error of a demo that did not come out as it must.
+func Wrong(format string, args ...any) error {
+	return exit.With(exit.Failed, fmt.Errorf(format, args...))
+}
+
+// Were says how many of something were.
+func Were(n int, what string) string {
+	if n == 1 {
+		return "1 " + what + " was"
+	}
+	return fmt.Sprintf("%d %ss were", n, what)
+}

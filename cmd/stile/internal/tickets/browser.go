@@ -1,0 +1,133 @@
+package tickets
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+)
+
+const (
+	browserName = "browser"
+	browserRole = "browser"
+
+	didBrowse = "browsed" // a browser has ended, after so many looks
+
+	browsing = 10 * time.Millisecond // at most, between two looks
+)
+
+// Browser is one process that browses what is left while others sell, with the arguments DIR, TICKETS, NAME and TTL.
+func Browser(s *store.Store) *cobra.Command {
+	return theatre.NewActor(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
+}
+
+func beginBrowser(ctx context.Context, s *store.Store, args []string) error {
+	tickets, err := strconv.Atoi(args[1])
+	if err != nil {
+		return exit.Usage("tickets %q is not a number", args[1])
+	}
+	ttl, err := time.ParseDuration(args[3])
+	if err != nil {
+		return exit.Usage("TTL %q: %w", args[3], err)
+	}
+	s.TTL, s.Every.TTL = ttl, ttl
+	b := &browser{box: &box{dir: args[0], tickets: tickets}, ttl: ttl}
+	if name := args[2]; name != "" {
+		c, err := s.Open(ctx, func(stile.Event) {}) // a look whose lease is lost does not count
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		b.lock = c.Reader(name)
+	}
+	return b.work(ctx)
+}
+
+// A browser looks again and again how many tickets are left, and how many are sold. It begins and ends when it is told to.
+type browser struct {
+	*box
+	ttl         time.Duration
+	lock        *stile.Lock // the readers' side of the sellers' lock; nil without a lock
+	looks, torn int
+}
+
+func (b *browser) work(ctx context.Context) error {
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+		return err
+	}
+	in, over := bufio.NewScanner(os.Stdin), make(chan struct{})
+	if !in.Scan() {
+		return errors.Join(theatre.ErrEnded, in.Err())
+	}
+	go func() { // until stdin ends, or the process
+		defer close(over)
+		in.Scan()
+	}()
+	for last := false; ; {
+		if err := b.look(ctx); err != nil {
+			return err
+		}
+		if last {
+			return (&theatre.Notice{What: didBrowse, Looks: b.looks, Torn: b.torn}).Send()
+		}
+		select {
+		case <-over: // the sale
+			last = true
+		case <-time.After(rand.N(browsing)):
+		}
+	}
+}
+
+// look looks once, under the lock if there is one.
+func (b *browser) look(ctx context.Context) error {
+	var whole bool
+	var err error
+	if b.lock == nil {
+		whole, err = b.whole()
+	} else {
+		most := 3*b.ttl + theatre.Patience
+		ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
+		defer cancel()
+		err = b.lock.Do(ctx, func(context.Context) (err error) {
+			whole, err = b.whole()
+			return err
+		})
+		if errors.Is(err, stile.ErrLost) {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	b.looks++
+	if !whole {
+		b.torn++
+	}
+	return nil
+}
+
+// whole reports whether what is sold and what is left are all tickets. It is not so in the middle of a sale.
+func (b *box) whole() (bool, error) {
+	left, err := os.ReadFile(b.left())
+	if err != nil {
+		return false, err
+	}
+	count, err := theatre.CountOf(string(left))
+	if err != nil {
+		return false, err
+	}
+	ledger, err := os.ReadFile(b.ledger())
+	return count+bytes.Count(ledger, []byte{'\n'}) == b.tickets, err
+}

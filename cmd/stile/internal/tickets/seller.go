@@ -1,0 +1,194 @@
+package tickets
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/guard"
+)
+
+const sellerName = "seller"
+
+// What a seller reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidHalt, theatre.DidLose, theatre.DidFail and theatre.DidEnd.
+const (
+	didSell    = "sold"
+	didSellOut = "sold out" // it saw that nothing is left, and ends
+)
+
+// The ways in which a seller sells, beside the lock.
+const (
+	sellFast    = "fast"    // without a question
+	sellAsking  = "asking"  // it asks before each write
+	sellGuarded = "guarded" // so too, and the number of tickets left is guarded by the token
+)
+
+// Seller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
+func Seller(s *store.Store) *cobra.Command {
+	return theatre.NewActor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
+}
+
+func beginSeller(ctx context.Context, s *store.Store, args []string) error {
+	number, err := strconv.Atoi(args[1])
+	if err != nil {
+		return exit.Usage("seller %q is not a number", args[1])
+	}
+	ttl, err := time.ParseDuration(args[3])
+	if err != nil {
+		return exit.Usage("TTL %q: %w", args[3], err)
+	}
+	s.TTL, s.Every.TTL = ttl, ttl
+	seller := &seller{ttl: ttl, box: &box{dir: args[0]}, number: number, way: args[4], in: bufio.NewScanner(os.Stdin)}
+	if name := args[2]; name != "" {
+		var tell func(stile.Event)
+		if seller.way != sellFast {
+			tell = func(stile.Event) {} // what becomes of the lock is told by the demo
+		}
+		c, err := s.Open(ctx, tell)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		seller.lock = c.Mutex(name)
+	}
+	return seller.work(ctx)
+}
+
+// A seller sells until nothing is left. It begins when it is told to, and reports each sale.
+type seller struct {
+	*box
+	number int
+	ttl    time.Duration
+	lock   *stile.Lock // nil without a lock
+	way    string
+	in     *bufio.Scanner
+}
+
+func (s *seller) work(ctx context.Context) error {
+	if err := s.question(&theatre.Notice{What: theatre.DidBegin}); err != nil {
+		return err
+	}
+	for {
+		n, err := s.locked(ctx)
+		if err != nil {
+			return err
+		}
+		if err := n.Send(); err != nil || n.What == didSellOut {
+			return err
+		}
+	}
+}
+
+// question returns when whoever started this process has answered. If this process is stopped meanwhile, it is stopped here.
+func (s *seller) question(n *theatre.Notice) error {
+	if err := n.Send(); err != nil {
+		return err
+	}
+	if !s.in.Scan() {
+		return errors.Join(theatre.ErrEnded, s.in.Err())
+	}
+	return nil
+}
+
+// locked sells one ticket, under the lock if there is one.
+func (s *seller) locked(ctx context.Context) (*theatre.Notice, error) {
+	n, begin := &theatre.Notice{}, time.Now()
+	if s.lock == nil {
+		return n, s.one(ctx, n, begin)
+	}
+	most := 3*s.ttl + theatre.Patience
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
+	defer cancel()
+	err := s.lock.Do(ctx, func(ctx context.Context) error { return s.one(ctx, n, begin) })
+	if s.way == sellFast || !errors.Is(err, stile.ErrLost) {
+		return n, err
+	}
+	if n.Lost = true; n.What == "" {
+		n.What = theatre.DidLose
+	}
+	return n, nil
+}
+
+// one sells one ticket, if any is left, and puts into the notice what came of it.
+func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) error {
+	from := time.Now()
+	n.Token = stile.Token(ctx)
+	left, err := s.look(ctx, n.Token)
+	switch {
+	case err != nil:
+		return s.halt(n, err)
+	case left.count == 0:
+		n.What = didSellOut
+		return nil
+	}
+	time.Sleep(rand.N(theatre.Thinking))
+	if s.way != sellFast {
+		if ctx.Err() != nil { // the last look at the lease
+			return context.Cause(ctx)
+		}
+		if err := s.question(&theatre.Notice{What: theatre.DidAsk, Order: left.count}); err != nil {
+			return err
+		}
+	}
+	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	n.Order = left.count
+	if err := left.write(context.WithoutCancel(ctx)); err != nil {
+		return s.halt(n, err)
+	}
+	line := fmt.Sprintf("%d %d %d %d %d %d\n", left.count, s.number, n.Token, from.Sub(begin).Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
+	n.What = didSell
+	return theatre.AppendTo(s.ledger(), line)
+}
+
+// halt makes what the guard refused a notice.
+func (s *seller) halt(n *theatre.Notice, err error) error {
+	if !errors.Is(err, guard.ErrStale) {
+		return err
+	}
+	n.What = theatre.DidHalt
+	n.Text = strings.TrimPrefix(strings.ReplaceAll(err.Error(), s.dir+string(filepath.Separator), ""), "guard: ")
+	return nil
+}
+
+// A stock is the number of tickets left, as a seller has read it.
+type stock struct {
+	count int
+	path  string
+	file  *guard.File // nil without a guard
+}
+
+// look reads how many tickets are left. With a guard, the token is raised first.
+func (s *seller) look(ctx context.Context, token int64) (left stock, err error) {
+	left.path = s.left()
+	var text []byte
+	if s.way != sellGuarded {
+		text, err = os.ReadFile(left.path)
+	} else if left.file, err = guard.RaiseFile(ctx, left.path, token, nil); err == nil {
+		text, err = left.file.Read(ctx)
+	}
+	if err == nil {
+		left.count, err = theatre.CountOf(string(text))
+	}
+	return left, err
+}
+
+// write writes that one less is left.
+func (s *stock) write(ctx context.Context) error {
+	if s.file != nil {
+		return s.file.Write(ctx, []byte(theatre.CountText(s.count-1)))
+	}
+	return theatre.Patch(s.path, theatre.CountText(s.count-1))
+}
