@@ -174,7 +174,7 @@ func (r *LeaderResult) sumUp() {
 }
 
 func (d *leaderDemo) print(r *LeaderResult) error {
-	if d.Json {
+	if d.JSON {
 		return answer.JSON(d.Out, r, "  ")
 	}
 	var rows [][]string

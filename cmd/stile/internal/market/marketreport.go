@@ -52,7 +52,7 @@ func (d *marketDemo) print(cells []*cell) error {
 	for _, c := range cells {
 		v.Rows = append(v.Rows, c.view())
 	}
-	if d.Json {
+	if d.JSON {
 		return answer.JSON(d.Out, v, "  ")
 	}
 	var rows [][]string

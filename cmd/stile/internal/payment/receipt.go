@@ -37,7 +37,7 @@ type columnView struct {
 
 // print prints what came of the payments.
 func (p *payment) print(columns []*column) error {
-	if p.Json {
+	if p.JSON {
 		return p.printJSON(columns)
 	}
 	head := "  "

@@ -20,7 +20,7 @@ import (
 
 // A Showing is how a demo is shown: what all demos have in common.
 type Showing struct {
-	Quick, Json bool
+	Quick, JSON bool
 	svg         flags.File
 
 	Out io.Writer
@@ -32,7 +32,7 @@ func (s *Showing) Flags(cmd *cobra.Command, quick string) {
 	s.svg.Flag = "svg"
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.Flags().BoolVar(&s.Quick, "quick", false, "take at most 5s: "+quick)
-	cmd.Flags().BoolVar(&s.Json, "json", false, "print JSON in place of the table")
+	cmd.Flags().BoolVar(&s.JSON, "json", false, "print JSON in place of the table")
 	cmd.Flags().StringVar(&s.svg.Path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
 }
 
@@ -42,13 +42,13 @@ func (s *Showing) Begin(cmd *cobra.Command, args []string) error {
 		return exit.Usage("stile demo %s takes flags only", cmd.Name())
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write: the demo cleans up
-	s.Out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.Json
+	s.Out, s.tty = cmd.OutOrStdout(), tty.Is(os.Stdout) && !s.JSON
 	return s.svg.Check(cmd.Flags().Changed("svg"))
 }
 
 // Say prints a line for a person.
 func (s *Showing) Say(format string, args ...any) {
-	if !s.Json {
+	if !s.JSON {
 		fmt.Fprintf(s.Out, format+"\n", args...)
 	}
 }

@@ -57,7 +57,7 @@ func sellerOf(a *theatre.Actor) int {
 
 // printChaos prints what came of the sales.
 func (d *demo) printChaos(parts []*part) error {
-	if d.Json {
+	if d.JSON {
 		v := ChaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: answer.SecondsOf(d.ttl)}
 		for _, p := range parts {
 			v.Parts = append(v.Parts, p.view())

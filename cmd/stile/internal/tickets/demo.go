@@ -132,7 +132,7 @@ func (d *demo) run(ctx context.Context, s *store.Store) error {
 	if err := d.Draw(ticketsTimeline(free, box)); err != nil {
 		return err
 	}
-	if d.Json {
+	if d.JSON {
 		if err := answer.JSON(d.Out, d.view(free, box), "  "); err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 
 // judge prints what came of the sale with the lock. The error says what should not have happened.
 func (d *demo) judge(b *box) error {
-	if !d.Json {
+	if !d.JSON {
 		if err := answer.Table(d.Out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (d *cronDemo) print(free, locked *hall) error {
 		}
 		v.Columns = append(v.Columns, c)
 	}
-	if d.Json {
+	if d.JSON {
 		return answer.JSON(d.Out, v, "  ")
 	}
 	var rows [][]string
