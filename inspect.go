@@ -1,7 +1,6 @@
 package stile
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,8 +14,6 @@ import (
 type Queue struct {
 	Name    string
 	Permits int64   // how many the name has; 0 for a mutex, or readers and writers
-	Counted bool    // that is the name's own count, as it is now; see Client.SetPermits
-	Setter  Holder  // who made the count what it is, and why; zero if that is not known
 	Claims  []Claim // in the order in which they hold
 }
 
@@ -48,7 +45,7 @@ func (c *Client) shown(ctx context.Context, op, name string) (Queue, error) {
 }
 
 func (c *Client) show(ctx context.Context, name string) (Queue, error) {
-	list, err := c.list(ctx, &driver.Query{Name: name, Count: true})
+	list, err := c.list(ctx, &driver.Query{Name: name})
 	if err != nil || len(list) == 0 {
 		return Queue{Name: name}, err
 	}
@@ -85,7 +82,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 	}
 	list := make([]Queue, len(listings))
 	for i, l := range listings {
-		list[i] = Queue{Name: l.Name, Permits: unlessAll(l.Capacity), Counted: l.Counted, Setter: holderOf(l.Record)}
+		list[i] = Queue{Name: l.Name, Permits: unlessAll(l.Capacity)}
 		for _, s := range l.Claims {
 			list[i].Claims = append(list[i].Claims, claimOf(s))
 		}
@@ -144,24 +141,6 @@ func (c *Client) breakChosen(ctx context.Context, op, name string, o BreakOption
 		return Claim{}, wrapped(op, name, fmt.Errorf("%w reason: %w", ErrInvalid, err))
 	}
 	return c.breaks(ctx, op, &driver.BreakRequest{Name: name, Ticket: o.Ticket / engine.Turns, Ask: ask, Record: text})
-}
-
-// SetPermits changes the name's own count of permits, or creates it; see [Client.Permit]. With 0, nobody gets a permit.
-// Holders go on holding, and waiters learn the new count at once. The store keeps the reason, and the program that gave it,
-// for people to read. The error is [ErrUnsupported] if the store keeps no counts. If the store was not reached, or ctx has
-// ended, the count may have changed.
-func (c *Client) SetPermits(ctx context.Context, name string, n int, reason string) error {
-	const op = "set permits of"
-	if err := c.checked(ctx, op, name); err != nil {
-		return err
-	}
-	count := int64(n)
-	text, err := record.Write(c.opts.Owner, reason, "", 0)
-	if bad := cmp.Or(driver.CheckCount(count), err); bad != nil {
-		return wrapped(op, name, fmt.Errorf("%w permits: %w", ErrInvalid, bad))
-	}
-	_, err = c.breaks(ctx, op, &driver.BreakRequest{Name: name, Count: &count, Record: text})
-	return err
 }
 
 func (c *Client) breaks(ctx context.Context, op string, b *driver.BreakRequest) (Claim, error) {

@@ -36,16 +36,15 @@ func (c *Client) Writer(name string) *Lock { return c.lock(name, driver.All, dri
 func (c *Client) Reader(name string) *Lock { return c.lock(name, 1, driver.All) }
 
 // Permit takes n of a name's permits, all or none; of is the number of permits that the name has. All programs must give the
-// same number for a name. The store forgets it when nobody uses the name any more. If of is 0, the number is the name's own
-// count, which the store keeps and [Client.SetPermits] changes; see driver.Traits.Counts.
+// same number for a name. The store forgets it when nobody uses the name any more.
 func (c *Client) Permit(name string, n, of int) *Lock {
 	l := c.lock(name, int64(n), int64(of))
 	switch {
 	case l.err != nil:
-	case of < 0 || int64(of) > driver.MaxCount:
-		l.err = fmt.Errorf("%w number of permits %d: it must be from 1 to %d, or 0 for the name's own count", ErrInvalid, of, driver.MaxCount)
-	case n < 1 || int64(n) > cmp.Or(int64(of), driver.MaxCount):
-		l.err = fmt.Errorf("%w permits %d: it must be from 1 to %d", ErrInvalid, n, cmp.Or(int64(of), driver.MaxCount))
+	case of < 1 || int64(of) >= driver.All:
+		l.err = fmt.Errorf("%w number of permits %d: it must be from 1 to %d", ErrInvalid, of, driver.All-1)
+	case n < 1 || n > of:
+		l.err = fmt.Errorf("%w permits %d: it must be from 1 to %d", ErrInvalid, n, of)
 	}
 	return l
 }

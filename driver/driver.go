@@ -7,6 +7,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -70,7 +71,7 @@ type Claim struct {
 	ID       string        // 128 random bits as text, chosen before the first Enter, never used for a second acquisition
 	Client   string        // the client to wake; the same for all claims of one driver's user
 	Weight   int64         // from 1 to Capacity
-	Capacity int64         // from 1 to All; or 0 for the name's own count, which only a store with Traits.Counts keeps
+	Capacity int64         // from 1 to All
 	TTL      time.Duration // lease while it holds
 	Wait     time.Duration // lease while it waits, at most TTL; with Traits.FullWait the lease is TTL then too
 	Delay    time.Duration // how long the lock is kept from others after the claim's lease ran out while it held; 0 means not at all
@@ -133,8 +134,6 @@ type ClaimInfo struct {
 type Listing struct {
 	Name     string
 	Capacity int64
-	Counted  bool        // the capacity is the name's own count, as the store has it now
-	Record   string      // of a count: the Record of the request that changed it last; "" if that had none, or is not known
 	Claims   []ClaimInfo // in ticket order
 }
 
@@ -142,7 +141,6 @@ type Listing struct {
 type Query struct {
 	Name   string // exactly this one
 	Prefix string // or, if Name is empty, all that begin with this
-	Count  bool   // with Name: include a name that has a count of its own even if it has no claims
 }
 
 // A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out. A long
@@ -179,7 +177,7 @@ type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// A Breaker is a driver that can remove another client's claim, or ask for it, or change the name's own count.
+// A Breaker is a driver that can remove another client's claim, or ask for it.
 type Breaker interface {
 	// Break removes the claim with this ticket, or the claim at the head if ticket is 0, and returns it in its last state.
 	// The error is [ErrGone] if there is none.
@@ -190,17 +188,21 @@ type Breaker interface {
 	// With Ask, the claim stays as it is, and its renewals report from then on that somebody has asked once more: see
 	// [Renewal.Asks]. Only a holding claim can be asked for. For a claim that waits, has left, or ran out, the error is
 	// [ErrGone].
-	//
-	// With Count, the name's own count of permits is changed, or created, and the answer has no claim. A request of unknown
-	// outcome does not undo a later change.
 	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 
-// A BreakRequest is a request by hand: to remove a claim, to ask for it, or to change a count.
+// A BreakRequest is a request by hand: to remove a claim, or to ask for it.
 type BreakRequest struct {
 	Name   string
 	Ticket int64  // 0 means the claim at the head
 	Ask    bool   // the claim's client is asked to release it, and nothing is removed; needs Traits.Asks
-	Count  *int64 // the name's own count becomes this, from 0 to MaxCount, and nothing is removed; needs Traits.Counts
 	Record string // who asks for this and why, for people; at most MaxRecord bytes; see BrokenError
+}
+
+// Removes refuses to ask for a claim. A driver whose traits lack Asks begins Break with it.
+func (b *BreakRequest) Removes() error {
+	if b.Ask {
+		return fmt.Errorf("%w: it cannot ask a holder for its lock", ErrUnsupported)
+	}
+	return nil
 }

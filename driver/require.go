@@ -21,7 +21,6 @@ const (
 	TraitLockDelay Trait = "lock-delay"      // a lease that ran out can keep the lock from others for a while
 	TraitAmend     Trait = "amend"           // a holder can change its claim: the value of a leader, a writer that becomes a reader
 	TraitAsk       Trait = "ask"             // a holder can be asked for its lock
-	TraitCounts    Trait = "counts"          // a name can have a count of permits of its own, which can be changed
 	TraitPush      Trait = "push"            // the store notifies a waiter when it holds
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails
 )
@@ -41,7 +40,6 @@ var requirable = []struct {
 	{TraitLockDelay, func(t *Traits) bool { return t.Delay }},
 	{TraitAmend, func(t *Traits) bool { return t.Amends }},
 	{TraitAsk, func(t *Traits) bool { return t.Asks }},
-	{TraitCounts, func(t *Traits) bool { return t.Counts }},
 	{TraitPush, func(t *Traits) bool { return t.Wake == "push" }},
 	{TraitFit, func(t *Traits) bool { return !slices.ContainsFunc(t.Warnings, func(w Warning) bool { return w.Unfit }) }},
 }

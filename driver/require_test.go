@@ -11,7 +11,7 @@ import (
 func TestRequire(t *testing.T) {
 	all := driver.Traits{
 		Store: "all", Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing, Restart: true, Failover: true, Wake: "push",
-		Amends: true, Asks: true, Counts: true,
+		Amends: true, Asks: true,
 	}
 	if err := all.Require(driver.Requirable()...); err != nil {
 		t.Errorf("a store that has all: %v", err)

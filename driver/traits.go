@@ -20,7 +20,6 @@ type Traits struct {
 	FullWait    bool   // a waiting claim has the same lease as a holding one, its TTL
 	Amends      bool   // a holding claim can be changed in its place; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
-	Counts      bool   // a name can have a count of permits of its own, for claims of capacity 0; see [Claim.Uncounted]
 	Asks        bool   // a holder can be asked for its lock: see [BreakRequest.Ask]
 	HearsBreak  bool   // the client of a claim that somebody breaks is alerted at once; see [Alerter]
 	Fencing     Grade  // what a ticket is worth

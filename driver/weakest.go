@@ -27,7 +27,7 @@ func Weakest(all ...Traits) Traits {
 
 // lackWith takes away what another store cannot do to a claim, or a name, that is there.
 func (t *Traits) lackWith(o *Traits) {
-	t.Amends, t.Asks, t.Counts = t.Amends && o.Amends, t.Asks && o.Asks, t.Counts && o.Counts
+	t.Amends, t.Asks = t.Amends && o.Amends, t.Asks && o.Asks
 	t.HearsBreak = t.HearsBreak && o.HearsBreak
 }
 

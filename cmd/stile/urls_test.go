@@ -63,7 +63,6 @@ var parameters = []parameter{
 		"`1m`"},
 	{"mode", "PostgreSQL, MySQL: `rows` of a table, or a `session`, whose advisory or user-level locks end with the connection", "`rows`"},
 	{"namespace", "Consul Enterprise: the namespace", "`default`"},
-	{"permits", "ZooKeeper, `layout=semaphore`: the path of a name's own count of permits; `{name}` stands for the name", "`permits` in the lock's node"},
 	{"pool_max_conns", "SQL: how many connections a client opens, from 1", "`8`"},
 	{"prefix", "what the keys, tables or paths begin with",
 		"`stile/`, and SQL `stile_`; none in layouts of other clients, with Redlock and in `memory://`"},

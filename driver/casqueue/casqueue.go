@@ -102,9 +102,6 @@ func NewExchanging(s Exchanger) *Driver {
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	if !utf8.ValidString(c.ID + c.Client + c.Owner) {
 		return driver.Place{}, driver.Refused(errors.New("an id, a client and an owner must be UTF-8"))
 	}
@@ -202,9 +199,6 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
-	if err := b.Uncounted(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
 	_, err = d.change(ctx, b.Name, func(q *driver.Queue, m moment) (err error) {
 		if b.Ask {
 			s, err = q.Ask(m.now, b.Ticket)

@@ -150,7 +150,7 @@ func Cases() []Case {
 	for _, part := range [][]Case{
 		hearCases, // first, since one of them has a client be idle for long while the others run
 		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
-		endedCases, lateCases, lostCases, handoverCases, amendCases, countCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
+		endedCases, lateCases, lostCases, handoverCases, amendCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		workCases, idleCases, anewCases, atOnceCases,
 		behindCases, edgeCases, foreignCases, oneDownCases, stressCases,
 		outageCases, failoverCases, successionCases, rightsCases,

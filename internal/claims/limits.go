@@ -39,8 +39,6 @@ func (w *Want) Check(t *driver.Traits) error {
 	switch {
 	case w.Capacity != driver.All && !t.Permits:
 		return fmt.Errorf("%w: %s has no permits", driver.ErrUnsupported, t.Store)
-	case w.Capacity == 0 && !t.Counts:
-		return fmt.Errorf("%s: %w", t.Store, (&driver.Claim{}).Uncounted())
 	case w.Capacity == driver.All && w.Weight != driver.All && !t.Shared:
 		return fmt.Errorf("%w: %s has no readers", driver.ErrUnsupported, t.Store)
 	}

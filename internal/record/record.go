@@ -106,17 +106,10 @@ func write(r *changed, owner, reason, value string) (string, error) {
 	return string(text), err
 }
 
-// Nobody returns the record that a store shows in the place of a holder's where no claim is in the way, and why the lock
-// cannot be had.
-func Nobody(why string) string {
-	text, _ := json.Marshal(Holder{Reason: why}) // of a string it cannot fail
-	return string(text)
-}
-
 // Read reads a record. What another program wrote there, such as a candidate of its own, is the value if it is text.
 func Read(record string) Holder {
 	var h Holder
-	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "" || record == Nobody(h.Reason)) {
+	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "") {
 		return h
 	}
 	if !utf8.ValidString(record) || strings.ContainsFunc(record, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -134,8 +127,6 @@ func (h Holder) String() string {
 	switch {
 	case who == "" && h.Value != "":
 		return fmt.Sprintf("another program (%s)", h.Value)
-	case who == "" && h.Reason != "":
-		return "nobody: " + h.Reason
 	case who == "":
 		return "somebody unknown"
 	}

@@ -23,9 +23,6 @@ const (
 // Enter of a free lock is one transaction. Where the lock is taken, it is another. Its four steps stand in files of their
 // names: lookup, admit, apply and judge.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	switch {
 	case c.Delay > maxDelay:
 		err := fmt.Errorf("the lock-delay is %v; consul keeps %v at most", c.Delay, maxDelay)

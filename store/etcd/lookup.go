@@ -35,9 +35,6 @@ type attempt struct {
 // Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind
 // others. For a claim that waits it is a keep-alive, and then one read.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	bounded, done, err := d.begin(ctx)
 	if err != nil {
 		return driver.Place{}, err

@@ -43,9 +43,6 @@ func (d *Driver) Store() *Store { return d.store }
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	if d.passes(ctx, Enter) {
 		return d.enter(c)
 	}
@@ -183,9 +180,6 @@ func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 
 // Break is [driver.Breaker.Break].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Uncounted(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
 	breakage := *b
 	return call(ctx, d, Break, func() (s driver.ClaimInfo, err error) {
 		var alerts []func()

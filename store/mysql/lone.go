@@ -13,9 +13,6 @@ import (
 // Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue, and one round trip for a
 // claim that only tries, by a client that was refused the last time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	p, err := d.enter(ctx, c)
 	if err == nil && p.Holds {
 		d.Holds(c, p.Ticket)

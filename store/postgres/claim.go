@@ -138,9 +138,6 @@ var errShort = errors.New("postgres answered for fewer claims than it was asked 
 
 // Enter is one round trip, or two if it went with others and is not alone.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	// From here on the claim may be told that it holds, even before the answer is here.
 	expected := !c.Try && d.inboxes.Expect(d.channel, c.ID)
 	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when somebody did

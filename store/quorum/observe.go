@@ -120,9 +120,6 @@ func (o *observed) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool
 // vote here, be told so by others, and take itself for one that a majority has. To be asked for, a claim needs a majority
 // of nodes that say so: one of them is in the majority by which it is renewed.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Uncounted(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
 	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
 	if err != nil {
 		return driver.ClaimInfo{}, err

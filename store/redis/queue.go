@@ -83,9 +83,6 @@ const maxText = 1<<16 - 1
 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
 		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
 	}

@@ -9,9 +9,6 @@ import (
 
 // Enter is [driver.Driver].
 func (s *shards) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	if err := s.members.check(ctx, s.life.Go); err != nil {
 		return driver.Place{}, err
 	}

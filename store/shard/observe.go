@@ -141,9 +141,6 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 // claim by its looks where it moves to; or the one there, if nobody is in the first. It asks for a claim in one of the two
 // only, since the holder renews it in both.
 func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := what.Uncounted(); err != nil {
-		return driver.ClaimInfo{}, err
-	}
 	from, to := b.homes(what.Name)
 	if from == nil {
 		s, err := to.Driver.(driver.Breaker).Break(ctx, what)

@@ -142,7 +142,6 @@ func (s *shards) promise() driver.Traits {
 		}
 	}
 	t := driver.Weakest(all...)
-	t.Counts = false // a name that moves would leave its count behind
 	t.Store = "shard"
 	t.Note("Each name is in one store: while that store is down, its names cannot be had, and the others can.")
 	if len(s.lists) > 1 {

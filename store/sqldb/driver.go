@@ -154,9 +154,6 @@ func (d *Driver) ring(woken []driver.Entry) {
 
 // Enter is [driver.Driver.Enter].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
-	if err := c.Uncounted(); err != nil {
-		return driver.Place{}, err
-	}
 	failed := d.change(ctx, Step{Name: c.Name, Do: func(now, stamp int64, q *driver.Queue) { p, err = q.Enter(now, stamp, c) }})
 	if failed != nil {
 		return driver.Place{}, failed

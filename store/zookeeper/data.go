@@ -19,7 +19,6 @@ type data struct {
 	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left and is to be removed this long after
 	Asks   int64         `json:"asks,omitempty"`   // how often somebody has asked for the lock
 	Ticket int64         `json:"ticket,omitempty"` // of the claim, if it is not that of the node
-	Of     int32         `json:"of,omitempty"`     // beside a count of permits, the version of that which the record is about
 }
 
 const dataVersion = 1

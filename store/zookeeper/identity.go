@@ -61,3 +61,13 @@ func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 	const says = "the node %s, for the id of the store, or what is above it, is removed as often as it is made"
 	return "", driver.Refused(driver.Unreachable(fmt.Errorf(says, shown(path))))
 }
+
+// firstRefused returns the first of the calls that was refused for another reason than that the node is there.
+func firstRefused(parents []*wire.Call, otherwise *wire.Call) *wire.Call {
+	for _, p := range parents {
+		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) {
+			return p
+		}
+	}
+	return otherwise
+}

@@ -18,7 +18,7 @@ func (d *Driver) judge(
 		return driver.Place{}, err
 	}
 	for {
-		q, own, err := d.order(ctx, c, lc, list, fresh || proven)
+		q, own, err := d.order(ctx, lc, list, fresh || proven)
 		if err != nil {
 			return driver.Place{}, err
 		}
@@ -87,9 +87,7 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 const maxTicket = 1 << 53
 
 // order puts the children of a lock in the order in which they entered, and tells where the claim is among them.
-func (d *Driver) order(
-	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
-) (queue, int, error) {
+func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, proven bool) (queue, int, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return nil, 0, d.refused(lc.dir, list.Err)
 	}
@@ -107,7 +105,6 @@ func (d *Driver) order(
 		err := d.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
-	q.goBy(own, c.Capacity)
 	// A number is given twice if the parent's count has come to its end.
 	for i := 0; i < len(q); i++ {
 		if i == own || q[i].seq != q[own].seq {

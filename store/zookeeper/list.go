@@ -43,7 +43,7 @@ func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]
 	}
 	var all []driver.Listing
 	for part := range slices.Chunk(names, atOnce) {
-		listings, err := d.listings(ctx, s, part, q.Name != "" && q.Count)
+		listings, err := d.listings(ctx, s, part)
 		if err != nil {
 			return nil, err
 		}
@@ -81,10 +81,10 @@ func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]s
 	return names, nil
 }
 
-// listings returns the queues of names, without those that are empty, unless they have a count that is asked for.
-func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string, count bool) ([]driver.Listing, error) {
+// listings returns the queues of names, without those that are empty.
+func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if d.layout == semaphoreLayout {
-		return d.semaphoreListings(ctx, s, names, count)
+		return d.semaphoreListings(ctx, s, names)
 	}
 	var lists []*wire.Call
 	calls := []*wire.Call{wire.Sync(d.conf.Path)}
@@ -153,15 +153,9 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 // Break is [driver.Breaker]. The claim is read first and deleted then: the answer says that it waited, also if it came to hold
 // in between.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	if err := b.Uncounted(); err != nil && d.layout != semaphoreLayout {
-		return driver.ClaimInfo{}, err
-	}
 	s, err := d.live()
 	if err != nil {
 		return driver.ClaimInfo{}, err
-	}
-	if b.Count != nil {
-		return driver.ClaimInfo{}, asking(d.setCount(ctx, s, b))
 	}
 	standing, err := d.breaks(ctx, s, b)
 	return standing, asking(err)

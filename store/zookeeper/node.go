@@ -194,11 +194,8 @@ func (q queue) weights() []int64 {
 	return list
 }
 
-// holding reports how many claims at the head hold. Those that go by a count which is not at hand may all hold.
+// holding reports how many claims at the head hold.
 func (q queue) holding() int {
-	if q.capacity() == byCount {
-		return len(q)
-	}
 	return driver.Holding(q.capacity(), q.weights())
 }
 

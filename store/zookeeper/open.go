@@ -31,8 +31,7 @@ func init() {
 //	zk://[user:password@]host[:2181],…[/chroot]
 //
 // and with zks in place of zk by TLS. Parameters: prefix; session, the time that a session without a sign of life is
-// kept; layout, mutex, rw, latch or semaphore; permits, with layout semaphore the path under the chroot of a name's own count
-// of permits, where {name} stands for the name; acl, open or creator, which is the default with a user; with TLS, the files
+// kept; layout, mutex, rw, latch or semaphore; acl, open or creator, which is the default with a user; with TLS, the files
 // tls_ca, tls_cert and tls_key, and tls_server_name.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
@@ -117,9 +116,6 @@ func (d *Driver) configureNodes(a *driver.Address) error {
 		d.layout = semaphoreLayout
 	default:
 		return fmt.Errorf("parameter layout is mutex, rw, latch or semaphore, not %q", text)
-	}
-	if err := d.configureCounts(a.Param("permits", "")); err != nil {
-		return err
 	}
 	switch text := a.Param("acl", ""); text {
 	case "":

@@ -47,7 +47,7 @@ func TestBadURL(t *testing.T) {
 		"zk://h/a%00":                    "control character",
 		"zk://h?prefix=/a":               "parameter prefix has an empty part",
 		"zk://h?prefix=a/./b":            "must not have a part that is . or ..",
-		"zk://h?perfix=a":                `unknown parameter "perfix" for zk://; did you mean prefix?; known: acl, layout, permits, prefix, session`,
+		"zk://h?perfix=a":                `unknown parameter "perfix" for zk://; did you mean prefix?; known: acl, layout, prefix, session`,
 		"zk://h?tls_ca=/x":               `unknown parameter "tls_ca"`,
 		"zks://h?tls_ca=/does/not/exist": "parameter tls_ca: open /does/not/exist",
 		"zks://h?tls_cert=/x":            "tls_cert and tls_key must be given together",

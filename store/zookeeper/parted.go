@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
 // A parted claim is one of a semaphore, which has several nodes: its entrance under locks, and one under leases for each
@@ -31,14 +30,11 @@ import (
 // stand after the last permit was made: all that time nobody behind it could have a permit.
 type parted struct {
 	id, dir, tag string
-	size         int    // how many permits it is of
-	counted      string // path of the count that it goes by; "" for a claim that says a number
+	size         int // how many permits it is of
 
-	phase  phase       // guarded by the driver's mu, as what follows
-	ticket int64       // that of the entrance
-	room   int64       // how many permits there are by the count, as it was read last
-	watch  *wire.Watch // on the count; nil unless the claim goes by it, and needs it
-	leases []int64     // those of the nodes under leases, as far as they were made
+	phase  phase   // guarded by the driver's mu, as what follows
+	ticket int64   // that of the entrance
+	leases []int64 // those of the nodes under leases, as far as they were made
 }
 
 // A phase is where a parted claim is on its way.
@@ -53,13 +49,10 @@ const (
 	partsKeeping              // its permits are to stay for a while
 )
 
-func newParted(dir, count string, c *driver.Claim) *parted {
+func newParted(dir string, c *driver.Claim) *parted {
 	p := &parted{id: c.ID, dir: dir, tag: shapeTag(c), size: int(c.Weight)}
 	if c.Weight == driver.All {
 		p.size = 1
-	}
-	if c.Capacity == 0 {
-		p.counted = count
 	}
 	return p
 }
@@ -91,9 +84,6 @@ func (p *parted) permit(c *driver.Claim, i int) *driver.Claim {
 	if c.Weight != driver.All {
 		e.Weight = 1
 	}
-	if p.counted != "" {
-		e.Capacity = p.room
-	}
 	if p.phase < partsHolding {
 		e.Wait = min(c.Wait, c.TTL)
 		e.TTL = e.Wait
@@ -112,19 +102,12 @@ func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 	return list
 }
 
-// move has the claim be in another phase. Once it holds, or leaves, the count is of no more interest. The caller holds mu.
-func (p *parted) move(next phase) {
-	if p.phase = next; next >= partsHolding {
-		p.watch.Drop()
-	}
-}
-
 // reach moves the claim, and reports whether it has left, and so does not come back.
 func (d *Driver) reach(p *parted, next phase) (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p.phase < partsLeaving {
-		p.move(next)
+		p.phase = next
 	}
 	return p.phase >= partsLeaving && next < partsLeaving
 }
@@ -136,7 +119,6 @@ func (d *Driver) unlist(p *parted) {
 	if d.parted[p.id] == p {
 		delete(d.parted, p.id)
 	}
-	p.watch.Drop()
 }
 
 // forgetWhole takes a claim out of the table whose last part was forgotten. The caller holds mu.
@@ -151,7 +133,6 @@ func (d *Driver) forgetWhole(id string) {
 			return
 		}
 	}
-	p.watch.Drop()
 	delete(d.parted, whole)
 }
 
@@ -166,7 +147,7 @@ func (d *Driver) abandon(p *parted) {
 			}
 		}
 	}
-	p.move(partsLeaving)
+	p.phase = partsLeaving
 	d.look(0)
 	d.mu.Unlock()
 	d.unlist(p)
@@ -181,7 +162,7 @@ func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
 			localClaims = append(localClaims, lc)
 		}
 	}
-	p.move(partsLeaving)
+	p.phase = partsLeaving
 	d.mu.Unlock()
 	var failed error
 	for _, lc := range localClaims {

@@ -67,8 +67,8 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	t := driver.Traits{
 		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,
 		HearsBreak: d.layout != latchLayout,
-		Amends:     d.layout != semaphoreLayout, Counts: d.layout == semaphoreLayout,
-		Fencing: driver.DurableFencing, Restart: true, Failover: voters > 2,
+		Amends:     d.layout != semaphoreLayout,
+		Fencing:    driver.DurableFencing, Restart: true, Failover: voters > 2,
 		Clock: "session", Wake: "push",
 		MinTTL: minTTL, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond, Session: session,
 	}

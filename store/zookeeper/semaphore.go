@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,7 +25,7 @@ func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim
 			return place, err
 		}
 	}
-	p = newParted(dir, d.countAt(dir), c)
+	p = newParted(dir, c)
 	d.mu.Lock()
 	d.parted[c.ID] = p
 	d.mu.Unlock()
@@ -109,17 +108,15 @@ func (d *Driver) failed(c *driver.Claim, p *parted, err error, entered bool) err
 
 // admit judges a claim whose entrance stands, by those before it. It reports whether it may stay.
 func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) (bool, driver.Place, error) {
-	count := d.roomCall(p)
-	l, err := d.lineOf(ctx, p.dir, count)
+	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {
-		count.Unwatch() // of a nil count it does nothing
 		return false, driver.Place{}, driver.Afterwards(err)
 	}
-	if no := cmp.Or(d.noteRoom(p, count), d.otherCapacity(l, c, p)); no != nil {
+	if have := l.capacity(); have != c.Capacity && have != 0 {
 		if err := d.withdrawParts(ctx, p); err != nil {
 			return false, driver.Place{}, err
 		}
-		return false, driver.Place{}, no
+		return false, driver.Place{}, &driver.CapacityError{Have: have, Want: c.Capacity}
 	}
 	if own := l.find(p.id); c.Try && own >= l.holding() {
 		return d.turnAway(ctx, p, l, own)
@@ -135,26 +132,12 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *drive
 	return !d.reach(p, partsQueued), driver.Place{}, nil
 }
 
-// otherCapacity returns what keeps a claim out of a line of claims of another capacity.
-func (d *Driver) otherCapacity(l line, c *driver.Claim, p *parted) error {
-	want := c.Capacity
-	if p.counted != "" {
-		d.mu.Lock()
-		want = p.room
-		d.mu.Unlock()
-	}
-	if have := l.otherThan(want); have != nil {
-		return &driver.CapacityError{Have: have.goesBy(), Want: want}
-	}
-	return nil
-}
-
 // turnAway withdraws a try, and tells what it stood behind.
 func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool, driver.Place, error) {
 	if err := d.withdrawParts(ctx, p); err != nil {
 		return false, driver.Place{}, err
 	}
-	place, err := d.placeIn(ctx, p, l, own)
+	place, err := d.placeIn(ctx, p.dir, l, own)
 	return false, place, err
 }
 
@@ -182,13 +165,7 @@ func (d *Driver) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver
 
 // take asks for the permits of a claim whose entrance is first, or finds those of one that holds.
 func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
-	ahead := 0
 	holds, err := d.takeNodes(ctx, c, p)
-	if holds {
-		ahead, holds, err = d.settleIn(ctx, c, p)
-	} else if err == nil {
-		d.rouseIfMissed(p)
-	}
 	switch {
 	case err != nil:
 		return driver.Place{}, err
@@ -197,6 +174,10 @@ func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.P
 	case !holds:
 		return d.queued(ctx, c, p)
 	}
+	ahead, err := d.settleIn(ctx, c, p)
+	if err != nil {
+		return driver.Place{}, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return driver.Place{Ticket: p.ticket, Holds: true, TTL: d.trustedParts(c, p), Ahead: ahead}, nil
@@ -204,9 +185,6 @@ func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.P
 
 // takeNodes makes the node of each permit, or finds it, and reports whether there is room for all.
 func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (bool, error) {
-	if err := d.readRoom(ctx, c, p); err != nil {
-		return false, d.roomless(ctx, c, p, err)
-	}
 	holds := true
 	for i := range p.size {
 		d.mu.Lock()
@@ -234,7 +212,7 @@ func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (boo
 
 // tryFailed withdraws a try that found room by the line, but not under leases, where another client did not keep to it.
 func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error) {
-	l, err := d.lineOf(ctx, p.dir, nil)
+	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
@@ -243,30 +221,30 @@ func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error)
 }
 
 // settleIn has a claim hold that has all its permits, if its entrance stands, which then goes. It tells how many claims
-// have permits that came before, or that the count has become too low meanwhile.
-func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (ahead int, in bool, err error) {
+// have permits that came before.
+func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
 	d.mu.Lock()
 	entrance := d.localClaims[p.entrance(c).ID]
 	permit := d.localClaims[p.permit(c, 0).ID]
 	held := p.phase == partsHolding
 	d.mu.Unlock()
 	if permit == nil || !held && (entrance == nil || entrance.session != permit.session) {
-		return 0, false, d.failed(c, p, driver.ErrGone, true)
+		return 0, d.failed(c, p, driver.ErrGone, true)
 	}
 	leases := wire.List(p.dir+leasesDir, nil)
 	calls := []*wire.Call{leases}
 	if !held {
 		calls = append(calls, wire.Exists(entrance.dir+"/"+d.nameOf(entrance), nil))
 	}
-	if !held && p.counted != "" {
-		calls = append(calls, wire.Get(p.counted, nil))
-	}
 	if err := d.do(ctx, permit.session, calls...); err != nil {
-		return 0, false, d.failed(c, p, err, true)
+		return 0, d.failed(c, p, err, true)
 	}
 	if !held {
-		if in, err := d.settled(ctx, c, p, calls); err != nil || !in {
-			return 0, false, err
+		if errors.Is(calls[1].Err, wire.NoNode) {
+			return 0, d.failed(c, p, driver.ErrGone, true)
+		}
+		if d.reach(p, partsHolding) {
+			return 0, driver.ErrGone
 		}
 		_ = d.withdraw(ctx, entrance) // the janitor goes on
 	}
@@ -278,40 +256,16 @@ func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (ahea
 		}
 	}
 	l, _ := newLine(nil, leases.Children)
-	return max(0, l.find(p.id)), true, nil
-}
-
-// settled judges the answers of settleIn for a claim that does not hold yet.
-func (d *Driver) settled(ctx context.Context, c *driver.Claim, p *parted, calls []*wire.Call) (bool, error) {
-	if errors.Is(calls[1].Err, wire.NoNode) {
-		return false, d.failed(c, p, driver.ErrGone, true)
-	}
-	if p.counted != "" {
-		n, err := d.countIn(calls[2])
-		switch {
-		case err != nil:
-			return false, d.roomless(ctx, c, p, err)
-		case !p.fitsIn(n, calls[0].Children):
-			return false, nil
-		}
-	}
-	if d.reach(p, partsHolding) {
-		return false, driver.ErrGone
-	}
-	return true, nil
+	return max(0, l.find(p.id)), nil
 }
 
 // queued is the place of a claim that waits.
 func (d *Driver) queued(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
-	var count *wire.Call
-	if p.counted != "" {
-		count = wire.Get(p.counted, nil)
-	}
-	l, err := d.lineOf(ctx, p.dir, count)
+	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
-	place, err := d.placeIn(ctx, p, l, l.find(p.id))
+	place, err := d.placeIn(ctx, p.dir, l, l.find(p.id))
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}

@@ -123,11 +123,10 @@ func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts 
 	defer d.mu.Unlock()
 	parts, keep = p.parts(l.Claim), l.Keep
 	if p.phase == partsHolding && keep > 0 {
-		p.move(partsKeeping)
+		p.phase = partsKeeping
 	}
 	if p.phase != partsKeeping {
-		p.move(partsLeaving)
-		keep = 0
+		p.phase, keep = partsLeaving, 0
 	}
 	return parts, keep
 }
@@ -142,7 +141,7 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	if err != nil {
 		return err
 	}
-	line, err := d.readLine(ctx, s, dir, true, nil)
+	line, err := d.readLine(ctx, s, dir, true)
 	if err != nil {
 		return err
 	}
@@ -150,13 +149,10 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	if i < 0 {
 		return driver.ErrGone
 	}
-	left, keep := driver.ErrGone, l.Keep
-	if line[i].capacity == byCount && line[i].enters {
-		keep = 0 // it does not hold
-	}
+	left := driver.ErrGone
 	for _, path := range line[i].nodes {
 		parent, name := splitNode(dir + path)
-		err := d.leaveNode(ctx, s, parent, name, keep)
+		err := d.leaveNode(ctx, s, parent, name, l.Keep)
 		switch {
 		case err == nil:
 			left = nil
@@ -171,7 +167,7 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 
 // breakParted removes all nodes of a claim by hand, or asks for it at the first of its permits.
 func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	l, err := d.readLine(ctx, s, dir, true, nil)
+	l, err := d.readLine(ctx, s, dir, true)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}

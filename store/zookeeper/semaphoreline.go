@@ -54,21 +54,12 @@ func readTag(name, word string) (key string, weight, capacity int64, ok bool) {
 	if ok && tag == "x" {
 		return name[:size], driver.All, driver.All, true
 	}
-	if weight, ok := countedTag(tag); ok {
-		return name[:size], weight, byCount, true
-	}
 	n := node{weight: driver.All, capacity: driver.All}
 	n.shape("-" + tag + "-")
 	if !ok || fmt.Sprintf("p%dof%d", n.weight, n.capacity) != tag {
 		return name, 0, 0, false
 	}
 	return name[:size], n.weight, n.capacity, true
-}
-
-// countedTag reads how many permits a claim wants that goes by the name's own count.
-func countedTag(tag string) (weight int64, ok bool) {
-	_, err := fmt.Sscanf(tag, "p%dof0", &weight)
-	return weight, err == nil && weight > 0 && tag == fmt.Sprintf("p%dof0", weight)
 }
 
 // permit reads what a node under leases counts as: one permit, or all of them for a mutex. Of another client's it is not
@@ -105,9 +96,7 @@ type bundle struct {
 	key      string   // what their names begin with
 	nodes    []string // their paths, under that of the name
 	weight   int64
-	capacity int64 // 0 if nobody's is known; byCount, and then count is it
-	count    int64
-	enters   bool // it has not all its permits yet
+	capacity int64 // 0 if nobody's is known
 }
 
 // A line is the claims of a semaphore: those that have permits, or are about to take them, and behind them those that
@@ -130,7 +119,6 @@ func newLine(locks, leases []string) (l line, odd []string) {
 			l = append(l, bundle{key: key, weight: weight, capacity: capacity})
 		}
 		l[i].nodes = append(l[i].nodes, dir+"/"+n.name)
-		l[i].enters = l[i].enters || dir == locksDir
 	}
 	permits, odd := leasesLayout.newQueue(leases)
 	for _, n := range permits {
@@ -140,27 +128,11 @@ func newLine(locks, leases []string) (l line, odd []string) {
 	for _, n := range waiting {
 		add(n, locksDir, lockWord)
 	}
-	// Curator's permit that waits for room is the last of all, and its mutex is the first.
-	if last := len(permits) - 1; last >= 0 && len(waiting) > 0 && foreign(permits[last].name, leaseWord) && foreign(waiting[0].name, lockWord) {
-		l[at[permits[last].name]].enters = true
-	}
 	l.adopt()
 	return l, append(odd, more...)
 }
 
-func foreign(name, word string) bool {
-	_, _, _, ours := readTag(name, word)
-	return !ours
-}
-
-// countBy notes the name's own count.
-func (l line) countBy(n int64) {
-	for i := range l {
-		l[i].count = n
-	}
-}
-
-// capacity is that of the first claim that tells it, byCount if that goes by the count, or 0.
+// capacity is that of the first claim that tells it, or 0.
 func (l line) capacity() int64 {
 	for _, b := range l {
 		if b.capacity != 0 {
@@ -168,29 +140,6 @@ func (l line) capacity() int64 {
 		}
 	}
 	return 0
-}
-
-// goesBy is the capacity of a claim; that of one that goes by the count is the count.
-func (b *bundle) goesBy() int64 {
-	if b.capacity == byCount {
-		return b.count
-	}
-	return b.capacity
-}
-
-// otherThan returns a claim that has another capacity than one that comes, and keeps it out: the first that tells it, or one
-// that holds beside that, since the count has changed; or nil. One that enters yet may be about to be sent away.
-func (l line) otherThan(capacity int64) *bundle {
-	told := false
-	for i := range l {
-		if l[i].capacity == 0 || told && l[i].enters {
-			continue
-		}
-		if told = true; l[i].goesBy() != capacity {
-			return &l[i]
-		}
-	}
-	return nil
 }
 
 // adopt gives the claims of other clients the capacity of those that tell theirs.
@@ -216,18 +165,8 @@ func (l line) find(id string) int {
 	return -1
 }
 
-// holding reports how many claims hold, or may: one that stands under locks yet takes its permits without waiting. By a count,
-// which may have become lower, those that have all their permits hold whatever it is.
+// holding reports how many claims hold, or may: one that stands under locks yet takes its permits without waiting.
 func (l line) holding() int {
-	if l.capacity() == byCount {
-		left := l[0].count
-		for i, b := range l {
-			if left -= b.weight; left < 0 && b.enters {
-				return i
-			}
-		}
-		return len(l)
-	}
 	q := make(queue, len(l))
 	for i, b := range l {
 		q[i] = node{weight: b.weight, capacity: b.capacity}

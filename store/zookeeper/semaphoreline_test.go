@@ -12,7 +12,7 @@ func TestSemaphoreNames(t *testing.T) {
 	const all = driver.All
 	for _, shape := range [][2]int64{{all, all}, {1, all}, {3, 10}, {1, 1}, {maxPermits, maxPermits}} {
 		c := &driver.Claim{ID: "some id", Weight: shape[0], Capacity: shape[1], TTL: 1, Wait: 1}
-		p := newParted("/stile/n", "/stile/n/permits", c)
+		p := newParted("/stile/n", c)
 		locks := locksLayout.stem(p.entrance(c)) + "0000000042"
 		leases := leasesLayout.stem(p.permit(c, 0)) + "0000000007"
 		for word, name := range map[string]string{lockWord: locks, leaseWord: leases} {
@@ -34,7 +34,7 @@ func TestSemaphoreNames(t *testing.T) {
 	}
 	for _, name := range []string{
 		id + "lease-0000000007", "lease-0000000007", id + "p3of10-x-lease-0000000007", id + "1p03of10-lease-0000000007",
-		id + "1p11of10-lease-0000000007", "_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
+		id + "1p11of10-lease-0000000007", id + "1p3of0-lease-0000000007", "_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
 	} {
 		if _, weight, capacity, ok := readTag(name, leaseWord); ok {
 			t.Errorf("%q is of stile, and wants %d of %d; want another client's", name, weight, capacity)
@@ -46,7 +46,7 @@ func TestSemaphoreNames(t *testing.T) {
 func TestLine(t *testing.T) {
 	nodes := func(id string, weight, capacity int64, number string) (lock string, leases []string) {
 		c := &driver.Claim{ID: id, Weight: weight, Capacity: capacity, TTL: 1, Wait: 1}
-		p := newParted("/stile/n", "/stile/n/permits", c)
+		p := newParted("/stile/n", c)
 		for i := range p.size {
 			leases = append(leases, leasesLayout.stem(p.permit(c, i))+number)
 		}

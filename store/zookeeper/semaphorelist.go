@@ -3,13 +3,11 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/record"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
@@ -18,24 +16,19 @@ func splitNode(path string) (parent, name string) {
 	return path[:i], path[i+1:]
 }
 
-// lineOf reads the line of a name on the present session, and the count by which a claim goes that is in it, unless that
-// is nil.
-func (d *Driver) lineOf(ctx context.Context, dir string, count *wire.Call) (line, error) {
+// lineOf reads the line of a name on the present session.
+func (d *Driver) lineOf(ctx context.Context, dir string) (line, error) {
 	s, err := d.live()
 	if err != nil {
 		return nil, err
 	}
-	return d.readLine(ctx, s, dir, false, count)
+	return d.readLine(ctx, s, dir, false)
 }
 
-// readLine reads the line of a name: first who waits, then who has permits. A count that is not asked for is read where
-// the line has claims that go by it.
-func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool, count *wire.Call) (line, error) {
+// readLine reads the line of a name: first who waits, then who has permits.
+func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
 	locks, leases := wire.List(dir+locksDir, nil), wire.List(dir+leasesDir, nil)
 	calls := []*wire.Call{locks, leases}
-	if count != nil {
-		calls = append(calls, count)
-	}
 	if proven {
 		calls = d.proven(calls...)
 	}
@@ -49,17 +42,6 @@ func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, prov
 	}
 	l, odd := newLine(locks.Children, leases.Children)
 	d.strange(dir, odd)
-	if l.capacity() != byCount {
-		return l, nil
-	}
-	if count == nil {
-		count = wire.Get(d.countAt(dir), nil)
-		if err := d.do(ctx, s, count); err != nil {
-			return nil, err
-		}
-	}
-	n, _ := d.countIn(count) // if there is none, nobody comes to hold who does not
-	l.countBy(n)
 	return l, nil
 }
 
@@ -105,47 +87,27 @@ func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 }
 
 // placeIn is the place behind others in a line.
-func (d *Driver) placeIn(ctx context.Context, parted *parted, l line, own int) (driver.Place, error) {
+func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
 	if own < 0 {
 		own = len(l)
 	}
 	p := driver.Place{Ahead: own}
-	if own == 0 && parted.counted == "" {
+	if own == 0 {
 		return p, nil
 	}
 	s, err := d.live()
 	if err != nil {
 		return p, err
 	}
-	if own == 0 {
-		p.Blocker.Record, err = d.tooFew(ctx, s, parted)
-		return p, err
-	}
-	_, standings, err := d.inLine(ctx, s, parted.dir, l[:1])
+	_, standings, err := d.inLine(ctx, s, dir, l[:1])
 	if err == nil && len(standings) > 0 {
 		p.Blocker = standings[0]
 	}
 	return p, err
 }
 
-// tooFew returns the record that says in the place of a holder's that the count is too low for a claim, and who set it.
-func (d *Driver) tooFew(ctx context.Context, s *wire.Session, p *parted) (string, error) {
-	l := driver.Listing{Capacity: byCount}
-	if err := d.listCount(ctx, s, p.dir, &l); err != nil || l.Capacity >= int64(p.size) {
-		return "", err // it has become higher meanwhile
-	}
-	why := fmt.Sprintf("the name's count is %d", l.Capacity)
-	if p.size > 1 {
-		why += fmt.Sprintf(", and %d permits are asked for", p.size)
-	}
-	if l.Record != "" {
-		why += fmt.Sprintf("; it was set by %v", record.Read(l.Record))
-	}
-	return record.Nobody(why), nil
-}
-
 // semaphoreListings are listings of semaphores.
-func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string, count bool) ([]driver.Listing, error) {
+func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if err := d.do(ctx, s, wire.Sync(d.conf.Path)); err != nil {
 		return nil, err
 	}
@@ -155,7 +117,7 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		if err != nil {
 			return nil, err
 		}
-		l, err := d.readLine(ctx, s, dir, false, nil)
+		l, err := d.readLine(ctx, s, dir, false)
 		if err != nil {
 			return nil, err
 		}
@@ -163,15 +125,14 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		if err != nil {
 			return nil, err
 		}
-		listing := driver.Listing{Name: name, Capacity: l.capacity(), Claims: standings}
-		if listing.Capacity <= 0 && (count || len(l) > 0) {
-			if err := d.listCount(ctx, s, dir, &listing); err != nil {
-				return nil, err
-			}
+		if len(l) == 0 {
+			continue
 		}
-		if len(l) > 0 || listing.Counted {
-			all = append(all, listing)
+		capacity := l.capacity()
+		if capacity == 0 {
+			capacity = int64(len(l)) // as many as that there are, at least
 		}
+		all = append(all, driver.Listing{Name: name, Capacity: capacity, Claims: standings})
 	}
 	return all, nil
 }

@@ -50,16 +50,7 @@ func (d *Driver) overlookAll(ctx context.Context, dir string, b *signal) ([]*wir
 		return watches, err
 	}
 	more, err := d.overlook(ctx, dir+leasesDir, b)
-	watches = append(watches, more...)
-	if err != nil {
-		return watches, err
-	}
-	s, err := d.live()
-	if err != nil {
-		return watches, err
-	}
-	count := wire.Exists(d.countAt(dir), wire.NewWatch(b.raise))
-	return append(watches, count), d.do(ctx, s, count)
+	return append(watches, more...), err
 }
 
 // overlook has a signal raised when a queue changes, and returns the calls whose watches do that.

@@ -67,7 +67,6 @@ type Driver struct {
 	user   string // for messages
 	chroot string // "" or an absolute path
 	prefix string // what an absolute path to a lock begins with, before the name
-	counts string // path of a name's count of permits, under the chroot, with nameWord for the name; "" means beside its claims
 
 	life     *work.Life
 	ctx      context.Context // of the life
@@ -118,9 +117,6 @@ func (d *Driver) path(name string) (string, error) {
 
 // shape refuses claims of kinds that the layout does not have.
 func (d *Driver) shape(c *driver.Claim) error {
-	if d.layout != semaphoreLayout && c.Uncounted() != nil {
-		return c.Uncounted()
-	}
 	reader := c.Weight == 1 && c.Capacity == driver.All
 	if c.Delay > 0 || d.layout == rwLayout && c.Weight != driver.All && !reader {
 		return driver.ErrUnsupported
