@@ -128,7 +128,7 @@ func (d *Driver) alone(what *call) bool {
 	case d.deaf != "":
 		return false
 	case what.verb == "enter":
-		return what.claim.Ticket == 0 && !d.contended.Of(what.claim.Name).Load()
+		return what.claim.Ticket == 0 && !d.contended.of(what.claim.Name).Load()
 	default:
 		return what.verb == "leave" && what.keep == 0
 	}
@@ -151,7 +151,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil {
 		return driver.Place{}, d.ears.explain(c, err)
 	}
-	d.contended.Of(c.Name).Store(!a.holds || a.ahead > 0)
+	d.contended.of(c.Name).Store(!a.holds || a.ahead > 0)
 	d.groups.seen.add(c.Name)
 	if a.ticket != 0 {
 		d.failover.add(c)

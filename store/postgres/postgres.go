@@ -28,7 +28,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/contention"
 	"github.com/stilelock/stile/internal/inbox"
 	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/store/postgres/internal/link"
@@ -47,7 +46,7 @@ type Driver struct {
 	revision int // of the tables
 
 	statements statements
-	contended  *contention.Names
+	contended  *contended
 	groups     *groups
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
@@ -89,7 +88,7 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
-	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: contention.New()}
+	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
 	d.inboxes, d.poller, d.ears = inbox.New(&listener{d}, parseTold), newPoller(d), newEars(d)
 	d.inboxes.Keeper = d.ears
 	d.watch, d.groups = newWatch(d), newGroups(d, l.Pool().Stat().MaxConns())
