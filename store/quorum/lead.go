@@ -16,6 +16,10 @@ import (
 // at one node, which is the same for all clients; when that may be free, the claim asks it first, and the rest if it
 // grants the claim. It still needs a majority: which node leads changes when requests are sent, and nothing that is relied
 // on.
+//
+// Over a link with a round trip of 2.3 ms, 64 clients on one name of three servers make twice as many locks with a lead as
+// without, and for each the servers' processors work 1/2.6 of the time, and the clients' too; 8 clients make as many locks, for
+// 1/1.4 of the work (make bench-before with STORES=redlock LINK=1ms ONLY=^wait-, against a tree where lead returns nil).
 
 const (
 	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at

@@ -168,6 +168,21 @@ func fleet(r *run) ([]figure, error) {
 	})
 }
 
+func waiters(n int) func(r *run) ([]figure, error) {
+	return func(r *run) ([]figure, error) {
+		var locks []*stile.Lock
+		for range n {
+			c, err := r.client()
+			if err != nil {
+				return nil, err
+			}
+			locks = append(locks, c.Mutex(r.name))
+		}
+		rate, err := r.rate(locks)
+		return []figure{{Name: strconv.Itoa(n) + " clients on one name, /s", Value: rate, Higher: true}}, err
+	}
+}
+
 func readers(r *run) ([]figure, error) {
 	return r.rated("64 readers of one name, /s", 1, func(c *stile.Client, _ int) *stile.Lock {
 		return c.Reader(r.name)
