@@ -105,16 +105,21 @@ func Afterwards(err error) error {
 // this package's errors or marks: the cause is the caller's, such as that another claim is gone, and says nothing about this
 // request.
 //
-// A context whose deadline has passed has ended, also before its timer was heard: connections keep the same deadline by the clock,
-// and on a busy machine their error comes first.
+// If the deadline has passed and the context's timer was not heard yet, Ended waits for it, a second at most: connections keep the
+// same deadline by the clock, and on a busy machine their error comes first. Only the context knows its cause.
 func Ended(ctx context.Context, sent bool) error {
-	cause := context.Cause(ctx)
-	if end, ok := ctx.Deadline(); cause == nil && ok && !time.Now().Before(end) {
-		cause = context.DeadlineExceeded
+	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
+		due := time.NewTimer(time.Second)
+		defer due.Stop()
+		select {
+		case <-ctx.Done():
+		case <-due.C:
+		}
 	}
-	if cause == nil {
+	if ctx.Err() == nil {
 		return nil
 	}
+	cause := context.Cause(ctx)
 	if err := error(&ended{cause}); sent {
 		return Unknown(err)
 	} else {

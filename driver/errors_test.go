@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -95,17 +96,26 @@ type unheard struct{ context.Context }
 func (unheard) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }
 
 func TestEndedBeforeItsTimer(t *testing.T) {
-	for sent, want := range map[bool]driver.Outcome{false: driver.OutcomeUnsent, true: driver.OutcomeUnknown} {
-		err := driver.Ended(unheard{t.Context()}, sent)
-		if got := driver.OutcomeOf(err); !errors.Is(err, context.DeadlineExceeded) || got != want {
-			t.Errorf("sent %v: %v, outcome %v; want the deadline, %v", sent, err, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("too slow")
+		for sent, want := range map[bool]driver.Outcome{false: driver.OutcomeUnsent, true: driver.OutcomeUnknown} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+			err := driver.Ended(unheard{ctx}, sent)
+			if got := driver.OutcomeOf(err); !errors.Is(err, cause) || got != want {
+				t.Errorf("sent %v: %v, outcome %v; want the cause, %v", sent, err, got, want)
+			}
 		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	if err := driver.Ended(ctx, true); err != nil {
-		t.Errorf("a context with an hour left has ended: %v", err)
-	}
+		if err := driver.Ended(unheard{t.Context()}, true); err != nil {
+			t.Errorf("a context that never ends has ended: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		begin := time.Now()
+		if err := driver.Ended(ctx, true); err != nil || time.Since(begin) > 0 {
+			t.Errorf("a context with an hour left: %v after %v", err, time.Since(begin))
+		}
+	})
 }
 
 func TestEnded(t *testing.T) {
