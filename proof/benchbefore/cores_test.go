@@ -38,9 +38,10 @@ func TestTicksIn(t *testing.T) {
 	}
 }
 
-// Work counts after the process that did it has ended, if its parent is counted.
-func TestWorked(t *testing.T) {
-	server := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; echo done; read line")
+// serve runs a script until the test ends, and returns its process id once it has said a line.
+func serve(t *testing.T, script string) int {
+	t.Helper()
+	server := exec.Command("sh", "-c", script)
 	in, err := server.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +53,20 @@ func TestWorked(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		in.Close()
 		_ = server.Wait() // it is over, however it ended
-	}()
+	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the server said %q, %v", line, err)
 	}
-	if took := worked([]int{server.Process.Pid}); took < 2*clockTick {
+	return server.Process.Pid
+}
+
+// Work counts after the process that did it has ended, if its parent is counted.
+func TestWorked(t *testing.T) {
+	server := serve(t, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; echo done; read line")
+	if took := worked([]int{server}); took < 2*clockTick {
 		t.Errorf("a process that counted to 300,000 worked for %v", took)
 	}
 }
@@ -68,25 +75,7 @@ func TestWorked(t *testing.T) {
 func TestPlace(t *testing.T) {
 	all := strings.Fields(coresOfAll(t, os.Getpid())[0])
 	first := all[0]
-	server := exec.Command("sh", "-c", "sh -c 'echo ready; read line'; true")
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		in.Close()
-		_ = server.Wait() // it is over, however it ended
-	}()
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("the server said %q, %v", line, err)
-	}
+	serve(t, "sh -c 'echo ready; read line'; true")
 	started := descendants(os.Getpid())
 	if len(started) < 2 {
 		t.Fatalf("%d started %v; want the server and what that has started", os.Getpid(), started)
