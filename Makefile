@@ -113,13 +113,13 @@ uninstall: ## remove what make install put there; locks stay
 build-without:
 	@go build -trimpath -ldflags '-s -w' -tags 'grpcnotrace,no_$(STORE)' -o bin/sizes ./cmd/stile
 
-release: ## give all modules one version and tag it, once its modules were used from outside: VERSION=v0.2.0
+release: ## give all modules one version and tag it, once its modules were used from outside: VERSION=v0.1.0
 	@go run ./internal/repo/release $(VERSION)
 
 release-dry:
 	@go run ./internal/repo/release -dry v0.999.0
 
-packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VERSION=v0.2.0, or else of HEAD
+packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VERSION=v0.1.0, or else of HEAD
 	@packaging/build.sh $(VERSION)
 
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Debian package and a tar file for amd64 and arm64 in dist/: packaging/build.sh [VERSION]
 #
-# VERSION, as in v0.2.0, has to be tagged (make release); without it the packages are of HEAD, and their version says of which
+# VERSION, as in v0.1.0, has to be tagged (make release); without it the packages are of HEAD, and their version says of which
 # commit. Made twice of one commit by one compiler, the files are the same.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
