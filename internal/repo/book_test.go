@@ -11,7 +11,7 @@ import (
 )
 
 // The pages are one book: docs/README.md lists them all, every link and every page that a comment names is there, and
-// the figures of the first page are those of the pages that it links.
+// the figures of a page of conclusions are those of the evidence that it links.
 
 const index = "docs/README.md"
 
@@ -27,7 +27,8 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
 	titled    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	mentioned = regexp.MustCompile(`\bdocs/[\w/.-]*\.md\b`)
-	benchRow  = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\((docs/evidence/bench/[\w-]+\.md)\) (\|.*)\|$`)
+	quoting   = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\(((?:\.\./|docs/)evidence/[\w/-]+\.md)\) (\|.*)\|$`)
+	cited     = regexp.MustCompile(`^[\d,.]+(?: of [\d,.]+)?`)
 )
 
 // pages keeps the Markdown files.
@@ -136,26 +137,27 @@ func missingPages(files []*file) (problems []string) {
 	return problems
 }
 
-// otherFigures finds figures in rows that link a page of benchmarks which does not have them.
+// otherFigures finds figures in rows that link a page of evidence which does not have them.
 func otherFigures(files []*file) (problems []string) {
 	rows := 0
 	for _, f := range pages(files) {
-		for _, row := range benchRow.FindAllStringSubmatch(f.text, -1) {
+		for _, row := range quoting.FindAllStringSubmatch(f.text, -1) {
 			rows++
-			i := slices.IndexFunc(files, func(f *file) bool { return f.path == row[1] })
+			page := path.Join(path.Dir(f.path), row[1])
+			i := slices.IndexFunc(files, func(f *file) bool { return f.path == page })
 			if i < 0 {
 				continue // a broken link
 			}
 			for cell := range strings.SplitSeq(row[2], "|") {
-				figure, _, _ := strings.Cut(strings.TrimSpace(cell), " ")
+				figure := cited.FindString(strings.TrimSpace(cell))
 				if figure != "" && !regexp.MustCompile(`(^|[^\d,.])`+regexp.QuoteMeta(figure)+`($|[^\d,.])`).MatchString(files[i].text) {
-					problems = append(problems, fmt.Sprintf("%s: %s does not have %s", f.path, row[1], figure))
+					problems = append(problems, fmt.Sprintf("%s: %s does not have %s", f.path, page, figure))
 				}
 			}
 		}
 	}
 	if rows == 0 {
-		problems = append(problems, "no page has figures of the benchmarks")
+		problems = append(problems, "no page has figures of the evidence")
 	}
 	return problems
 }
@@ -197,7 +199,11 @@ func TestBookChecks(t *testing.T) {
 			[]string{"a.go: docs/a.md is not there"}},
 		{"figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 1,994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
 			nil},
-		{"no figures", otherFigures, []string{"a.md", "text"}, []string{"no page has figures of the benchmarks"}},
+		{"figures of a conclusion", otherFigures, []string{"docs/explain/a.md", "| [R](../evidence/r.md) | 3 of 12 | 0.5 s |",
+			"docs/evidence/r.md", "| 3 of 12 | 0.5 s |"}, nil},
+		{"other figures of a conclusion", otherFigures, []string{"docs/explain/a.md", "| [R](../evidence/r.md) | 3 of 12 |",
+			"docs/evidence/r.md", "| 3 of 13 |"}, []string{"docs/explain/a.md: docs/evidence/r.md does not have 3 of 12"}},
+		{"no figures", otherFigures, []string{"a.md", "text"}, []string{"no page has figures of the evidence"}},
 
 		{"old figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
 			[]string{"a.md: docs/evidence/bench/r.md does not have 994"}},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/stile.deps and docs/explain/faults.md anew")
+var update = flag.Bool("update", false, "write testdata/stile.deps and docs/evidence/faults.md anew")
 
 // TestCommandDependencies holds the modules that the command links to the list that was last agreed on, so that a new
 // one is seen in review. The platform is fixed: a golden file must not depend on the machine.

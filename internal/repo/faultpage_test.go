@@ -8,11 +8,11 @@ import (
 )
 
 // The beginning of the page; the rest is made of the table.
-const faultHead = `# What may go wrong, and what shows that it does no harm
+const faultHead = `# What may go wrong, and what shows that it does no harm, for each store
 
 Tests make each fault below on each store where the fault can happen. A real server is killed, stopped, cut off, filled or set,
-or the way to the server is. [Safety](safety.md) says what follows from these tests, and [runs under faults](chaos.md) has many
-faults at once, in an order that a seed draws.
+or the way to the server is. [What may go wrong](../explain/faults.md) has the conclusions, and [runs under
+faults](../explain/chaos.md) make many faults at once, in an order that a seed draws.
 
 - **contract**: a case of package ` + "`drivertest`" + `, which runs on each store. If a store's traits lack a power
   that the case needs, the case is skipped, and does not count for this store.

@@ -16,7 +16,7 @@ import (
 
 const (
 	faultTable = "internal/repo/testdata/faults.txt"
-	faultPage  = "docs/explain/faults.md"
+	faultPage  = "docs/evidence/faults.md"
 )
 
 func TestFaultTable(t *testing.T) {

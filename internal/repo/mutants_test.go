@@ -14,7 +14,7 @@ import (
 // The page of mistakes that are put back has a row for each patch, says how each was found, and counts right.
 func TestMutantsPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/explain/mutants.md")
+	page, err := os.ReadFile("../../docs/evidence/matrix.md")
 	if err != nil {
 		t.Fatal(err)
 	}

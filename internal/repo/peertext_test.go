@@ -4,8 +4,8 @@ package repo
 const (
 	peerHead = `# Lock libraries under the same faults
 
-The runner of [runs under faults](../explain/chaos.md) can drive lock libraries of others. This page has the measured results, and
-gives no verdict. Each library was run %d times, with faults for %v. ` + "`make peers`" + ` runs all libraries again, and
+The runner of [runs under faults](../explain/chaos.md) can drive lock libraries of others. This page has the measured results;
+[another page](../explain/peers.md) has the conclusions. Each library was run %d times, with faults for %v. ` + "`make peers`" + ` runs all libraries again, and
 ` + "`go run ./proof/chaos -peer NAME -for %[2]v -seed %d -runs %d`" + ` runs one of them. The page is made of
 ` + "`" + peerFigures + "`" + `; the runner writes this file.
 

@@ -15,7 +15,10 @@ import (
 
 // The sums of the runs under faults are made of what make soak and make alarms have written: go test ./internal/repo -update.
 
-const chaosPage = "docs/explain/chaos.md"
+const (
+	chaosPage = "docs/explain/chaos.md"  // the conclusions, with the sum of all stores
+	sumsPage  = "docs/evidence/chaos.md" // the sums for each store
+)
 
 // A soakSum adds up the runs on one store.
 type soakSum struct {
@@ -56,7 +59,7 @@ func TestAlarmsPage(t *testing.T) {
 	}
 }
 
-// sumRuns adds up what a log has of each store, and holds the page's table between marks of that name to the sums.
+// sumRuns adds up what a log has of each store, and holds the pages between marks of that name to the sums.
 func sumRuns(t *testing.T, log, mark string) map[string]soakSum {
 	t.Helper()
 	stores := map[string]soakSum{}
@@ -76,22 +79,30 @@ func sumRuns(t *testing.T, log, mark string) map[string]soakSum {
 	}
 	table.WriteString(all.row("all"))
 
-	page := string(read(t, chaosPage))
+	between(t, sumsPage, mark, table.String())
+	between(t, chaosPage, mark+" sum", fmt.Sprintf("`make %s` made %d runs, %.0f minutes in all, with %d faults and %d holds: %d findings were excused, and\n"+
+		"%d runs had other findings.\n", mark, all.runs, all.under.Minutes(), all.faults, all.holds, all.excused, all.found))
+	return stores
+}
+
+// between holds what a page has between the marks of a name to text, or writes it there.
+func between(t *testing.T, name, mark, text string) {
+	t.Helper()
+	page := string(read(t, name))
 	begin, end := "<!-- "+mark+": go test ./internal/repo -update -->\n", "<!-- end of "+mark+" -->\n"
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
-		t.Fatalf("%s has no place for the sums of %s", chaosPage, log)
+		t.Fatalf("%s has no place for %s", name, mark)
 	}
-	want := before + begin + table.String() + end + after
+	want := before + begin + text + end + after
 	if *update {
-		if err := os.WriteFile(filepath.Join(root(t), chaosPage), []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root(t), name), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if page != want {
-		t.Errorf("%s is not what %s says: go test ./internal/repo -update", chaosPage, log)
+		t.Errorf("%s is not what the runs wrote: go test ./internal/repo -update", name)
 	}
-	return stores
 }
 
 func (s soakSum) and(o soakSum) soakSum {

@@ -32,8 +32,8 @@ var (
 	some  = flag.Int("some", 0, "how many are looked for; 0 means all")
 	limit = flag.Duration("for", time.Minute, "how long one may take to be found")
 	jobs  = flag.Int("jobs", min(2, runtime.NumCPU()), "how many are looked for at once")
-	table = flag.Bool("matrix", false, "print what finds each mutant beside its own test, as rows of docs/explain/mutants.md")
-	save  = flag.Bool("write", false, "print these rows, and put them into docs/explain/mutants.md")
+	table = flag.Bool("matrix", false, "print what finds each mutant beside its own test, as rows of docs/evidence/matrix.md")
+	save  = flag.Bool("write", false, "print these rows, and put them into docs/evidence/matrix.md")
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 )
 
 // page has the matrix, between two marks.
-const page = "docs/explain/mutants.md"
+const page = "docs/evidence/matrix.md"
 
 const (
 	begin = "<!-- matrix: go run ./proof/mutants -write NAME... -->\n"

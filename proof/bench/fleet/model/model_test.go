@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/explain/scaling.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/evidence/scaling.md anew")
 
 // The fleets were measured apart from the parts from which they are computed here.
 func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSimulationIsRightWhereItWasMeasured(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
-	const file = "../../../../docs/explain/scaling.md"
+	const file = "../../../../docs/evidence/scaling.md"
 	tables, err := Tables()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// measured has what program fleet wrote on one machine; docs/explain/scaling.md is computed from it.
+// measured has what program fleet wrote on one machine; docs/evidence/scaling.md is computed from it.
 //
 //go:embed testdata/*.json
 var measured embed.FS

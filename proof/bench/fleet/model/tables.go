@@ -12,7 +12,7 @@ const FleetRate = 0.2
 // seed is that of all simulations of the page.
 const seed = 1
 
-// Tables returns the tables of docs/explain/scaling.md by their names: runs, costs, checks, fleet.
+// Tables returns the tables of docs/evidence/scaling.md by their names: runs, costs, checks, fleet.
 func Tables() (map[string]string, error) {
 	var runs, costs, checks, fleet table
 	runs.row("store", "server", "measured", "revision", "clients of the parts")
