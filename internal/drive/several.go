@@ -11,7 +11,7 @@ import (
 )
 
 // Several makes what is needed of a store over some others, which are its servers: open makes a client of the store of one
-// of each. Spare is that of [drivertest.Several].
+// of each. Spare implements [drivertest.Several].
 func Several(
 	servers, spare int, of func(t testing.TB) (open func(server int) driver.Driver), over func(t testing.TB, servers []driver.Driver) driver.Driver,
 ) func(t testing.TB) *drivertest.Several {

@@ -149,7 +149,7 @@ func (s *Set) find(channel, claim string) *waiter {
 	return nil
 }
 
-// Await is that of [driver.Driver]. It waits until a claim that is expected is told its ticket. It returns early for one
+// Await implements [driver.Driver]. It waits until a claim that is expected is told its ticket. It returns early for one
 // that is not, as soon as the subscription stands, and for one whose subscription is lost: what happened before is seen by
 // entering again. So is what ticket 0 stands for. A claim that has a ticket holds only by that one.
 func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (driver.Place, error) {

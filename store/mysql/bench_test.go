@@ -87,7 +87,7 @@ func handOver(b *testing.B, from, to *Driver, id string, held time.Duration) tim
 		}
 		close(told)
 	}()
-	if r := renew(b, from, a); r != nil { // which tells it that somebody waits
+	if r := renew(b, from, a); r != nil { // which shows that somebody waits
 		b.Fatal(r)
 	}
 	<-time.After(held)

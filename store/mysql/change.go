@@ -19,7 +19,7 @@ import (
 // attempts bounds how often a transaction is begun again when others were in its way.
 const attempts = 10
 
-// Change is that of [sqldb.Store]: one round trip that locks the rows of the names and reads their queues, and one that
+// Change implements [sqldb.Store]: one round trip that locks the rows of the names and reads their queues, and one that
 // writes and commits. An error of the second may leave open what has become of it.
 //
 // A client that stands still in the middle of that keeps the row of its name. So that it delays no other name, several steps
@@ -119,7 +119,7 @@ func (t *transaction) undo(ctx context.Context) {
 	}
 }
 
-// A key is what a name is found by.
+// A key identifies a name in the tables.
 type key [sha256.Size]byte
 
 func keyOf(name string) key { return sha256.Sum256([]byte(name)) }

@@ -70,7 +70,7 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 	return due, s.judged(ctx, conn, err)
 }
 
-// cleaned is the key of the row that tells when idle rows were last looked for. No name has it.
+// cleaned is the key of the row that keeps the time of the last cleaning. No name has it.
 var cleaned key
 
 // clean deletes the rows of names that were idle for so long, at most so many, with what is left there of claims that ran
@@ -101,8 +101,8 @@ func (s *store) cleanAtOnce() int {
 	return 1
 }
 
-// unused is the condition for the row of a name that was idle for so long, as far as it tells. A claim that ran out is in
-// nobody's way.
+// unused is the condition for the row of a name that was idle for so long, by what the row itself says. A claim that
+// ran out is in nobody's way.
 func unused(idle time.Duration) string {
 	return fmt.Sprintf("n.`last` < {clock} - %[1]d AND "+
 		"(n.`ends` = 0 OR n.`ends` + n.`delay` < LEAST({clock}, {clock} - %[1]d))", idle.Microseconds())
@@ -151,7 +151,7 @@ func (s *store) skipping() string {
 	return " FOR UPDATE"
 }
 
-// remove deletes those of the rows that are still idle once they are locked.
+// remove deletes the rows that are still idle once they are locked.
 func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle time.Duration) (int, error) {
 	var (
 		floor int64
@@ -198,10 +198,10 @@ var errNoted = errors.New("the note of the last cleaning is in use")
 // cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how
 // many rows it has looked at.
 //
-// A transaction that began to read before another had the lock must find out, even if the row went meanwhile. So a row is
-// first marked, by a negative turn, which needs its lock, so that whoever had it has committed; and it is deleted if nobody
-// has locked it for as long again. A transaction that then makes the row anew and could have begun before that compares the
-// note as it sees it with the note as it is; see lockRow.
+// A transaction that began to read before another had the lock must find out, even if the row went meanwhile. So a
+// row is first marked, by a negative turn, which needs its lock, so that whoever had it has committed; and it is
+// deleted if nobody has locked it for as long again. A transaction that then inserts the row again and could have
+// begun before that compares the note as it sees it with the note as it is; see lockRow.
 func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

@@ -2,7 +2,7 @@ package mysql
 
 import "testing"
 
-// What is remembered of a queue is what the next claim of this client will most likely meet.
+// The remembered state of a queue predicts what the next claim of this client will meet.
 func TestContended(t *testing.T) {
 	tests := []struct {
 		what              string

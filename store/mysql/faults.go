@@ -54,7 +54,7 @@ const (
 	noBackendAgain   = 9002 // ProxySQL, after several tries
 )
 
-// A fault is what an error that the server answers means.
+// A fault is the meaning of an error number of the server.
 type fault struct {
 	outcome driver.Outcome // of a request that could have been applied by then
 	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
@@ -67,8 +67,8 @@ const (
 	refused = driver.OutcomeRefused
 )
 
-// faults are those of the server and of proxies. What was refused was undone. The exceptions are errors that can come while
-// or after the server commits, and those that a proxy makes up when its own connection is lost.
+// faults are the errors of the server and of proxies. A refused statement was undone. The exceptions are errors that
+// can come while or after the server commits, and errors that a proxy makes up when its own connection is lost.
 var faults = map[uint16]fault{
 	// The connection, or the proxy's to the server.
 	shuttingDown:     {unknown, false, true, "the server shuts down"},
@@ -123,7 +123,8 @@ var faults = map[uint16]fault{
 	noSuchTable:    {refused, true, false, "a table of locks is not there"},
 }
 
-// Those that are in no row. The numbers from 2000 to 2999 are those of MySQL's client library, which a proxy passes on.
+// The errors that are in no row. The numbers from 2000 to 2999 belong to MySQL's client library; a proxy passes them
+// on.
 var (
 	anyFault   = fault{outcome: refused, lasts: true}
 	proxyFault = fault{unknown, false, true, "a proxy has lost its connection to the server"}

@@ -18,7 +18,7 @@ var identityText string
 // readIdentity reads whatever is in the table's place.
 const readIdentity = "SELECT LEFT(`id`, 256) FROM `{prefix}id` WHERE `one` = 1"
 
-// An idState is what a client knows of the store's id.
+// An idState is a client's knowledge of the store's id.
 type idState int
 
 const (
@@ -80,8 +80,8 @@ func (s *store) readIdentity(ctx context.Context) (id string, state idState, err
 	return string(value), state, err
 }
 
-// draw draws an id unless there is one, and makes the table for it first if that is missing. It reports whether its error
-// settles that there is no id; else the next read tells.
+// draw draws an id unless there is one, and makes the table for it first if that is missing. It reports whether its
+// error settles that there is no id; if not, the next read decides.
 func (s *store) draw(ctx context.Context, state idState) (settled bool, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Enter is that of [driver.Driver]: one statement and one round trip if nobody else is in the queue, and one round trip for a
+// Enter implements [driver.Driver]: one statement and one round trip if nobody else is in the queue, and one round trip for a
 // claim that only tries, by a client that was refused the last time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := d.enter(ctx, c)
@@ -44,7 +44,7 @@ func (d *Driver) enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.Driver.Enter(ctx, c)
 }
 
-// Leave is that of [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all in the
+// Leave implements [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all in the
 // queue are exclusive.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.Parts(l.Claim.ID)
@@ -83,11 +83,11 @@ const (
 	loneLeaves = "UPDATE `{prefix}name` SET `ends` = 0 WHERE `hash` = %v AND `name` = %s AND `id` = %s AND `ends` > {clock}"
 )
 
-// enterLone has a claim enter a queue that is empty, by a change of the row of its name and of nothing else. The ticket
-// is 0 if the queue is not known to be empty.
+// enterLone enters a claim into an empty queue, by a change of only the row of its name. The ticket is 0 if the queue
+// is not known to be empty.
 //
-// The statement is safe although it stands alone, since all that it decides by is in the one row that it changes, which
-// the server reads anew after a wait for it.
+// The statement is safe although it stands alone: it decides only by the row that it changes, and the server reads
+// that row again after a wait for it.
 func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
 	if !fits(c.ID, c.Client, c.Owner, c.Record) {
 		return 0, nil // which the long way refuses

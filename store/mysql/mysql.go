@@ -75,7 +75,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 
 // start makes a driver of a store whose pool and place are set, and closes it if that fails.
 func start(ctx context.Context, s *store) (*Driver, error) {
-	s.life, s.ringing = work.Begin(), work.Begin()
+	s.life, s.killers = work.Begin(), work.Begin()
 	s.ctx = s.life.Context()
 	s.promised.Life, s.promised.Ask = s.life, s.promises
 	if s.owned != nil {
@@ -109,37 +109,38 @@ type store struct {
 	limit     int         // bytes that a text may have
 	skips     bool        // the server has SKIP LOCKED
 	promised  promise.Promise
-	seen      string                       // what the last look saw
-	failing   bool                         // the last look failed
-	glanced   atomic.Pointer[sqldb.Glance] // what the last look was about
-	woke      func(...driver.Entry)        // tells the claims that hold
-	bell      bell
-	rings     rings
+	seen      string                            // what the last look saw
+	failing   bool                              // the last look failed
+	polled    atomic.Pointer[sqldb.PollRequest] // what the last look was about
+	woke      func(...driver.Entry)             // notifies claims that hold
+	wakeups   wakeups
+	kills     killStates
 	contended *contended
 
 	life    *work.Life
 	ctx     context.Context // of the life
-	ringing *work.Life      // of those who ring, which ends first
+	killers *work.Life      // send the wakeups, and end first
 }
 
-// Traits tells what the server can promise. It is asked again after a connection was made anew, or, behind a pool of the
-// caller's, whose connections are not seen, now and then.
+// Traits returns what the server can promise. The server is asked again after a reconnection, or, behind a pool of
+// the caller's, whose connections are not seen, now and then.
 func (s *store) Traits() driver.Traits { return s.promised.Traits() }
 
-// ringsEnd is how long a store that closes waits until it has rung for what it changed.
-const ringsEnd = time.Second
+// wakesEnd is how long Close waits for the wakeups of its last changes.
+const wakesEnd = time.Second
 
-// Close is that of [sqldb.Store]. Who breaks a claim and closes the client at once has rung for it, if the server answers.
+// Close implements [sqldb.Store]. A client that breaks a claim and closes at once has sent the wakeup, if the server
+// answers.
 func (s *store) Close() error {
-	s.ringing.End()
-	rung := make(chan struct{})
-	go func() { s.ringing.Wait(); close(rung) }()
+	s.killers.End()
+	woken := make(chan struct{})
+	go func() { s.killers.Wait(); close(woken) }()
 	select {
-	case <-rung:
-	case <-time.After(ringsEnd):
+	case <-woken:
+	case <-time.After(wakesEnd):
 	}
 	s.life.End()
-	<-rung
+	<-woken
 	s.life.Wait()
 	if s.owned != nil {
 		return s.db.Close()

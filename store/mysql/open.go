@@ -119,7 +119,7 @@ type connector struct {
 	made atomic.Int64 // connections
 }
 
-// anew returns a pool that makes connections of its own, which are not counted: they lead to where the address leads now.
+// anew returns a pool of other connections, which are not counted: they lead to where the address leads now.
 func (c *connector) anew() *sql.DB { return sql.OpenDB(&connector{Connector: c.Connector}) }
 
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a
@@ -128,7 +128,7 @@ const settings = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; " +
 	"SET SESSION autocommit = 1, sql_select_limit = 18446744073709551615, sql_safe_updates = 0, innodb_lock_wait_timeout = 5, wait_timeout = 30 " +
 	"/*M!100300 , idle_transaction_timeout = 5 */"
 
-// Connect is that of [sqldriver.Connector].
+// Connect implements [sqldriver.Connector].
 func (c *connector) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// passes is the short way of a holder that leaves: one text, and so one round trip, that takes its claim out of a queue, has
-// the next one hold, commits, and rings for the client of that one. It does so if all claims of the queue are exclusive,
-// none has run out or is kept, and the one that leaves is the only one that knows that it holds. Then [driver.Queue]
-// would decide the same; else it changes nothing, and the long way decides.
+// passes is the short way of a holder that leaves: one text, and so one round trip, that removes its claim from a
+// queue, makes the next one hold, commits, and wakes its client. It does so if all claims of the queue are exclusive,
+// none has run out or is kept, and only the leaving one knows that it holds. Then [driver.Queue] would decide the
+// same; otherwise it changes nothing, and the long way decides.
 //
 // A variable of the session is set by each text before it is read. All but the first statement that reads go by the
 // primary key, and the row of the name is locked before the claims are read, as in the long way. The last statement may
@@ -31,7 +31,7 @@ var passes = []string{
 	"UPDATE `{prefix}claim` SET `told` = 1 WHERE `hash` = %[1]v AND `ticket` = {next}",
 	"COMMIT",
 	"SELECT COALESCE(@stile_queued, 0), @stile_whole",
-	"KILL QUERY IS_USED_LOCK(IF(@stile_whole IS NULL OR {client} = %[4]s, 'stile-bell-nobody', " + bellOf + "))",
+	"KILL QUERY IS_USED_LOCK(IF(@stile_whole IS NULL OR {client} = %[4]s, 'stile-bell-nobody', " + wakeupLockOf + "))",
 }
 
 // only says of the claims of a queue that each is live and exclusive, and that the one which leaves is at the head and the
@@ -63,16 +63,16 @@ func split(whole []byte) (e driver.Entry, err error) {
 	return e, err
 }
 
-// bellOf is [bellName] of the client of the whole claim, in the words of the server.
-const bellOf = "CONCAT('stile-bell-', LEFT(SHA2({client}, 256), 32))"
+// wakeupLockOf is [bellName] of the client of the whole claim, in the words of the server.
+const wakeupLockOf = "CONCAT('stile-bell-', LEFT(SHA2({client}, 256), 32))"
 
-// A passed lock is what came of the short way.
+// A passed is the result of the short way.
 type passed struct {
 	queued bool          // the claims of the name are in rows of their own
 	next   *driver.Entry // the claim that holds now; nil: nothing was changed
 }
 
-// pass has a holder leave by the short way, if the queue is one for it.
+// pass lets a holder leave by the short way, if the queue allows it.
 func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error) {
 	if !s.batches || s.passes == "" || c.Ticket == 0 {
 		return p, nil
@@ -105,7 +105,7 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 		}
 		p.next = &e
 	}
-	_ = rows.NextResultSet() // until the ring, or its error
+	_ = rows.NextResultSet() // until the KILL, or its error
 	if err := rows.Err(); err != nil && number(err) == 0 {
 		drop(conn)
 	}

@@ -54,7 +54,7 @@ func blocked(d *Driver, blocks bool) {
 	d.store.passes = d.store.short()
 }
 
-// A leaver may take the short way. What it leaves behind is what the long way leaves.
+// A leaver may take the short way, which leaves the same behind as the long way.
 func TestShortWay(t *testing.T) { asBlocks(t, shortWay) }
 
 func shortWay(t *testing.T, d *Driver) {
@@ -133,17 +133,17 @@ func shortWay(t *testing.T, d *Driver) {
 	}
 }
 
-// Who leaves by the short way tells the waiters of its own client, and rings for those of others.
-func TestShortWayRings(t *testing.T) {
+// A client that leaves by the short way notifies its own waiters, and wakes the clients of others.
+func TestShortWayWakes(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
-	if err := renew(t, from, held); err != nil { // which tells that somebody waits
+	if err := renew(t, from, held); err != nil { // which shows that somebody waits
 		t.Fatal(err)
 	}
 	sleeps(t, waits.Client)
-	was := lastRing(to)
+	was := lastWakeup(to)
 	p, err := from.store.pass(timely(t), held)
 	if err != nil || p.next == nil || p.next.ID != waits.ID {
 		t.Fatalf("the short way = %+v, %v; want that %s holds", p.next, err, waits.ID)
@@ -151,7 +151,7 @@ func TestShortWayRings(t *testing.T) {
 	if p := <-told; !p.Holds {
 		t.Fatalf("the waiter was told %+v", p)
 	}
-	until(t, "for the ring", func() bool { return lastRing(to).After(was) })
+	until(t, "for the wakeup", func() bool { return lastWakeup(to).After(was) })
 	leave(t, to, waits)
 }
 

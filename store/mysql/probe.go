@@ -19,7 +19,7 @@ const (
 	largestText    = 1 << 20
 )
 
-// Facts are what the server tells about itself, by the names of its variables.
+// Facts are the server's variables, by name.
 type facts map[string]string
 
 func (f facts) on(name string) bool {
@@ -58,8 +58,8 @@ const (
 	oldestMaria = 1004
 )
 
-// fewRows is what a limit for the rows of a query must be above. A server without one has the largest number that it knows, which depends
-// on its build.
+// fewRows is the largest limit for the rows of a query that is too low. A server without a limit has the largest
+// number that it knows, which depends on its build.
 const fewRows = 1<<32 - 1
 
 // skips reports whether the server can leave out rows that are locked.
@@ -75,7 +75,7 @@ func (f facts) skips() bool {
 func (s *store) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	f, err := s.ask(ctx)
+	f, err := s.askFacts(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,8 @@ func (s *store) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the server anew what it can promise, where the address leads now. How to talk to it stays as it was settled.
+// promises asks the server again what it can promise, where the address leads now. The way to talk to it is not
+// chosen again.
 func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -109,7 +110,7 @@ func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 		asks = &store{db: s.owned.anew(), owned: s.owned, secret: s.secret, addr: s.addr, ctx: s.ctx}
 		defer asks.db.Close()
 	}
-	f, err := asks.ask(ctx)
+	f, err := asks.askFacts(ctx)
 	if err != nil {
 		return driver.Traits{}, err
 	}
@@ -125,7 +126,7 @@ func without(t driver.Traits, refused error) driver.Traits {
 	return t
 }
 
-func (s *store) ask(ctx context.Context) (facts, error) {
+func (s *store) askFacts(ctx context.Context) (facts, error) {
 	f := facts{}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for _, q := range []string{
@@ -240,11 +241,11 @@ func (f facts) mayWrite() error {
 	return nil
 }
 
-// promise says what a server like this is good for, with this pool. Where statements go one by one, a ring is lost that comes
-// between two sleeps.
+// promise returns the traits of a server like this, with this pool. Where statements go one by one, a wakeup between
+// two sleeps is lost.
 func (s *store) promise(f facts) driver.Traits {
 	t := f.promise(s.batches)
-	t.HearsBreak = s.batches && s.hangs()
+	t.HearsBreak = s.batches && s.hasConnToSpare()
 	return t
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires something of the server loses its leases when it is connected anew to one that is set otherwise. A
-// server that logs statements refuses renewals by itself.
+// A client that requires something of the server loses its leases when it reconnects to a server with other settings.
+// A server that logs statements refuses renewals by itself.
 func TestRequiredAfterReconnect(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1", "log_bin=log", "server_id=1", "sync_binlog=1", "binlog_format=MIXED")

@@ -19,7 +19,7 @@ const (
 	autumn = 1792890000 * time.Second // 01:00 in UTC of 25 October 2026
 )
 
-// zone has the server know a time zone with summer time.
+// zone loads a time zone with summer time into the server.
 func zone(t testing.TB) {
 	t.Helper()
 	mustExec(t, raw(t, server, "mysql"), fmt.Sprintf(`
@@ -43,7 +43,7 @@ func at(t testing.TB, database string, now time.Duration) *sql.DB {
 	return db
 }
 
-// jumps are those of summer time, for clients of a layout whose table is made anew.
+// jumps are the changes to and from summer time, for clients of a layout whose table is made for each.
 func jumps(layout sqlrow.Layout, create string) map[string]func(testing.TB) *drivertest.Jump {
 	all := map[string]func(testing.TB) *drivertest.Jump{}
 	for what, now := range map[string]time.Duration{

@@ -20,10 +20,10 @@ import (
 //go:embed schema.sql
 var schemaText string
 
-// schemaVersion is that of what schema.sql makes. Whatever changes in it makes another version.
+// schemaVersion is the version of schema.sql. Any change of the tables makes another version.
 const schemaVersion = 1
 
-// DefaultPrefix is what the names of the tables begin with.
+// DefaultPrefix begins the names of the tables.
 const DefaultPrefix = "stile_"
 
 // A place is where in a database the tables are: what their names begin with. It has been checked.
@@ -47,8 +47,8 @@ func (p place) fill(text string) string {
 	return strings.NewReplacer("{prefix}", string(p), "{version}", version, "{clock}", clock).Replace(text)
 }
 
-// clock is the server's time in microseconds, whatever the time zone of the session. It is that of the beginning of the
-// statement, so before a wait for a row: leases end a little early rather than late.
+// clock is the server's time in microseconds, whatever the time zone of the session. It is the time when the
+// statement began, so before a wait for a row: leases end a little early rather than late.
 const clock = "TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(6))"
 
 // Schema returns the SQL that makes the tables of locks in the database that is in use, for users who may not make their

@@ -27,7 +27,7 @@ type userLocks struct {
 	timeout   time.Duration // the server ends a connection from which it hears nothing for so long
 	promised  promise.Promise
 	life      *work.Life
-	exact     bool // the server tells upper from lower case, as MariaDB does
+	exact     bool // the server distinguishes upper from lower case, as MariaDB does
 }
 
 // longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB has room for 192.
@@ -45,7 +45,7 @@ func lockName(name string) string {
 	return ("stile-" + hex.EncodeToString(sum[:]))[:longestLock]
 }
 
-// openSession opens a store whose locks live in a connection. Parameters, besides those of the pool: session_timeout.
+// openSession opens a store whose locks live in a connection. Its parameters are session_timeout and the pool's.
 func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	s, err := newUserLocks(a)
 	if err != nil {
@@ -87,7 +87,7 @@ func newUserLocks(a *driver.Address) (*userLocks, error) {
 func (s *userLocks) open(ctx context.Context) (driver.Driver, error) {
 	bound, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	f, err := s.ask(bound)
+	f, err := s.askFacts(bound)
 	if err == nil {
 		err = driver.Refused(f.checkSession())
 	}
@@ -104,18 +104,18 @@ func (s *userLocks) open(ctx context.Context) (driver.Driver, error) {
 	return session.New(s, s.life, s.timeout, home), nil
 }
 
-// ask asks the server on a connection of its own.
-func (s *userLocks) ask(ctx context.Context) (facts, error) {
+// askFacts asks the server on a connection of its own.
+func (s *userLocks) askFacts(ctx context.Context) (facts, error) {
 	db := s.says.owned.anew()
 	defer db.Close()
-	return (&store{db: db, owned: s.says.owned, secret: s.says.secret, addr: s.says.addr, ctx: s.life.Context()}).ask(ctx)
+	return (&store{db: db, owned: s.says.owned, secret: s.says.secret, addr: s.says.addr, ctx: s.life.Context()}).askFacts(ctx)
 }
 
-// promises asks the server anew what it can promise.
+// promises asks the server again what it can promise.
 func (s *userLocks) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	f, err := s.ask(ctx)
+	f, err := s.askFacts(ctx)
 	if err != nil {
 		return driver.Traits{}, err
 	}
@@ -160,7 +160,7 @@ func (s *userLocks) Key(name string) string {
 	return strings.ToLower(lockName(name))
 }
 
-// Traits tells what user-level locks can promise. The server is asked again after a connection was made anew.
+// Traits returns what user-level locks can promise. The server is asked again after a reconnection.
 func (s *userLocks) Traits() driver.Traits { return s.promised.Traits() }
 
 // Close ends the life of the client.

@@ -197,7 +197,7 @@ func (c *userConn) Close() {
 	c.raw.Close()
 }
 
-// watch has the end of a connection told at once, where the system can.
+// watch starts to watch for the end of a connection, where the system can.
 func (c *userConn) watch() {
 	c.s.life.Go(func() {
 		for awaitData(c.net) {

@@ -11,9 +11,9 @@ import (
 )
 
 // rests is a text that looks and then sleeps. A KILL that comes between two statements of a text ends the text, and
-// the rest of it has no answer: four who rang at any moment made a client deaf after a hundred rings, until it gave
-// the text up. In a block it is an error.
-func (s *store) rests(look string, at berth) string {
+// the rest of it has no answer: four clients that sent KILLs at any moment made a client deaf after a hundred, until
+// it gave the text up. In a block the KILL is an error.
+func (s *store) rests(look string, at sleepPlace) string {
 	if s.blocks && !s.apart.Load() {
 		return block + look + "; " + at.text() + "; END"
 	}
@@ -23,20 +23,20 @@ func (s *store) rests(look string, at berth) string {
 // restsMost is when a text without an answer is given up.
 const restsMost = sleepFor + 2*time.Second
 
-// sleep looks at the claims of the last look, tells those that hold, and reports how it has ended. It has rung called
-// where there may be more to see, and stirred once a ring would end it.
-func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (end awakening, err error) {
+// sleep looks at the claims of the last poll, notifies the ones that hold, and reports how it has ended. It calls
+// woken if there may be more to see, and stirred once a wakeup would end it.
+func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, stirred func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()
 	var answer sql.NullInt64
 	if !s.batches {
 		err = conn.QueryRowContext(ctx, at.text()).Scan(&answer)
 	} else {
-		answer, err = s.lookAndSleep(ctx, conn, at, rung, stirred)
+		answer, err = s.lookAndSleep(ctx, conn, at, woken, stirred)
 	}
 	switch {
 	case number(err) == interrupted:
-		end = rang
+		end = wasWoken
 	case err != nil:
 		if number(err) == syntax { // a setting has come to make a block no statement
 			s.apart.Store(true)
@@ -45,20 +45,20 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirr
 	default:
 		end = at.ends(answer)
 	}
-	if end == rang && !s.batches {
-		rung()
+	if end == wasWoken && !s.batches {
+		woken()
 	}
 	return end, nil
 }
 
 // lookAndSleep is one text.
-func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung, stirred func()) (answer sql.NullInt64, err error) {
-	g, sight := s.glanced.Load(), &sqldb.Sight{}
+func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, stirred func()) (answer sql.NullInt64, err error) {
+	g, result := s.polled.Load(), &sqldb.PollResult{}
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
 	look, each := "SELECT 0", func(*sql.Rows) error { return nil }
 	if known {
-		sight.States = make([]sqldb.State, len(g.Claims))
-		look, each = s.asks(sight, g.Claims, sight.States, asking{})
+		result.States = make([]sqldb.State, len(g.Claims))
+		look, each = s.asks(result, g.Claims, result.States, asking{})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	rows, err := conn.QueryContext(ctx, s.rests(look, at))
@@ -77,8 +77,8 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung
 		return answer, err
 	}
 	stirred()
-	if !known || !s.tell(g, sight) || s.glanced.Load() != g {
-		rung()
+	if !known || !s.tell(g, result) || s.polled.Load() != g {
+		woken()
 	}
 	if !rows.NextResultSet() {
 		return answer, errors.Join(rows.Err(), errShort)
@@ -91,13 +91,13 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at berth, rung
 	return answer, errors.Join(rows.Err(), rows.Close())
 }
 
-// tell tells the claims that hold, and reports whether all of them were there.
-func (s *store) tell(g *sqldb.Glance, sight *sqldb.Sight) (all bool) {
+// tell notifies the claims that hold, and reports whether all of them were there.
+func (s *store) tell(g *sqldb.PollRequest, result *sqldb.PollResult) (all bool) {
 	all = true
 	var woken []driver.Entry
-	for i, state := range sight.States {
+	for i, state := range result.States {
 		switch {
-		case state.Ends <= sight.Now:
+		case state.Ends <= result.Now:
 			all = false
 		case state.Holds:
 			woken = append(woken, driver.Entry{ID: g.Claims[i].ID, Ticket: g.Claims[i].Ticket})

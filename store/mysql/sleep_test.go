@@ -12,9 +12,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// beset has four connections ring for a client that listens, in bursts, and reports how many rings took longer than a
-// second. After each burst the client must hear a ring soon.
-func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
+// beset lets four connections wake a client that listens, in bursts, and counts the wakeups and the ones that took
+// longer than a second. After each burst the client must hear a wakeup soon.
+func beset(t *testing.T, d *Driver, bursts int) (kills, slow int64) {
 	t.Helper()
 	client := rand.Text()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -27,10 +27,10 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 			_ = d.store.listen(ctx, client, func() bool { texts.Add(1); return true }, func() {}, func() {})
 		}
 	}()
-	until(t, "to hear one's own ring", d.store.bell.heard)
-	ring := func() {
+	until(t, "to hear the client's own wakeup", d.store.wakeups.heard)
+	wake := func() {
 		start := time.Now()
-		if err := d.store.ring(ctx, client); err != nil {
+		if err := d.store.wake(ctx, client); err != nil {
 			t.Error(err)
 		}
 		n.Add(1)
@@ -43,7 +43,7 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 		for range 4 {
 			all.Go(func() {
 				for range 3 {
-					ring()
+					wake()
 				}
 			})
 		}
@@ -51,9 +51,9 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 		over, tick := awake.For(time.Minute), time.Tick(time.Millisecond)
 		for was := texts.Load(); texts.Load() == was; <-tick {
 			if awake.Over(over) {
-				t.Fatalf("after %d bursts of rings, the client hears none any more", i+1)
+				t.Fatalf("after %d bursts of wakeups, the client hears none any more", i+1)
 			}
-			ring()
+			wake()
 		}
 	}
 	cancel()
@@ -61,8 +61,8 @@ func beset(t *testing.T, d *Driver, bursts int) (rings, slow int64) {
 	return n.Load(), late.Load()
 }
 
-// A ring that comes between the look and the sleep of one text ends that text, and the client hears the next one.
-func TestRingsAtAnyMoment(t *testing.T) {
+// A wakeup that comes between the look and the sleep of one text ends that text, and the client hears the next one.
+func TestWakesAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
 	d := open(t, url)
@@ -75,11 +75,11 @@ func TestRingsAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lies.Close()
-	if _, err := lies.ExecContext(timely(t), "DO GET_LOCK("+parked+", 10)"); err != nil {
+	if _, err := lies.ExecContext(timely(t), "DO GET_LOCK("+parkedLock+", 10)"); err != nil {
 		t.Fatal(err)
 	}
-	rings, slow := beset(t, d, 400)
-	t.Logf("%d rings, of which %d took over a second", rings, slow)
+	kills, slow := beset(t, d, 400)
+	t.Logf("%d wakeups, of which %d took over a second", kills, slow)
 }
 
 // A server whose setting makes a block no statement any more, as sql_mode ORACLE does, is sent the statements without it.
@@ -97,9 +97,9 @@ func TestSleepWithoutABlock(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d.store.life.Go(func() {
 		for ctx.Err() == nil {
-			d.store.Hear(ctx, "client", func() bool { return true }, func() {}, func() {})
+			d.store.Listen(ctx, "client", func() bool { return true }, func() {}, func() {})
 		}
 	})
-	until(t, "to hear one's own ring", d.store.bell.heard)
+	until(t, "to hear the client's own wakeup", d.store.wakeups.heard)
 	cancel()
 }

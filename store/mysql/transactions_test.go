@@ -13,10 +13,10 @@ import (
 // snapshot follows the name of a level at which the server has snapshot isolation, as MariaDB has by default from 11.8 on.
 const snapshot = ", snapshot"
 
-// A statement that has been at work for 50 ms is taken to wait for a row: what the server tells of the waits themselves is as
-// old as the last time that nobody had asked for a while.
+// A statement that has been at work for 50 ms is taken to wait for a row: the server's own list of waits is only
+// brought up to date when nobody has asked for it for a while.
 //
-// transactions has them lock by LockTx at each isolation level, and at those of snapshot isolation where the server has it.
+// transactions tests LockTx at each isolation level, and with snapshot isolation where the server has it.
 func transactions(t testing.TB) *drivertest.Transactions {
 	name := database(t, server)
 	tidied(t, open(t, "mysql://root@"+server.Addr+"/"+name))

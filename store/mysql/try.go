@@ -14,17 +14,18 @@ import (
 // and reads the queue.
 const tryReads = "SELECT ROW_COUNT(), LAST_INSERT_ID(), {clock}," + nameColumns + claimColumns + queues + "WHERE n.`hash` = "
 
-// A tried claim is what came of the short way of a try.
+// A tried is the result of the short way of a try.
 type tried struct {
 	decided bool // else nothing was changed, and the long way decides
 	place   driver.Place
 	err     error // that the queue has for the claim
 }
 
-// try has a claim that only tries enter by one text, and so in one round trip: it enters as a lone claim does, and if it
-// cannot, the queue is read, which mostly says that it would have to wait. What the text writes is the one statement of
-// [store.enterLone]. What it reads is committed and is of a server that accepts writes, or that statement would have failed.
-// Where [driver.Queue] would change anything in the queue, be it that a claim in it has run out, the long way does that.
+// try enters a claim that only tries by one text, and so in one round trip: it enters as a lone claim does, and if it
+// cannot, the queue is read, which mostly says that it would have to wait. What the text writes is the one statement
+// of [store.enterLone]. What it reads is committed and from a server that accepts writes, or that statement would
+// have failed. If [driver.Queue] would change anything in the queue, for example because a claim in it has run out,
+// the long way does so.
 //
 // It saves two round trips of three: over a link with one of 4.8 ms, a try of a name that another client holds takes 2.9 times as long
 // without it, and twice the server's processor.

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ErrStale says that a transaction that has a lock would read what was there before it had it.
+// ErrStale says that a transaction has a lock and would still read data from before it had it.
 var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: " +
 	"lock first, or begin it as read committed")
 

@@ -132,7 +132,7 @@ func (e *ears) look() {
 	}
 }
 
-// Keeps is that of [inbox.Keeper].
+// Keeps implements [inbox.Keeper].
 func (e *ears) Keeps(string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +144,7 @@ func (e *ears) Keeps(string) bool {
 	return e.listens
 }
 
-// Stands is that of [inbox.Keeper]. What was broken before the driver listened is seen by renewing.
+// Stands implements [inbox.Keeper]. What was broken before the driver listened is seen by renewing.
 func (e *ears) Stands(string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +159,7 @@ func (e *ears) Stands(string) {
 	}
 }
 
-// Told is that of [inbox.Keeper]. Of breaks nothing is told on a driver's own channel.
+// Told implements [inbox.Keeper]. Of breaks nothing is told on a driver's own channel.
 func (e *ears) Told(string, string) {}
 
 // told takes a message about a claim that was broken. It returns the id of the claim, which may wait, if it is one of this

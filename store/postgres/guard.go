@@ -15,7 +15,7 @@ func GuardTx(tx pgx.Tx) guard.Tx { return guardTx{tx} }
 
 type guardTx struct{ tx pgx.Tx }
 
-// Run is that of [guard.Tx].
+// Run implements [guard.Tx].
 func (t guardTx) Run(ctx context.Context, s *guard.Statement) (n int64, err error) {
 	err = t.tx.QueryRow(ctx, s.Text, s.Args...).Scan(&n)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -77,7 +77,7 @@ func newEars(c *conn.Conn, waiting *inbox.Set, deaf bool) *ears {
 // broad is a source whose channels are not on one server each.
 type broad struct{ *conn.Conn }
 
-// Subscribe is that of [inbox.Source].
+// Subscribe implements [inbox.Source].
 func (b broad) Subscribe(ctx context.Context, channel string, stands func(bool), told func(string)) error {
 	return b.SubscribeBroad(ctx, channel, stands, told)
 }
@@ -155,7 +155,7 @@ func (e *ears) parts(channel, id, key string) {
 	}
 }
 
-// Keeps is that of [inbox.Keeper].
+// Keeps implements [inbox.Keeper].
 func (e *ears) Keeps(channel string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,7 +170,7 @@ func (e *ears) Keeps(channel string) bool {
 	return false
 }
 
-// Stands is that of [inbox.Keeper]. What was said before the subscription stood is seen by renewing.
+// Stands implements [inbox.Keeper]. What was said before the subscription stood is seen by renewing.
 func (e *ears) Stands(channel string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -188,20 +188,20 @@ func (e *ears) Stands(channel string) {
 // A knower learns why a claim that waits is about to be gone, on the channel on which it is woken. It keeps no subscription.
 type knower struct{ broken *known.Broken }
 
-// Keeps is that of [inbox.Keeper].
+// Keeps implements [inbox.Keeper].
 func (knower) Keeps(string) bool { return false }
 
-// Stands is that of [inbox.Keeper].
+// Stands implements [inbox.Keeper].
 func (knower) Stands(string) {}
 
-// Told is that of [inbox.Keeper].
+// Told implements [inbox.Keeper].
 func (k knower) Told(_, text string) {
 	if id, key, record, ok := parseBroken(text); ok {
 		k.broken.Heard(label(id, key), record)
 	}
 }
 
-// Told is that of [inbox.Keeper].
+// Told implements [inbox.Keeper].
 func (e *ears) Told(channel, text string) {
 	id, key, record, ok := parseBroken(text)
 	if !ok {

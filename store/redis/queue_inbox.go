@@ -113,7 +113,7 @@ type mute struct{ *conn.Conn }
 
 var errMute = errors.New("redis lets this user not publish, or not listen")
 
-// Subscribe is that of [inbox.Source].
+// Subscribe implements [inbox.Source].
 func (mute) Subscribe(context.Context, string, func(bool), func(string)) error { return errMute }
 
 // traitsOfChannels says who is told of what.

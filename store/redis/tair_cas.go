@@ -39,7 +39,7 @@ func newTairCAS(s *SetNX) *tairCAS {
 	return &tairCAS{SetNX: s, held: map[string]*heldClaim{}}
 }
 
-// Enter is that of [SetNX].
+// Enter implements [SetNX].
 func (s *tairCAS) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := s.SetNX.Enter(ctx, c)
 	if err == nil && p.Holds && c.Delay == 0 && c.Ticket <= waitingTicket { // one that held before may have been amended

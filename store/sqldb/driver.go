@@ -2,9 +2,9 @@
 // *sql.DB. [New] keeps them in SQLite, for the processes of one host; package sqlite opens one by its path, and most
 // programs want that. [Over] keeps them in any other [Store]; packages such as mysql bring theirs.
 //
-// Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes what has changed.
-// A waiter learns that it holds at once from a client of its own process, and by polling from others, or by a ring where the store is
-// a [Ringer].
+// Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes what has
+// changed. A client of the same process tells a waiter at once that it holds. Clients of other processes wake it if
+// the store is a [Waker]; otherwise it polls.
 package sqldb
 
 import (
@@ -21,18 +21,18 @@ import (
 // A Store is a database that keeps queues. Its methods may be called at once; their errors follow [driver.Driver]. An
 // error that is a [*LostError] says that the claims went with the database.
 type Store interface {
-	// Change does steps, in a transaction in which nobody else changes the queues that they are about. They may be done
-	// again, as long as nothing was written for good. Of several it may do some in transactions of their own, so that a
-	// queue which another client has locked delays no other, and then tells each that failed by itself.
+	// Change does steps, in a transaction in which nobody else changes their queues. It may do a step again, as long
+	// as nothing was written for good. It may do some of several steps in transactions of their own, so that a queue
+	// which another client has locked delays no other; then each step that failed gets its own error.
 	Change(ctx context.Context, steps []Step) error
 
 	// Read reads the queues that a query selects, in order of their names, and the time that they are to be judged by.
 	Read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error)
 
-	// Look reads what a poll asks for. Nil without an error says that nothing has changed since the last call, or, if the glance
-	// is fresh, that a ring will come as soon as there is news of its claims. An error that is unreachable leaves waiters waiting,
-	// and any other ends their wait. It is not called twice at once.
-	Look(ctx context.Context, g *Glance) (*Sight, error)
+	// Poll reads the claims and queues of a request. Nil without an error means that nothing has changed since the
+	// last call, or, if the request is fresh, that a wakeup will come as soon as the claims change. After an
+	// unreachable error waiters go on waiting; any other error ends their wait. There is one call at a time.
+	Poll(ctx context.Context, g *PollRequest) (*PollResult, error)
 
 	// Pause is how long to wait between two looks, when there was no news for that time and the claim that is nearest to
 	// hold has that many ahead of it; 0 if that is not known, or a queue is watched.
@@ -45,21 +45,21 @@ type Store interface {
 	Close() error
 }
 
-// A Ringer is a [Store] that can wake other clients: waiters and, with [driver.Traits.HearsBreak], holders. Without it, and where a
-// ring is lost, waiters poll, and a holder learns of a break at its next renewal.
-type Ringer interface {
+// A Waker is a [Store] that can wake other clients: waiters and, with [driver.Traits.HearsBreak], holders. Without
+// it, and where a wakeup is lost, waiters poll, and a holder learns of a break at its next renewal.
+type Waker interface {
 	Store
 
-	// Ring wakes the clients of these ids, by a change that was written: claims of theirs may hold, are to look before whom
-	// they wait, or are gone. It does not wait for that.
-	Ring(clients []string)
+	// Wake wakes the clients of these ids after a change was written: claims of theirs may hold, may have another
+	// claim ahead of them, or are gone. It does not wait until they are awake.
+	Wake(clients []string)
 
-	// Hear calls rung when somebody rings for the client, at least until ctx ends or some seconds after wanted says no.
-	// It calls stirred when it begins to hear, and again after each time that there may have been a ring, heard or not: once rings
-	// are heard that come then. It is called while somebody waits or holds, and again when it has returned.
-	Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func())
+	// Listen calls woken when somebody wakes the client, at least until ctx ends or some seconds after wanted returns
+	// false. It calls stirred once it listens, and again after each time that a wakeup may have come, heard or not.
+	// It is called while somebody waits or holds, and again when it has returned.
+	Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func())
 
-	// Gone returns the ids of those of some claims that are not there.
+	// Gone returns the ids of the claims that no longer exist.
 	Gone(ctx context.Context, claims []Waiting) (ids []string, err error)
 }
 
@@ -67,8 +67,8 @@ type Ringer interface {
 type Step struct {
 	Name string
 
-	// Do changes the queue, at a time that is no later than that of the change, in microseconds of the store's clock.
-	// New tickets are at least the stamp. What it has changed is written, also if the answer is no.
+	// Do changes the queue, at a time no later than the time of the change, in microseconds of the store's clock. New
+	// tickets are at least the stamp. Its changes are written even if it refuses the caller.
 	Do func(now, stamp int64, q *driver.Queue)
 
 	// Fail gets the error of only this step, where others of the same call may have been done. Only of several steps.
@@ -109,7 +109,7 @@ func (d *Driver) read(ctx context.Context, q *driver.Query) (list []Named, now i
 	}
 }
 
-// change does steps, and tells those who hold because of them.
+// change does steps, and notifies the claims that hold because of them.
 func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	select {
 	case <-d.closed:
@@ -130,17 +130,17 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	if err := d.store.Change(ctx, steps); err != nil {
 		return err
 	}
-	d.ring(d.poll.tell(slices.Concat(woken...)))
+	d.wake(d.poll.tell(slices.Concat(woken...)))
 	return nil
 }
 
-// Woke tells the waiters of this driver which of their claims hold, because of a change that the store made by itself. It
-// rings for nobody.
+// Woke notifies the waiters of this driver whose claims hold because of a change that the store made by itself. It
+// wakes no other client.
 func (d *Driver) Woke(woken ...driver.Entry) { d.poll.tell(woken) }
 
-// ring wakes the clients of claims, if the store can.
-func (d *Driver) ring(woken []driver.Entry) {
-	if len(woken) == 0 || d.poll.ringer == nil {
+// wake wakes the clients of claims, if the store can.
+func (d *Driver) wake(woken []driver.Entry) {
+	if len(woken) == 0 || d.poll.waker == nil {
 		return
 	}
 	var clients []string
@@ -149,7 +149,7 @@ func (d *Driver) ring(woken []driver.Entry) {
 			clients = append(clients, e.Client)
 		}
 	}
-	d.poll.ringer.Ring(clients)
+	d.poll.waker.Wake(clients)
 }
 
 // Enter is [driver.Driver.Enter].
@@ -203,8 +203,8 @@ func (d *Driver) renewed(cs []*driver.Claim, answers []driver.Renewal) {
 	}
 }
 
-// Leave is [driver.Driver.Leave]. With Keep, it rings for the first that waits, which is to notice an end that has
-// come nearer.
+// Leave is [driver.Driver.Leave]. With Keep, it wakes the first waiter, since the end of the claim before it has come
+// nearer.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	d.Parts(l.Claim.ID)
 	var first []driver.Entry
@@ -217,11 +217,11 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	if failed != nil {
 		return gone(failed)
 	}
-	d.ring(first)
+	d.wake(first)
 	return err
 }
 
-// Break is [driver.Breaker.Break]. It rings for the client of the claim.
+// Break is [driver.Breaker.Break]. It wakes the client of the claim.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err
@@ -232,7 +232,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.Cl
 		return driver.ClaimInfo{}, failed
 	}
 	if err == nil {
-		d.ring([]driver.Entry{removed})
+		d.wake([]driver.Entry{removed})
 	}
 	return s, err
 }

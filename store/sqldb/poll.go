@@ -11,11 +11,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Glance is what a poll asks for.
-type Glance struct {
+// A PollRequest names the claims and the queues that a poll reads.
+type PollRequest struct {
 	Fresh  bool      // there is something new in it, or time may have changed what it is about
 	Came   bool      // somebody waits who did not before, or what was to run out is over
-	Rung   bool      // somebody has rung since the last look: there is news, most likely
+	Woken  bool      // somebody has woken this client since the last poll: there is news, most likely
 	Kept   bool      // it asks for State.Kept too, whether anything else has changed or not
 	Claims []Waiting // that wait to hold
 	Names  []string  // of queues that are watched
@@ -27,11 +27,11 @@ type Waiting struct {
 	Ticket   int64
 }
 
-// A Sight is the answer to a [Glance].
-type Sight struct {
+// A PollResult is the answer to a [PollRequest].
+type PollResult struct {
 	Now    int64
 	States []State                  // of the claims, at the same index
-	Queues map[string]*driver.Queue // those of the names that have one
+	Queues map[string]*driver.Queue // by name; a name without a queue is missing
 }
 
 // A State is how a claim stands. The zero State says that it is not there.
@@ -42,24 +42,24 @@ type State struct {
 	Kept  int64 // of the first that waits: when the first claim before it ends that is kept; 0 if none is, or unasked
 }
 
-// A poller looks at the database for all who wait on one driver. Its goroutine runs while anyone does.
+// A poller polls the database for all who wait on one driver. Its goroutine runs while anyone does.
 type poller struct {
 	d       *Driver
-	kick    chan struct{} // somebody began to wait: look now
+	kick    chan struct{} // somebody began to wait: poll now
 	ctx     context.Context
 	cancel  context.CancelFunc
-	ringer  Ringer // the store, if it is one
-	ear     *ear   // of who holds
+	waker   Waker       // the store, if it is one
+	breaks  *breakWatch // of who holds
 	running sync.WaitGroup
 
-	rung   atomic.Bool // somebody has rung since the last look
+	woken  atomic.Bool // somebody has woken this client since the last poll
 	rhythm rhythm      // the goroutine's own
 
 	mu      sync.Mutex // guards what follows; nothing blocks under it
 	waiters map[*waiter]bool
 	fresh   bool // one of them has not been looked at
 	on      bool // the goroutine runs
-	hears   bool // another one hears the store's rings
+	hears   bool // another goroutine listens for wakeups
 	off     bool // the driver is closed
 }
 
@@ -72,7 +72,7 @@ type waiter struct {
 	told    chan outcome // has room for one
 }
 
-// An outcome is what a waiter is told, once.
+// An outcome is sent to a waiter, once.
 type outcome struct {
 	place driver.Place
 	err   error
@@ -81,8 +81,8 @@ type outcome struct {
 func newPoller(d *Driver) *poller {
 	p := &poller{d: d, kick: make(chan struct{}, 1), waiters: map[*waiter]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.ringer, _ = d.store.(Ringer)
-	p.ear = newEar(p.ringer, p.listen)
+	p.waker, _ = d.store.(Waker)
+	p.breaks = newBreakWatch(p.waker, p.listen)
 	return p
 }
 
@@ -132,37 +132,37 @@ func (p *poller) lookNow() {
 	}
 }
 
-// listen has the store's rings heard, as long as somebody waits or holds.
+// listen starts to listen for wakeups. It goes on as long as somebody waits or holds.
 func (p *poller) listen(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hear(client)
+	p.listenLocked(client)
 }
 
-// hear is listen. The mutex must be held.
-func (p *poller) hear(client string) {
-	if p.ringer == nil || p.hears || p.off {
+// listenLocked is listen under mu.
+func (p *poller) listenLocked(client string) {
+	if p.waker == nil || p.hears || p.off {
 		return
 	}
 	p.hears = true
 	p.running.Go(func() {
 		ctx, cancel := context.WithCancel(p.ctx)
 		defer cancel()
-		p.running.Go(func() { p.ear.attend(ctx) })
+		p.running.Go(func() { p.breaks.attend(ctx) })
 		for p.hearing() {
-			p.ringer.Hear(p.ctx, client, p.busy, func() {
-				p.rung.Store(true)
+			p.waker.Listen(p.ctx, client, p.busy, func() {
+				p.woken.Store(true)
 				p.lookNow()
-			}, p.ear.stir)
+			}, p.breaks.stir)
 		}
 	})
 }
 
-// hearing reports whether rings are to be heard. If not, the goroutine that hears them is to end.
+// hearing reports whether to go on listening. If not, the goroutine that listens ends.
 func (p *poller) hearing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hears = !p.off && (p.on || p.ear.wanted())
+	p.hears = !p.off && (p.on || p.breaks.wanted())
 	return p.hears
 }
 
@@ -170,10 +170,10 @@ func (p *poller) hearing() bool {
 func (p *poller) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.on || p.ear.wanted()
+	return p.on || p.breaks.wanted()
 }
 
-// tell tells the waiters of this process which of their claims hold now, ahead of the next poll. It returns those for
+// tell notifies the waiters of this process whose claims hold now, ahead of the next poll. It returns the claims for
 // which nobody waits here.
 func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
 	if len(woken) == 0 {
@@ -189,7 +189,7 @@ func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
 	}
 	for _, e := range woken {
 		if w := waiting[e.ID]; w != nil && w.Ticket == e.Ticket {
-			p.end(w, outcome{place: driver.Place{Ticket: e.Ticket, Holds: true}})
+			p.endWaitLocked(w, outcome{place: driver.Place{Ticket: e.Ticket, Holds: true}})
 		} else {
 			elsewhere = append(elsewhere, e)
 		}
@@ -197,8 +197,8 @@ func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
 	return elsewhere
 }
 
-// end tells a waiter, once. The mutex must be held.
-func (p *poller) end(w *waiter, o outcome) {
+// endWaitLocked ends a wait with an outcome, unless it has ended.
+func (p *poller) endWaitLocked(w *waiter, o outcome) {
 	if p.waiters[w] {
 		delete(p.waiters, w)
 		w.told <- o
@@ -209,13 +209,13 @@ func (p *poller) endAll(o outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for w := range p.waiters {
-		p.end(w, o)
+		p.endWaitLocked(w, o)
 	}
 }
 
 func (p *poller) run() {
 	p.rhythm.begin()
-	p.rung.Store(false) // what rang before is seen by the first look, which is fresh
+	p.woken.Store(false) // the first poll is fresh, and sees what an earlier wakeup was for
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -223,10 +223,10 @@ func (p *poller) run() {
 		if len(claims)+len(watches) == 0 {
 			return
 		}
-		g := glance(claims, watches)
-		g.Rung = p.rung.Swap(false)
+		g := requestOf(claims, watches)
+		g.Woken = p.woken.Swap(false)
 		p.rhythm.asks(g, fresh)
-		s, err := p.d.store.Look(p.ctx, g)
+		s, err := p.d.store.Poll(p.ctx, g)
 		switch {
 		case p.ctx.Err() != nil: // the next round ends it
 		case driver.IsUnreachable(err):
@@ -263,7 +263,7 @@ func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 	}
 	fresh, p.fresh = p.fresh, false
 	if len(claims) > 0 {
-		p.hear(claims[0].client)
+		p.listenLocked(claims[0].client)
 	}
 	return claims, watches, fresh
 }
@@ -275,8 +275,8 @@ func (p *poller) again() {
 	p.fresh = true
 }
 
-func glance(claims, watches []*waiter) *Glance {
-	g := &Glance{}
+func requestOf(claims, watches []*waiter) *PollRequest {
+	g := &PollRequest{}
 	for _, w := range claims {
 		g.Claims = append(g.Claims, w.Waiting)
 	}
@@ -289,7 +289,7 @@ func glance(claims, watches []*waiter) *Glance {
 }
 
 // nearest returns how many stand before the claim that is nearest to hold, of those that are to wait on.
-func nearest(s *Sight, watches []*waiter) int {
+func nearest(s *PollResult, watches []*waiter) int {
 	if len(watches) > 0 {
 		return 0
 	}
@@ -302,8 +302,8 @@ func nearest(s *Sight, watches []*waiter) int {
 	return least
 }
 
-// see tells each waiter for whom there is news. It returns when a watched or kept claim will run out.
-func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
+// see ends the waits for which there is news. It returns when a watched or kept claim will run out.
+func (p *poller) see(s *PollResult, claims, watches []*waiter) (due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -315,9 +315,9 @@ func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
 	for i, w := range claims {
 		switch state := s.States[i]; {
 		case state.Ends <= s.Now, state.Kept != 0 && state.Kept <= s.Now:
-			p.end(w, outcome{}) // its next Enter is told
+			p.endWaitLocked(w, outcome{}) // its next Enter is told
 		case state.Holds:
-			p.end(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
+			p.endWaitLocked(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
 		default:
 			earlier(state.Kept)
 		}
@@ -329,7 +329,7 @@ func (p *poller) see(s *Sight, claims, watches []*waiter) (due time.Time) {
 	for _, w := range watches {
 		sh := shapes[w.Name]
 		if sh.text != w.seen {
-			p.end(w, outcome{})
+			p.endWaitLocked(w, outcome{})
 			continue
 		}
 		earlier(sh.next)

@@ -10,18 +10,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// failing is a store whose first look sees a claim that is kept before the one that waits, and which cannot be asked
-// after that.
+// failing is a store whose first poll sees a kept claim before the waiter, and which cannot be asked after that.
 type failing struct {
 	Store
 	looks int
 }
 
-func (f *failing) Look(context.Context, *Glance) (*Sight, error) {
+func (f *failing) Poll(context.Context, *PollRequest) (*PollResult, error) {
 	if f.looks++; f.looks > 1 {
 		return nil, driver.Unreachable(errors.New("it is down"))
 	}
-	return &Sight{States: []State{{Ends: time.Hour.Microseconds(), Kept: time.Second.Microseconds()}}}, nil
+	return &PollResult{States: []State{{Ends: time.Hour.Microseconds(), Kept: time.Second.Microseconds()}}}, nil
 }
 
 func (*failing) Pause(time.Duration, int) time.Duration { return time.Second }

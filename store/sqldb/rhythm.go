@@ -2,13 +2,14 @@ package sqldb
 
 import "time"
 
-// A rhythm says when a poller looks, and whether it asks for claims that were released and are kept. Such a claim
-// mostly ends before its lease would have, and what a waiter heard when it entered is too late then. Whoever keeps a
-// claim rings for the first that waits; where rings are lost, or there are none, the poller sees it by itself.
+// A rhythm schedules a poller's polls, and decides which of them ask for claims that were released and are kept. Such
+// a claim mostly ends before its lease would have, and a waiter that has entered knows only the end of the lease.
+// Whoever keeps a claim wakes the first waiter; if the wakeup is lost, or the store has none, the poller sees it by
+// itself.
 type rhythm struct {
 	news  time.Time // when there was some last
-	known waited    // claims that a look has asked for: one that enters again is no news
-	came  bool      // who was not known, or what was to run out is over, and no look has said so yet
+	known waited    // claims that a poll has asked for: one that enters again is no news
+	came  bool      // a claim was unknown, or a watched or kept claim should have run out, and no poll has reported it yet
 	ahead int       // how many stood before the claim that is nearest to hold
 	due   time.Time // when a watched or kept claim runs out; zero means never
 	asked time.Time // when it last asked for kept claims
@@ -21,14 +22,14 @@ const (
 	keptSeldom = 500 * time.Millisecond
 )
 
-// begin begins it anew, where nobody has waited for a while.
+// begin resets the rhythm after a time in which nobody waited.
 func (r *rhythm) begin() { *r = rhythm{news: r.news, known: r.known, asked: r.asked} }
 
 // asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is
 // over.
-func (r *rhythm) asks(g *Glance, fresh bool) {
+func (r *rhythm) asks(g *PollRequest, fresh bool) {
 	over, since := !r.due.IsZero() && !time.Now().Before(r.due), time.Since(r.asked)
-	r.owed = r.owed || g.Rung
+	r.owed = r.owed || g.Woken
 	r.came = r.known.meets(g.Claims) || r.came || over || fresh && len(g.Names) > 0
 	g.Fresh, g.Came = fresh || over, r.came
 	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
@@ -36,11 +37,11 @@ func (r *rhythm) asks(g *Glance, fresh bool) {
 
 // pause takes note of what came of a poll, and returns how long to wait for the next. That it had something to say is
 // no news if it was to say something.
-func (r *rhythm) pause(s Store, g *Glance, says bool, err error) time.Duration {
+func (r *rhythm) pause(s Store, g *PollRequest, says bool, err error) time.Duration {
 	if err != nil {
 		return s.Pause(time.Since(r.news), r.ahead) // what is due or owed cannot be asked for
 	}
-	if r.came || says && (g.Rung || !g.Kept && !g.Fresh) {
+	if r.came || says && (g.Woken || !g.Kept && !g.Fresh) {
 		r.news = time.Now()
 	}
 	r.came = false
@@ -83,7 +84,7 @@ func (k *waited) meets(claims []Waiting) (unknown bool) {
 	return unknown
 }
 
-// Slow is how long to wait between two looks of a waiter that nobody wakes, when there was no news for a time: a
-// hundredth of it, from the least to the most. So what a waiter costs falls with how long locks are held. What a look
-// finds that is made because a claim enters again is no news.
+// Slow returns the pause between two polls of a waiter that nobody wakes: a hundredth of the time without news,
+// within the bounds. So the cost of a waiter falls with the time for which locks are held. A poll that is made
+// because a claim enters again brings no news.
 func Slow(quiet, least, most time.Duration) time.Duration { return min(max(quiet/100, least), most) }

@@ -17,18 +17,18 @@ func TestRhythm(t *testing.T) {
 		var r rhythm
 		r.begin()
 		for i, step := range []struct {
-			what        string
-			after       time.Duration
-			rung, fresh bool
-			wantsKept   bool
-			says        bool
-			pause       time.Duration // until the next look at the latest
+			what         string
+			after        time.Duration
+			woken, fresh bool
+			wantsKept    bool
+			says         bool
+			pause        time.Duration // until the next look at the latest
 		}{
 			{"a claim begins to wait", 0, false, true, true, news, time.Hour},
 			{"nothing has changed", 50 * time.Millisecond, false, false, false, none, time.Hour},
 			{"something has", 10 * time.Millisecond, false, false, false, news, 40 * time.Millisecond},
 			{"the look that is owed", 40 * time.Millisecond, false, false, true, news, time.Hour},
-			{"a ring without news", 99 * time.Millisecond, true, false, false, none, time.Millisecond},
+			{"a wakeup without news", 99 * time.Millisecond, true, false, false, none, time.Millisecond},
 			{"the look that is owed for it", time.Millisecond, false, false, true, none, time.Hour},
 			{"somebody else begins to wait", 50 * time.Millisecond, false, true, false, news, 50 * time.Millisecond},
 			{"the look that is owed for that", 50 * time.Millisecond, false, false, true, none, time.Hour},
@@ -36,7 +36,7 @@ func TestRhythm(t *testing.T) {
 			{"for long", time.Millisecond, false, false, true, none, time.Hour},
 		} {
 			time.Sleep(step.after)
-			g := &Glance{Rung: step.rung, Claims: make([]Waiting, 1)}
+			g := &PollRequest{Woken: step.woken, Claims: make([]Waiting, 1)}
 			r.asks(g, step.fresh)
 			if g.Kept != step.wantsKept || g.Fresh != step.fresh {
 				t.Errorf("%d, %s: it asks for kept claims: %v, fresh: %v", i, step.what, g.Kept, g.Fresh)
@@ -48,7 +48,7 @@ func TestRhythm(t *testing.T) {
 
 		// A claim that is kept ends.
 		r.due = time.Now().Add(time.Minute)
-		claims, names := &Glance{Claims: make([]Waiting, 1)}, &Glance{Names: []string{"watched"}}
+		claims, names := &PollRequest{Claims: make([]Waiting, 1)}, &PollRequest{Names: []string{"watched"}}
 		if pause := r.pause(still{}, claims, true, nil); pause > time.Minute {
 			t.Errorf("the pause is %v; want no more than until the claim ends", pause)
 		}
@@ -87,7 +87,7 @@ func TestEnteringAgainIsNoNews(t *testing.T) {
 			if step.fresh {
 				r.begin()
 			}
-			g := &Glance{}
+			g := &PollRequest{}
 			for _, id := range step.claims {
 				g.Claims = append(g.Claims, Waiting{ID: string(id)})
 			}

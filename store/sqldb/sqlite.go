@@ -19,23 +19,23 @@ type Options struct {
 	// Busy is how long a call waits while another process writes. 0 means five seconds.
 	Busy time.Duration
 
-	// Label is what errors call the database. Empty means "the database".
+	// Label names the database in errors. Empty means "the database".
 	Label string
 
 	// Existing opens only a database that has the tables. Without them, New returns [ErrMissing] and writes nothing.
 	Existing bool
 
-	// Opened is called once, when SQLite has opened the database and its log, and before anything is written. Its error
-	// is that of New. Nil means that nobody looks.
+	// Opened is called once, when SQLite has opened the database and its log, and before anything is written. New
+	// returns its error. It may be nil.
 	Opened func(ctx context.Context) error
 
 	// Moved returns an error when the database is no longer the one that was opened, such as for a file that was
 	// replaced. It is called before each use and must be quick. Nil means that nobody looks.
 	Moved func() error
 
-	// Bell returns what wakes the waiters of other processes, or nil. It is called once, after Opened. Without it, and where
-	// a ring is lost, waiters poll.
-	Bell func() Bell
+	// Signal returns the signal that wakes the waiters of other processes, or nil. It is called once, after Opened.
+	// Without a signal, and where a wakeup is lost, waiters poll.
+	Signal func() Signal
 }
 
 // ErrMissing says that a database has no tables of stile, so nobody has taken a lock there.
@@ -54,7 +54,7 @@ type lite struct {
 	rest        bool // it was written back but for what others have written meanwhile
 	closed      chan struct{}
 
-	version int64     // of the database, that the last look saw
+	version int64     // of the database, at the last poll
 	checked time.Time // when it last looked whether the database moved
 }
 
@@ -110,9 +110,9 @@ func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o
 		d.Close()
 		return nil, err
 	}
-	if d.options.Bell != nil {
-		if b := d.options.Bell(); b != nil {
-			return Over(&rung{lite: d, bell: b}), nil
+	if d.options.Signal != nil {
+		if b := d.options.Signal(); b != nil {
+			return Over(&signalledStore{lite: d, signal: b}), nil
 		}
 	}
 	return Over(d), nil
@@ -137,7 +137,7 @@ func (d *lite) now() int64 {
 	return boottime.Now().Microseconds()
 }
 
-// Traits is that of [Store].
+// Traits implements [Store].
 func (d *lite) Traits() driver.Traits {
 	t := driver.Traits{
 		Store: "sqlite", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.ClockFencing,
@@ -161,7 +161,7 @@ func (d *lite) Traits() driver.Traits {
 	return t
 }
 
-// Identity is what was drawn when the tables were made: once they are made anew, the driver is of no more use.
+// Identity returns the id that was drawn when the tables were made. Once they are made again, the driver is useless.
 func (d *lite) Identity(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", driver.Ended(ctx, false)
@@ -169,7 +169,7 @@ func (d *lite) Identity(ctx context.Context) (string, error) {
 	return d.incarnation, nil
 }
 
-// Close is that of [Store].
+// Close implements [Store].
 func (d *lite) Close() error {
 	close(d.closed)
 	for _, s := range []*session{d.write, d.read} {

@@ -18,11 +18,11 @@ type transaction struct {
 	boot       string
 }
 
-// seenEvery is how old the store's last look at the clock may get. A claim that an unknown boot left behind stands for so
-// much longer than its lease.
+// seenEvery is the longest time between two notes of the clock in the store. After an unknown boot, claims stand for
+// so much longer than their leases.
 const seenEvery = int64(time.Second / time.Microsecond)
 
-// Change is that of [Store]. An error other than that of a failed commit says that nothing was changed.
+// Change implements [Store]. Only after an error of the commit itself it is unknown whether anything was changed.
 func (d *lite) Change(ctx context.Context, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -132,10 +132,10 @@ func (d *lite) adopt(t *transaction, name string) (q *driver.Queue, err error) {
 
 // rebooted reports whether it is certain that the host has booted since the store was written.
 //
-// Two ids prove it only if both are the kernel's own: containers may have ids of their own, so that two of them, or one
-// and the host, differ without a boot in between. The clock proves it in any case, since it starts anew at a boot and
-// otherwise never runs back. Without a proof the claims stand until their leases end: that keeps others waiting if the
-// host has booted after all, and taking them for void would let two hold if it has not.
+// Two ids prove it only if both are the kernel's own: containers may have ids of their own, so that two of them, or
+// one and the host, differ without a boot in between. The clock proves it in any case, since it restarts at a boot
+// and otherwise never runs back. Without a proof the claims stand until their leases end: if the host has booted
+// after all, that only delays waiters, whereas voiding the claims of a host that has not booted would let two hold.
 func (d *lite) rebooted(m meta, now int64) bool {
 	switch {
 	case d.boot == "":

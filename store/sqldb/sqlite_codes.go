@@ -32,7 +32,7 @@ var meaning = map[int]string{
 	codeNotADB:   "is not an SQLite database",
 }
 
-// A coder is an error of a driver of SQLite that tells its result code.
+// A coder is an error of a SQLite driver that has SQLite's result code.
 type coder interface {
 	error
 	Code() int

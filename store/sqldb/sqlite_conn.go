@@ -62,13 +62,13 @@ func (p *pooled) stmt(text string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// Prepare is that of [Conn].
+// Prepare implements [Conn].
 func (p *pooled) Prepare(text string) error {
 	_, err := p.stmt(text)
 	return err
 }
 
-// Exec is that of [Conn].
+// Exec implements [Conn].
 func (p *pooled) Exec(text string, args ...any) error {
 	stmt, err := p.stmt(text)
 	if err == nil {
@@ -77,7 +77,7 @@ func (p *pooled) Exec(text string, args ...any) error {
 	return err
 }
 
-// Query is that of [Conn].
+// Query implements [Conn].
 func (p *pooled) Query(text string, args []any, each func(scan func(...any) error) (bool, error)) error {
 	stmt, err := p.stmt(text)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *pooled) Query(text string, args []any, each func(scan func(...any) erro
 	return rows.Err()
 }
 
-// Close is that of [Conn]. The pool does not take the connection back, since its pragmas are ours.
+// Close implements [Conn]. The pool does not take the connection back, since its pragmas are ours.
 func (p *pooled) Close() error {
 	for _, stmt := range p.stmts {
 		stmt.Close()

@@ -15,7 +15,7 @@ import (
 //go:embed sqlite.sql
 var sqliteText string
 
-// schemaVersion is that of the tables in sqlite.sql.
+// schemaVersion is the version of the tables in sqlite.sql.
 const schemaVersion = 2
 
 // statements returns the statements of a text by name, for tables with this prefix.
@@ -76,8 +76,8 @@ func (d *lite) reads(ctx context.Context, s *session) error {
 	return d.patiently(ctx, func() error { _, err := d.known(s, "meta"); return err })
 }
 
-// astray reports that an error may be that of a log which is not the one that others have: it does not fit their index, and what
-// it lacks seems never to have been.
+// astray reports whether an error may come from using another log than the other processes do: such a log does not
+// fit their index, and writes seem to be missing from it.
 func (d *lite) astray(s *session, err error) bool {
 	if !errors.Is(err, ErrMissing) {
 		return code(err) == codeIO
@@ -98,7 +98,7 @@ func useWAL(s *session) error {
 	return nil
 }
 
-// journal returns the journal mode that a pragma tells.
+// journal returns the journal mode that a pragma returns.
 func journal(s *session, pragma string) (mode string, err error) {
 	err = s.conn.Query(pragma, nil, func(scan func(...any) error) (bool, error) { return true, scan(&mode) })
 	return mode, err
@@ -119,7 +119,7 @@ func (d *lite) exists(s *session) error {
 	return err
 }
 
-// create makes the tables, or makes those of an earlier version into those of this one. A transaction must be open.
+// create makes the tables, or migrates tables of an earlier version. A transaction must be open.
 func (d *lite) create(s *session) (meta, error) {
 	known, err := d.known(s, "meta")
 	if err != nil {
@@ -140,8 +140,8 @@ func (d *lite) create(s *session) (meta, error) {
 	return m, s.exec("create row", m.version, m.incarnation, m.boot, d.now())
 }
 
-// migrate makes tables of version 1, which lack the column seen, into those of version 2. No claim was renewed later than
-// seen says, since a lease has a longest length.
+// migrate makes tables of version 1, which lack the column seen, into tables of version 2. No claim was renewed later
+// than seen says, since a lease has a longest length.
 //
 // A stile that knows version 1 only refuses tables of version 2, and could not renew its claims there. So the tables stay
 // as they are until those claims are gone.
@@ -228,11 +228,11 @@ func (d *lite) readMeta(s *session) (meta, error) {
 	case err != nil:
 		return m, err
 	}
-	return m, d.judge(m)
+	return m, d.checkMeta(m)
 }
 
-// judge returns an error for a store that this process cannot use, or can no longer.
-func (d *lite) judge(m meta) error {
+// checkMeta returns an error for a store that this process cannot use, or can no longer.
+func (d *lite) checkMeta(m meta) error {
 	switch {
 	case m.version > schemaVersion:
 		return fmt.Errorf("%s was written by a newer stile: its schema is %d, this one knows %d", d.options.Label, m.version, schemaVersion)

@@ -67,9 +67,9 @@ func TestCode(t *testing.T) {
 	}
 }
 
-// What passes by itself is waited for, and is no refusal.
-// A full disk is told as one too where SQLite only says that the file beside the database could not grow. What a commit did
-// then is not known, so the code is not that of a full disk.
+// A passing condition is waited for, and is no refusal. SQLite may only say that the file beside the database could
+// not grow; the error says that the disk is full then too. Whether the commit was done is not known, so the code is
+// not the one for a full disk.
 func TestExplainShmSize(t *testing.T) {
 	err := explain("lock file x", coded(codeShmSize))
 	if got, want := err.Error(), "lock file x has no room: the disk is full: coded"; got != want {

@@ -101,10 +101,10 @@ func (c client) Read(ctx context.Context, query *driver.Query) (list []Named, at
 	return list, now(), nil
 }
 
-func (c client) Look(_ context.Context, g *Glance) (*Sight, error) {
+func (c client) Poll(_ context.Context, g *PollRequest) (*PollResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := &Sight{Now: now(), States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+	s := &PollResult{Now: now(), States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	for i, w := range g.Claims {
 		kept, q := int64(0), c.queue(w.Name)
 		for ahead, e := range q.Entries {

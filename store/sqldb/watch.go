@@ -29,10 +29,10 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// recordSeed is what the hashes of records begin with.
+// recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
-// A shape is what a watch sees of a queue.
+// A shape is the part of a queue that a watch compares.
 type shape struct {
 	text string // differs whenever claims enter, leave, are kept, are told that they hold, are amended, run out, or are gone
 	next int64  // when the next of them runs out or is gone; 0 means never

@@ -18,8 +18,8 @@ func BenchmarkEnterLeave(b *testing.B) {
 	}
 }
 
-// BenchmarkBare is what EnterLeave is compared with: the least that a program does which locks by a row in a file, with
-// the same library and pragmas.
+// BenchmarkBare is the baseline of EnterLeave: the least work of a program that locks by a row in a file, with the
+// same library and pragmas.
 func BenchmarkBare(b *testing.B) {
 	db, err := sql.Open("sqlite", lockFile(b))
 	if err != nil {

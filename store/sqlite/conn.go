@@ -102,7 +102,7 @@ func callable(f func(_ *libc.TLS, arg, db, name uintptr, n int32) int32) uintptr
 	return *(*uintptr)(unsafe.Pointer(&f))
 }
 
-// Pages is that of [sqldb.Logged].
+// Pages implements [sqldb.Logged].
 func (c *conn) Pages() int { return int(**(**int32)(unsafe.Pointer(&c.pages))) }
 
 // ended puts a text where the library can read it until the next one, with a zero byte at its end.
@@ -129,18 +129,18 @@ func (c *conn) stmt(text string) (uintptr, error) {
 	return stmt, nil
 }
 
-// Prepare is that of [sqldb.Conn].
+// Prepare implements [sqldb.Conn].
 func (c *conn) Prepare(text string) error {
 	_, err := c.stmt(text)
 	return err
 }
 
-// Exec is that of [sqldb.Conn].
+// Exec implements [sqldb.Conn].
 func (c *conn) Exec(text string, args ...any) error {
 	return c.Query(text, args, func(func(...any) error) (bool, error) { return true, nil })
 }
 
-// Query is that of [sqldb.Conn].
+// Query implements [sqldb.Conn].
 func (c *conn) Query(text string, args []any, each func(scan func(...any) error) (bool, error)) error {
 	stmt, err := c.stmt(text)
 	if err != nil {
@@ -227,7 +227,7 @@ func (c *conn) scan(stmt uintptr, into []any) error {
 	return nil
 }
 
-// Close is that of [sqldb.Conn].
+// Close implements [sqldb.Conn].
 func (c *conn) Close() error {
 	for _, stmt := range c.stmts {
 		lib.Xsqlite3_finalize(c.tls, stmt)

@@ -95,16 +95,16 @@ func (f *files) note() error {
 	return nil
 }
 
-// moved tells that a path leads to another file now, or to none. A path that cannot be looked at tells nothing.
+// moved returns an error if a path leads to another file now, or to none. A path that cannot be read proves nothing.
 func (f *files) moved() error {
 	if f.paths[theFile] != f.real {
-		return f.look() // the folder does not show where a symbolic link leads
+		return f.checkIdentity() // the folder does not show where a symbolic link leads
 	}
-	return f.folder.vouches(f.look)
+	return f.folder.vouches(f.checkIdentity)
 }
 
-// look is moved, with a look at each file.
-func (f *files) look() error {
+// checkIdentity is moved, by a look at each file.
+func (f *files) checkIdentity() error {
 	for i, path := range f.paths {
 		info, err := os.Stat(path)
 		var what string

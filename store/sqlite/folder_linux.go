@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// A folder spares looks at the files in it. A system call that makes, removes or renames an entry marks the folder with
-// the time, so the files are where they were as long as the same folder stands at the path with the same mark. The mark
-// is that of the last change of the folder itself, which no program can set.
+// A folder spares looks at the files in it. A system call that makes, removes or renames an entry marks the folder
+// with the time, so the files are where they were as long as the same folder stands at the path with the same mark.
+// The mark is the time of the last change of the folder itself, which no program can set.
 //
 // The mark counts in ticks of the kernel's clock, so a second change in one tick leaves no trace. A mark is therefore
 // relied on only if the clock had gone on when the files were looked at.
@@ -19,13 +19,13 @@ type folder struct {
 	last   atomic.Pointer[sight] // nil until the files were looked at
 }
 
-// A sight is how a folder looked when all files in it were the right ones.
+// A sight is the state of a folder when all files in it were the right ones.
 type sight struct {
 	mark mark
 	at   time.Time // when the files were looked at
 }
 
-// A mark tells folders, and states of one folder, apart.
+// A mark identifies a folder, and a state of it.
 type mark struct {
 	device, inode      uint64
 	seconds, remainder int64 // when an entry came or went
@@ -35,7 +35,7 @@ const (
 	// tick is longer than any kernel's clock stands still.
 	tick = 20 * time.Millisecond
 
-	// coarseTick is that of file systems that keep whole seconds. Such a mark has no remainder.
+	// coarseTick is the tick of file systems that keep whole seconds. Such a mark has no remainder.
 	coarseTick = 2 * time.Second
 
 	// sightLasts is for how long a mark is relied on. Only a mount over a single file leaves the folder as it was.

@@ -33,7 +33,7 @@ func folders(t *testing.T) map[string]string {
 	return map[string]string{"temporary folder": t.TempDir(), shm: dir}
 }
 
-// A mishap is what can happen to a lock file that is open, and what the next use says.
+// A mishap is a thing that can happen to an open lock file, with the error of the next use.
 type mishap struct {
 	do   func(dir, path string) error
 	says string

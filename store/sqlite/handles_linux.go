@@ -51,7 +51,7 @@ func (f *files) shared() error {
 	return nil
 }
 
-// processName names a process that has a lock. The kernel tells no number for one that this one may not see.
+// processName names a process that has a lock. The kernel gives no number for a process that this one may not see.
 func processName(pid int32) string {
 	if pid <= 0 {
 		return "a process of another container"
@@ -99,7 +99,7 @@ func (f *files) handles() (*handles, error) {
 	return h, nil
 }
 
-// descriptors is the folder of those of this process.
+// descriptors is the folder of this process's descriptors.
 const descriptors = "/proc/self/fd"
 
 // removed returns the path that a file had which a descriptor leads to, and which was removed.
@@ -120,8 +120,8 @@ func lockedByOther(fd int, first, size int64) (pid int32, locked bool) {
 	return lock.Pid, lock.Type != syscall.F_UNLCK
 }
 
-// sameLog reports whether the index, which another process uses too, is that of the log. Both have the same two random
-// numbers, drawn whenever the log is begun anew. It is true if that happens meanwhile, or if the log is empty.
+// sameLog reports whether the index, which another process uses too, belongs to the log. Both have the same two
+// random numbers, drawn whenever the log restarts. It is true if the log restarts meanwhile, or is empty.
 func sameLog(index, log int) bool {
 	var before, after [48]byte
 	var begin [32]byte

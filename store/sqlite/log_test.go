@@ -76,7 +76,7 @@ func TestLogGone(t *testing.T) {
 	}
 }
 
-// The log of a file that was removed is not that of the file which comes in its place.
+// The log of a file that was removed does not belong to the file which comes in its place.
 func TestFileGoneBesideItsLog(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -116,8 +116,8 @@ func TestLogGoneBehindALink(t *testing.T) {
 	}
 }
 
-// The log begins anew when it has grown long, though the driver has taken that over from SQLite, and whatever pages the file
-// was made with.
+// The log restarts when it has grown long, though the driver has taken that over from SQLite, and whatever page size
+// the file was made with.
 func TestLogIsWrittenBack(t *testing.T) {
 	for size, made := range map[int]bool{1024: true, 4096: false} {
 		path := lockFile(t)

@@ -234,7 +234,8 @@ func (c *crasher) Close() error {
 	return c.Driver.Close()
 }
 
-// inContainer has another process try, in namespaces of its own. Arrange returns a script for it, and the path there.
+// inContainer lets another process try, in namespaces of its own. Arrange returns a script for it, and the path
+// there.
 func inContainer(namespaces []string, arrange func(t testing.TB, path string) (script, inside string)) func(testing.TB) *drivertest.Mishap {
 	return func(t testing.TB) *drivertest.Mishap {
 		path := lockFile(t)
@@ -257,7 +258,7 @@ type container struct {
 	script, path string
 }
 
-// Enter has a process come that tries the name, and leaves it.
+// Enter starts a process that tries the name and leaves it.
 func (c *container) Enter(_ context.Context, claim *driver.Claim) (driver.Place, error) {
 	line, err := contained(c.t, c.namespaces, c.script, "tryName", c.path, claim.Name)
 	p := driver.Place{}

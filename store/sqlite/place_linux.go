@@ -102,7 +102,7 @@ func findMount(mountinfo io.Reader, device string) string {
 	return ""
 }
 
-// readable tells why a file cannot be read, without opening it: closing it again would take SQLite's locks away.
+// readable returns why a file cannot be read, without opening it: closing it again would take SQLite's locks away.
 func readable(path string) error {
 	const (
 		here      = -100  // AT_FDCWD

@@ -74,7 +74,7 @@ func try(ctx context.Context, d driver.Driver, name string) error {
 	return d.Leave(ctx, &driver.Release{Claim: c})
 }
 
-// tryName tries the name of the second argument, and tells its ticket.
+// tryName tries the name of the second argument, and prints its ticket.
 func tryName(ctx context.Context, d driver.Driver) error {
 	c := claim(os.Args[2], time.Minute)
 	c.Try = true
@@ -89,7 +89,7 @@ func tryName(ctx context.Context, d driver.Driver) error {
 // brief says soon that a file is refused.
 var brief = &Options{Busy: 300 * time.Millisecond}
 
-// look tells whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
+// look prints whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
 func look(context.Context, driver.Driver) error {
 	f, err := os.Open(os.Args[1])
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A record is what SQLite did to the files of one database, in order. It is taken where SQLite hands a write to the
-// system: each method of a file that changes or syncs it is replaced by one that takes it down and calls the real one.
+// A record is the list of SQLite's calls on the files of one database, in order. It is taken where SQLite hands a
+// write to the system: each method of a file that changes or syncs it is replaced by one that notes the call and then
+// makes it.
 type record struct {
 	mu    sync.Mutex // guards what is below
 	path  string     // of the database
@@ -24,14 +25,14 @@ type record struct {
 
 // A file is one that SQLite has open.
 type file struct {
-	name   string // what it has after that of the database
+	name   string // its suffix after the database's name
 	real   uintptr
 	synced bool // since it was opened
 }
 
 // A step is one call of the system. One of the three last is set, or what was written.
 type step struct {
-	file string // what the file's name has after that of the database: "", "-wal" or "-journal"
+	file string // the file's suffix after the database's name: "", "-wal" or "-journal"
 	at   int64  // where it wrote, or the length that it was cut to
 	data []byte
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// earlier makes the tables of a lock file into those of version 1.
+// earlier makes the tables of a lock file into tables of version 1.
 func earlier(t testing.TB, db *sql.DB) {
 	t.Helper()
 	mustExec(t, db, "ALTER TABLE stile_meta DROP COLUMN seen")

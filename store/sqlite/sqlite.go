@@ -5,9 +5,10 @@
 //
 // SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
 //
-// SQLite's locks on the file are those of the process, and the system takes them away when any descriptor of the file is
-// closed. So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even through another
-// library that has SQLite in it: that one does not know of these locks. Opening it twice here is safe.
+// SQLite's locks on the file belong to the process, and the system takes them away when any descriptor of the file is
+// closed. So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even
+// through another library that has SQLite in it: that library does not know of these locks. Opening the file twice
+// here is safe. See "How To Corrupt An SQLite Database File", section 2.2.
 package sqlite
 
 import (
@@ -81,16 +82,16 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that who waits as long as Busy hears what is wrong
+	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that a caller that waits as long as Busy gets an error that explains
 	s := &store{}
 	s.Driver, err = sqldb.Connect(ctx, f.connect, &sqldb.Options{
 		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,
 		Opened: f.opened, Moved: f.moved,
-		Bell: func() sqldb.Bell {
-			if s.bell = f.hang(); s.bell == nil {
+		Signal: func() sqldb.Signal {
+			if s.signal = f.openSignal(); s.signal == nil {
 				return nil
 			}
-			return s.bell
+			return s.signal
 		},
 	})
 	if err != nil {
@@ -99,19 +100,19 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	return s, nil
 }
 
-// A store is a driver with its bell.
+// A store is a driver with its signal.
 type store struct {
 	*sqldb.Driver
-	bell *bell // nil if there is none
-	once sync.Once
-	err  error
+	signal *futexSignal // nil if there is none
+	once   sync.Once
+	err    error
 }
 
-// Close closes the driver, and takes its bell down.
+// Close closes the driver and its signal.
 func (s *store) Close() error {
 	s.once.Do(func() {
-		if s.err = s.Driver.Close(); s.bell != nil {
-			s.err = errors.Join(s.err, s.bell.take())
+		if s.err = s.Driver.Close(); s.signal != nil {
+			s.err = errors.Join(s.err, s.signal.take())
 		}
 	})
 	return s.err

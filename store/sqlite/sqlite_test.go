@@ -202,8 +202,8 @@ func TestClaimsOfAnUnknownBootStand(t *testing.T) {
 	}
 }
 
-// What tells a boot by the clock must not lag behind for long, or the claims of an unknown boot stand for longer than their
-// leases.
+// The noted clock, which shows a boot, must not lag behind for long, or the claims of an unknown boot stand for
+// longer than their leases.
 func TestRenewalsMoveTheClock(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)

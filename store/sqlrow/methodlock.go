@@ -145,7 +145,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		case r.name != c.Name:
 			return driver.Place{}, sameName(c.Name, r.name)
 		case r.is(c) && r.left() > c.Delay:
-			ttl, err := l.keep(ctx, c)
+			ttl, err := l.extend(ctx, c)
 			return driver.Place{Ticket: r.ticket(), Holds: err == nil, TTL: ttl}, err
 		case strings.HasPrefix(r.device, was(c)):
 			return driver.Place{}, driver.ErrGone
@@ -168,7 +168,7 @@ func (l *methodLock) held(ctx context.Context, c *driver.Claim) (*row, error) {
 	return r, err
 }
 
-func (l *methodLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, error) {
+func (l *methodLock) extend(ctx context.Context, c *driver.Claim) (time.Duration, error) {
 	r, err := l.held(ctx, c)
 	if err != nil {
 		return 0, err
@@ -200,7 +200,7 @@ func (l *methodLock) free(ctx context.Context, c *driver.Claim, left time.Durati
 	}
 }
 
-func (l *methodLock) look(ctx context.Context, name string) (time.Duration, error) {
+func (l *methodLock) timeLeft(ctx context.Context, name string) (time.Duration, error) {
 	r, err := l.read(ctx, name)
 	if err != nil || r == nil {
 		return 0, err

@@ -140,8 +140,8 @@ func (l *shedLock) read(ctx context.Context, name string) (*holding, error) {
 	return &h, err
 }
 
-// end sets a row's time to now, if it is as it was seen.
-func (l *shedLock) end(ctx context.Context, h *holding) (bool, error) {
+// unlock sets a row's time to now, if it is as it was seen.
+func (l *shedLock) unlock(ctx context.Context, h *holding) (bool, error) {
 	return changed(l.d.db.ExecContext(ctx, l.evict, append(l.exact(h.name), h.by, h.ticket)...))
 }
 
@@ -166,14 +166,14 @@ func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, err
 	case strings.HasPrefix(h.by, who(c)) && had:
 		return driver.Place{Ticket: h.ticket, Holds: true, TTL: max(0, h.left-c.Delay)}, nil
 	case strings.HasPrefix(h.by, who(c)):
-		ttl, err := l.keep(ctx, c)
+		ttl, err := l.extend(ctx, c)
 		return driver.Place{Ticket: h.ticket, Holds: err == nil, TTL: ttl}, err
 	case strings.HasPrefix(h.by, was(c)):
 		return driver.Place{}, driver.ErrGone
 	case reclaims(c, h.by):
 		again := *c
 		again.Reclaim = false
-		if _, err := l.end(ctx, h); err != nil {
+		if _, err := l.unlock(ctx, h); err != nil {
 			return driver.Place{}, err
 		}
 		return l.take(ctx, &again)
@@ -181,7 +181,7 @@ func (l *shedLock) take(ctx context.Context, c *driver.Claim) (driver.Place, err
 	return driver.Place{Retry: max(0, h.left), Blocker: standing(h.by, h.ticket, h.age, h.left)}, nil
 }
 
-func (l *shedLock) keep(ctx context.Context, c *driver.Claim) (time.Duration, error) {
+func (l *shedLock) extend(ctx context.Context, c *driver.Claim) (time.Duration, error) {
 	args := append([]any{micros(c.TTL + c.Delay)}, l.exact(c.Name)...)
 	had, err := changed(l.d.db.ExecContext(ctx, l.renew, append(args, len(who(c)), who(c), micros(c.Delay))...))
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *shedLock) free(ctx context.Context, c *driver.Claim, keep time.Duration
 	return err
 }
 
-func (l *shedLock) look(ctx context.Context, name string) (time.Duration, error) {
+func (l *shedLock) timeLeft(ctx context.Context, name string) (time.Duration, error) {
 	h, err := l.read(ctx, name)
 	if err != nil || h == nil {
 		return 0, err
@@ -229,7 +229,7 @@ func (l *shedLock) standing(ctx context.Context, name string) (list []standingRo
 		}
 		list = append(list, standingRow{
 			h.name, standing(h.by, h.ticket, h.age, h.left),
-			func(ctx context.Context) (bool, error) { return l.end(ctx, &h) },
+			func(ctx context.Context) (bool, error) { return l.unlock(ctx, &h) },
 		})
 		return nil
 	})

@@ -77,11 +77,11 @@ type rows interface {
 	// take tries to make a claim the holder of its name, or finds that it is.
 	take(ctx context.Context, c *driver.Claim) (driver.Place, error)
 	// keep starts the lease of a holder anew.
-	keep(ctx context.Context, c *driver.Claim) (time.Duration, error)
+	extend(ctx context.Context, c *driver.Claim) (time.Duration, error)
 	// free releases a holder's lock, after a while if left is not 0.
 	free(ctx context.Context, c *driver.Claim, left time.Duration) error
 	// look returns how long the name stays taken if nothing happens; 0 if it is free.
-	look(ctx context.Context, name string) (time.Duration, error)
+	timeLeft(ctx context.Context, name string) (time.Duration, error)
 	// standing returns the row of a name, or of all if the name is empty, unless they are free.
 	standing(ctx context.Context, name string) ([]standingRow, error)
 	traits(t *driver.Traits)
@@ -250,7 +250,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 	}
 	err = d.call(ctx, func(ctx context.Context) error {
 		if c.Ticket > waitingTicket {
-			ttl, err := d.rows.keep(ctx, c)
+			ttl, err := d.rows.extend(ctx, c)
 			p = driver.Place{Ticket: c.Ticket, Holds: err == nil, TTL: ttl}
 			return err
 		}
@@ -279,7 +279,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
 		var left time.Duration
 		err := d.call(ctx, func(ctx context.Context) (err error) {
-			left, err = d.rows.look(ctx, c.Name)
+			left, err = d.rows.timeLeft(ctx, c.Name)
 			return err
 		})
 		if err != nil || left <= 0 {
@@ -306,7 +306,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	all := make([]driver.Renewal, len(cs))
 	for i, c := range cs {
 		all[i].Err = d.call(ctx, func(ctx context.Context) (err error) {
-			all[i].TTL, err = d.rows.keep(ctx, c)
+			all[i].TTL, err = d.rows.extend(ctx, c)
 			return err
 		})
 	}

@@ -28,7 +28,7 @@ type Output struct {
 	Err error // of the first write that failed
 }
 
-// Write is that of [io.Writer].
+// Write implements [io.Writer].
 func (o *Output) Write(p []byte) (int, error) {
 	n, err := o.To.Write(p)
 	if err != nil && o.Err == nil {

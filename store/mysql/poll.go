@@ -32,7 +32,7 @@ func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *s
 	}
 }
 
-// Read is that of [sqldb.Store].
+// Read implements [sqldb.Store].
 func (s *store) Read(ctx context.Context, query *driver.Query) (list []sqldb.Named, now int64, err error) {
 	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		var (
@@ -69,19 +69,19 @@ const (
 	pollFast  = 8 * time.Millisecond
 	pollSlow  = 30 * time.Millisecond
 	pollLeast = 250 * time.Millisecond
-	pollRung  = 400 * time.Millisecond // while the bell is heard
+	pollWoken = 400 * time.Millisecond // while wakeups come
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
-// Pause is that of [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
+// Pause implements [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
 // some seconds is worth 33 questions a second of the client that is next, fewer of those behind it, and fewer of all
 // later.
 func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:
 		return pollAgain
-	case s.bell.heard():
-		return pollRung
+	case s.wakeups.heard():
+		return pollWoken
 	case ahead > 1 && quiet > time.Second:
 		return sqldb.Slow(quiet, min(time.Duration(ahead)*pollSlow, pollLeast), pollLeast)
 	case ahead > 1:
@@ -98,16 +98,16 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 // lookBatch is how many claims are asked for in one statement.
 const lookBatch = 256
 
-// Look is that of [sqldb.Store]. Claims are not counted that stand before others while rings come through, since no pause
-// depends on that then.
-func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error) {
-	s.glanced.Store(g)
-	sight := &sqldb.Sight{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
-	count := !s.bell.heard()
+// Poll implements [sqldb.Store]. It does not count the claims ahead while wakeups come, since no pause depends on
+// them then.
+func (s *store) Poll(ctx context.Context, g *sqldb.PollRequest) (*sqldb.PollResult, error) {
+	s.polled.Store(g)
+	result := &sqldb.PollResult{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+	count := !s.wakeups.heard()
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for from := 0; from < len(g.Claims); from += lookBatch {
 			to := min(from+lookBatch, len(g.Claims))
-			if err := s.states(ctx, conn, sight, g.Claims[from:to], sight.States[from:to], asking{count, g.Kept}); err != nil {
+			if err := s.states(ctx, conn, result, g.Claims[from:to], result.States[from:to], asking{count, g.Kept}); err != nil {
 				return err
 			}
 		}
@@ -117,9 +117,9 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 				return err
 			}
 			for _, n := range rows {
-				sight.Queues[n.name] = n.queue
+				result.Queues[n.name] = n.queue
 			}
-			sight.Now = max(sight.Now, now)
+			result.Now = max(result.Now, now)
 		}
 		return nil
 	})
@@ -127,31 +127,31 @@ func (s *store) Look(ctx context.Context, g *sqldb.Glance) (*sqldb.Sight, error)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(sight.States, func(state sqldb.State) bool { return state.Holds }) && !g.Fresh {
-		s.bell.found()
+	if slices.ContainsFunc(result.States, func(state sqldb.State) bool { return state.Holds }) && !g.Fresh {
+		s.wakeups.found()
 	}
-	if seen := print(g, sight); seen != s.seen || g.Fresh {
+	if seen := print(g, result); seen != s.seen || g.Fresh {
 		s.seen = seen
-		return sight, nil
+		return result, nil
 	}
 	return nil, nil
 }
 
 // states reads how claims stand.
 func (s *store) states(
-	ctx context.Context, conn *sql.Conn, sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
+	ctx context.Context, conn *sql.Conn, result *sqldb.PollResult, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) error {
-	q, each := s.asks(sight, claims, states, more)
+	q, each := s.asks(result, claims, states, more)
 	return s.query(ctx, conn, text{q}, each)
 }
 
-// asking is what is asked for beside how claims stand: how many stand before them, which is two thirds of what the
-// server has to do then, and which of those are kept.
+// asking selects what a poll reads beside the state of claims: the number of claims ahead, which is two thirds of the
+// server's work, and the first end of a kept claim.
 type asking struct{ ahead, kept bool }
 
 // asks returns the statement that reads how claims stand, and what takes each of its rows.
 func (s *store) asks(
-	sight *sqldb.Sight, claims []sqldb.Waiting, states []sqldb.State, more asking,
+	result *sqldb.PollResult, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) (q string, each func(*sql.Rows) error) {
 	type place struct {
 		hash   key
@@ -170,7 +170,7 @@ func (s *store) asks(
 			p        place
 			state    sqldb.State
 		)
-		if err := r.Scan(&sight.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead, &state.Kept); err != nil {
+		if err := r.Scan(&result.Now, &hash, &p.ticket, &id, &state.Ends, &state.Holds, &state.Ahead, &state.Kept); err != nil {
 			return err
 		}
 		copy(p.hash[:], hash)
@@ -202,7 +202,7 @@ func (s *store) looking(more asking) string {
 		ahead + ", " + kept + " FROM `{prefix}claim` c WHERE ")
 }
 
-// Gone is that of [sqldb.Ringer]. One statement sees a claim in the row of its name or in a row of its own.
+// Gone implements [sqldb.Waker]. One statement sees a claim in the row of its name or in a row of its own.
 func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string, err error) {
 	stands := map[string]bool{}
 	for some := range slices.Chunk(claims, lookBatch) {
@@ -233,7 +233,7 @@ func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string,
 }
 
 // print returns a text that differs when there is news in an answer.
-func print(g *sqldb.Glance, s *sqldb.Sight) string {
+func print(g *sqldb.PollRequest, s *sqldb.PollResult) string {
 	var lines []string
 	for i, state := range s.States {
 		lines = append(lines, fmt.Sprint(g.Claims[i].ID, state.Ends == 0, state.Holds, state.Ahead, state.Kept))

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Read is that of [Store].
+// Read implements [Store].
 func (d *lite) Read(ctx context.Context, query *driver.Query) (list []Named, now int64, err error) {
 	if err := d.moved(); err != nil {
 		return nil, 0, err
@@ -55,7 +55,7 @@ func (d *lite) queues(ctx context.Context, query *driver.Query) (list []Named, e
 
 const movedEvery = 100 * time.Millisecond
 
-// Pause is that of [Store]. Locks that go from hand to hand do so every millisecond or two, and one that is held for long
+// Pause implements [Store]. Locks that go from hand to hand do so every millisecond or two, and one that is held for long
 // must not cost much. Most of the cost is the timer itself.
 func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	switch {
@@ -64,30 +64,30 @@ func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	case quiet < time.Second:
 		return 2 * time.Millisecond
 	default:
-		return Slow(quiet, 7*time.Millisecond, rungPause)
+		return Slow(quiet, 7*time.Millisecond, wokenPause)
 	}
 }
 
-// Look is that of [Store]. It reads the claims only if the database has changed, which a ring tells too, or if kept
-// ones are asked for.
+// Poll implements [Store]. It reads the claims only if the database has changed, as a wakeup shows too, or if the
+// request asks for kept ones.
 //
-// A waiter that is rung for does one statement where it did three, on the thread that heard: a hand-over to another client takes
-// 157 µs where it took 249 (medians of 9 interleaved rounds of: benchbefore -stores sqlite), and one to another process 365 µs
-// where it took 471, beside 231 for a bare row that is passed on (of 12, of: bench -store=sqlite -only='^handover$'), on a machine
-// that had much else to do.
-func (d *lite) Look(ctx context.Context, g *Glance) (s *Sight, err error) {
+// A woken waiter does one statement where it did three, on the thread that was woken: a hand-over to another client
+// takes 157 µs where it took 249 (medians of 9 interleaved rounds of: benchbefore -stores sqlite), and one to another
+// process 365 µs where it took 471, beside 231 for a bare row that is passed on (of 12, of: bench -store=sqlite
+// -only='^handover$'), on a machine that had much else to do.
+func (d *lite) Poll(ctx context.Context, g *PollRequest) (s *PollResult, err error) {
 	if err := d.stays(); err != nil {
 		return nil, err
 	}
 	version := d.version
 	err = d.reading(ctx, func() error {
-		if !g.Rung {
+		if !g.Woken {
 			err := d.read.row("version", nil, &version)
 			if err != nil || version == d.version && !g.Fresh && !g.Kept {
 				return err
 			}
 		}
-		s, err = d.look(g)
+		s, err = d.readStates(g)
 		return err
 	})
 	switch {
@@ -110,9 +110,9 @@ func (d *lite) stays() error {
 	return d.moved()
 }
 
-// look reads what a poll asks for. The read session must be taken.
-func (d *lite) look(g *Glance) (*Sight, error) {
-	s := &Sight{States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
+// readStates reads what a poll asks for. The read session must be taken.
+func (d *lite) readStates(g *PollRequest) (*PollResult, error) {
+	s := &PollResult{States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	if err := d.states(g.Claims, s.States); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (d *lite) states(claims []Waiting, states []State) error {
 		)
 		err := scan(&m.version, &m.incarnation, &m.boot, &m.last, &m.seen, &i, &id, &s.Ends, &s.Holds, &s.Ahead)
 		if err == nil && !found {
-			found, err = true, d.judge(m)
+			found, err = true, d.checkMeta(m)
 		}
 		if err == nil && claims[i].ID == id {
 			states[i] = s
@@ -191,7 +191,7 @@ func waiting(claims []Waiting) (statement string, args []any, err error) {
 	return "some wait", []any{list, ""}, err
 }
 
-// tickets returns those of claims, as JSON.
+// tickets returns the tickets of claims, as JSON.
 func tickets(claims []Waiting) (string, error) {
 	all := make([]int64, len(claims))
 	for i, w := range claims {
@@ -221,8 +221,8 @@ func (d *lite) kept(claims []Waiting, states []State) error {
 	})
 }
 
-// notOurs returns the error of a statement that reads the state of the store beside its claims, nil if it found none. One of
-// readMeta tells a store that is not ours from one that is damaged.
+// notOurs returns the error of a statement that reads the store's state beside its claims. If the statement found no
+// state, readMeta tells a foreign store from a damaged one.
 func (d *lite) notOurs(s *session, err error) error {
 	if _, wrong := d.readMeta(s); wrong != nil {
 		return wrong
@@ -257,9 +257,9 @@ func (d *lite) readState(s *session, name string) (meta, *driver.Queue, error) {
 		return m, nil, d.notOurs(s, err)
 	}
 	if q.Entries[0].Ticket == 0 {
-		q = &driver.Queue{} // the row is that of the store, beside which there is no claim
+		q = &driver.Queue{} // the row has the store's state, and no claim
 	}
-	return m, q, d.judge(m)
+	return m, q, d.checkMeta(m)
 }
 
 // scanEntry appends a row to a queue, and returns the name that it is of. What stands before the entry in the row is

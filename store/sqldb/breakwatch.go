@@ -14,22 +14,22 @@ const (
 	// listenAfter is how long a claim must hold until its client listens for a break. Who locks and unlocks sooner pays nothing.
 	listenAfter = 100 * time.Millisecond
 
-	// standEvery is how often an ear looks, whatever it hears: rings for those who wait reach it too, and a client that is rung for
-	// without end must still hear within half a second.
+	// standEvery is the pause between two checks whatever is heard: wakeups for waiters arrive here too, and a client
+	// that is woken without end must still learn of a break within half a second.
 	standEvery = 250 * time.Millisecond
 
-	// standAgain is how long after a look that failed the next one is.
+	// standAgain is the pause after a check that failed.
 	standAgain = time.Second
 )
 
-// An ear has a client hear at once of a claim that somebody breaks. It knows which claims hold, and listens at the bell while one
-// has held for listenAfter. A bell carries no message and anybody may ring it, so what it stirs is a look at which of the claims
-// still stand. Those that do not are renewed at once, and the answer to that decides.
-type ear struct {
-	ringer   Ringer
-	listen   func(client string) // begins to hear the rings for a client, unless that goes on
+// A breakWatch lets a client learn at once that somebody broke its claim. It knows the claims that hold, and listens
+// while one has held for listenAfter. A wakeup carries no message and anybody may send one, so it only starts a check
+// which claims still stand. Claims that are gone are renewed at once, and the renewal's answer decides.
+type breakWatch struct {
+	waker    Waker
+	listen   func(client string) // starts to listen for a client, unless that goes on
 	endanger atomic.Pointer[func(ids ...string)]
-	stirred  chan struct{} // has an element if a look is due
+	stirred  chan struct{} // has an element if a check is due
 
 	mu    sync.Mutex          // guards what follows
 	held  map[string]*holding // by id
@@ -45,12 +45,12 @@ type holding struct {
 	until  time.Duration // when it is surely over, unless it is renewed: its client may have left it to another process
 }
 
-func newEar(r Ringer, listen func(string)) *ear {
-	return &ear{ringer: r, listen: listen, stirred: make(chan struct{}, 1), held: map[string]*holding{}}
+func newBreakWatch(r Waker, listen func(string)) *breakWatch {
+	return &breakWatch{waker: r, listen: listen, stirred: make(chan struct{}, 1), held: map[string]*holding{}}
 }
 
 // holds notes that a claim holds, on a lease that begins now.
-func (e *ear) holds(c *driver.Claim, ticket int64) {
+func (e *breakWatch) holds(c *driver.Claim, ticket int64) {
 	if e.endanger.Load() == nil {
 		return
 	}
@@ -59,24 +59,24 @@ func (e *ear) holds(c *driver.Claim, ticket int64) {
 	h := e.held[c.ID]
 	if h == nil {
 		if e.limit.Reached(len(e.held)) {
-			e.sweep()
+			e.sweepLocked()
 		}
 		h = &holding{Waiting: Waiting{Name: c.Name, ID: c.ID, Ticket: ticket}, client: c.Client, since: time.Now()}
 		e.held[c.ID] = h
-		e.time()
+		e.scheduleLocked()
 	}
 	h.until = known.Until(c.TTL)
 }
 
 // parts notes that a claim does not hold any more, or is about to leave.
-func (e *ear) parts(id string) {
+func (e *breakWatch) parts(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.held, id)
 }
 
-// sweep forgets claims that are over. The mutex must be held.
-func (e *ear) sweep() {
+// sweepLocked forgets claims that are over.
+func (e *breakWatch) sweepLocked() {
 	for id, h := range e.held {
 		if known.Over(h.until) {
 			delete(e.held, id)
@@ -85,8 +85,8 @@ func (e *ear) sweep() {
 	e.limit.Swept(len(e.held))
 }
 
-// time has it looked at soon whether to listen. The mutex must be held.
-func (e *ear) time() {
+// scheduleLocked runs begin after listenAfter.
+func (e *breakWatch) scheduleLocked() {
 	if !e.timed {
 		e.timed = true
 		time.AfterFunc(listenAfter, e.begin)
@@ -94,7 +94,7 @@ func (e *ear) time() {
 }
 
 // begin begins to listen if a claim has held for long enough.
-func (e *ear) begin() {
+func (e *breakWatch) begin() {
 	e.mu.Lock()
 	e.timed = false
 	client, wanted := "", false
@@ -102,7 +102,7 @@ func (e *ear) begin() {
 		if time.Since(h.since) >= listenAfter {
 			client, wanted = h.client, true
 		} else {
-			e.time()
+			e.scheduleLocked()
 		}
 	}
 	e.mu.Unlock()
@@ -112,10 +112,10 @@ func (e *ear) begin() {
 }
 
 // wanted reports whether a claim has held for long enough.
-func (e *ear) wanted() bool {
+func (e *breakWatch) wanted() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sweep()
+	e.sweepLocked()
 	for _, h := range e.held {
 		if time.Since(h.since) >= listenAfter {
 			return true
@@ -124,16 +124,16 @@ func (e *ear) wanted() bool {
 	return false
 }
 
-// stir has it looked soon which claims still stand.
-func (e *ear) stir() {
+// stir makes a check due.
+func (e *breakWatch) stir() {
 	select {
 	case e.stirred <- struct{}{}:
 	default: // it is due
 	}
 }
 
-// attend looks when it is stirred, until ctx ends.
-func (e *ear) attend(ctx context.Context) {
+// attend checks the claims whenever that is due, until ctx ends.
+func (e *breakWatch) attend(ctx context.Context) {
 	for {
 		select {
 		case <-e.stirred:
@@ -141,7 +141,7 @@ func (e *ear) attend(ctx context.Context) {
 			return
 		}
 		pause := standEvery
-		err := e.look(ctx)
+		err := e.renewGone(ctx)
 		if ctx.Err() != nil {
 			e.stir() // for the next who attends
 			return
@@ -158,9 +158,9 @@ func (e *ear) attend(ctx context.Context) {
 	}
 }
 
-// look has those claims renewed that do not stand any more. Any error but that the database is out of reach is left to the next
-// renewals, which are told the same.
-func (e *ear) look(ctx context.Context) error {
+// renewGone reports the claims that are gone, so that they are renewed. It returns an error if the store could not be
+// asked; any other error is met by the next renewals too.
+func (e *breakWatch) renewGone(ctx context.Context) error {
 	e.mu.Lock()
 	claims := make([]Waiting, 0, len(e.held))
 	for _, h := range e.held {
@@ -170,7 +170,7 @@ func (e *ear) look(ctx context.Context) error {
 	if len(claims) == 0 {
 		return nil
 	}
-	gone, err := e.ringer.Gone(ctx, claims)
+	gone, err := e.waker.Gone(ctx, claims)
 	if err != nil {
 		return err
 	}
@@ -191,13 +191,13 @@ func (e *ear) look(ctx context.Context) error {
 
 // Alert is [driver.Alerter]. Without [driver.Traits.HearsBreak] nobody listens.
 func (d *Driver) Alert(endangered func(ids ...string)) {
-	if d.poll.ringer != nil && d.Traits().HearsBreak {
-		d.poll.ear.endanger.Store(&endangered)
+	if d.poll.waker != nil && d.Traits().HearsBreak {
+		d.poll.breaks.endanger.Store(&endangered)
 	}
 }
 
-// Holds notes that a claim of this driver holds, because of a change that the store made by itself. It does not ring.
-func (d *Driver) Holds(c *driver.Claim, ticket int64) { d.poll.ear.holds(c, ticket) }
+// Holds notes that a claim of this driver holds, because of a change that the store made by itself. It wakes nobody.
+func (d *Driver) Holds(c *driver.Claim, ticket int64) { d.poll.breaks.holds(c, ticket) }
 
 // Parts notes that a claim of this driver is about to leave, by a change that the store makes by itself.
-func (d *Driver) Parts(id string) { d.poll.ear.parts(id) }
+func (d *Driver) Parts(id string) { d.poll.breaks.parts(id) }

@@ -16,8 +16,8 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// bellOf hangs one more bell of a file that is open.
-func bellOf(t *testing.T, path string) *bell {
+// signalOf opens one more signal of a file that is open.
+func signalOf(t *testing.T, path string) *futexSignal {
 	t.Helper()
 	f, err := openFiles(path, false)
 	if err == nil {
@@ -29,9 +29,9 @@ func bellOf(t *testing.T, path string) *bell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := f.hang()
+	b := f.openSignal()
 	if b == nil {
-		t.Fatal("no bell")
+		t.Fatal("no signal")
 	}
 	b.most = 50 * time.Millisecond
 	t.Cleanup(func() {
@@ -42,110 +42,110 @@ func bellOf(t *testing.T, path string) *bell {
 	return b
 }
 
-// A listener hears one bell for client "a".
+// A listener listens on one signal for client "a".
 type listener struct {
 	t      *testing.T
-	rings  *bell // another one at the same place
-	rung   atomic.Int64
+	wakes  *futexSignal // another one at the same place
+	woken  atomic.Int64
 	sleeps atomic.Int64 // how often it has gone to sleep
 }
 
-// listens has one hear until the test ends, or the function that it returns is called.
+// listens starts a listener, which ends with the test or by the function that listens returns.
 func listens(t *testing.T) (l *listener, stop func()) {
 	t.Helper()
 	path := lockFile(t)
 	open(t, path)
-	l = &listener{t: t, rings: bellOf(t, path)}
-	hears, ended := bellOf(t, path), make(chan struct{})
+	l = &listener{t: t, wakes: signalOf(t, path)}
+	hears, ended := signalOf(t, path), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		hears.Hear(ctx, "a", func() bool { l.sleeps.Add(1); return true }, func() { l.rung.Add(1) }, func() {})
+		hears.Listen(ctx, "a", func() bool { l.sleeps.Add(1); return true }, func() { l.woken.Add(1) }, func() {})
 	}()
 	stop = sync.OnceFunc(func() { cancel(); <-ended })
 	t.Cleanup(stop)
 	return l, stop
 }
 
-// sleep rings for some clients, again and again, until the listener goes to sleep for the next time but one: it was rung for
-// while it slept, and what it then had to do is done.
-func (l *listener) sleep(rings ...string) {
+// sleep wakes clients, again and again, until the listener goes to sleep for the next time but one: it was woken
+// while it slept, and has done its work after that.
+func (l *listener) sleep(wakes ...string) {
 	l.t.Helper()
 	until := l.sleeps.Load() + 2
 	servertest.Until(l.t, "the listener sleeps again", func() bool {
-		l.rings.Ring(rings)
+		l.wakes.Wake(wakes)
 		return l.sleeps.Load() >= until
 	})
 }
 
-func TestBell(t *testing.T) {
+func TestSignal(t *testing.T) {
 	l, stop := listens(t)
 	for range 50 {
-		if l.sleep("b", "a"); l.rung.Load() >= 3 {
+		if l.sleep("b", "a"); l.woken.Load() >= 3 {
 			break
 		}
 	}
-	if got := l.rung.Load(); got < 3 {
-		t.Errorf("the client heard %d of its rings, want 3", got)
+	if got := l.woken.Load(); got < 3 {
+		t.Errorf("the client heard %d of its wakeups, want 3", got)
 	}
 	stop()
 }
 
-// Nobody is woken by the ring for another, unless both have one bit.
-func TestBellOfAnother(t *testing.T) {
+// Nobody is woken by the wakeup for another client, unless both have one bit.
+func TestSignalOfAnother(t *testing.T) {
 	if bits("a") == bits("b") || bits("a", "b") != bits("a")|bits("b") {
 		t.Fatalf("bits of a and b are %b and %b", bits("a"), bits("b"))
 	}
 	l, stop := listens(t)
 	for range 100 {
-		if l.sleep("a"); l.rung.Load() > 0 {
+		if l.sleep("a"); l.woken.Load() > 0 {
 			break
 		}
 	}
 	l.sleep() // until it has heard the last of those
-	before := l.rung.Load()
+	before := l.woken.Load()
 	if before == 0 {
-		t.Fatal("the client does not hear its bell")
+		t.Fatal("the client does not hear its signal")
 	}
 	for range 5 {
 		l.sleep("b")
 	}
-	if got := l.rung.Load() - before; got != 0 {
-		t.Errorf("the client heard %d rings for another, want none", got)
+	if got := l.woken.Load() - before; got != 0 {
+		t.Errorf("the client heard %d wakeups for another, want none", got)
 	}
-	stop() // by its own bell
+	stop() // by its own signal
 }
 
-// A ring is not missed because it came while nobody slept, unless somebody has looked since.
-func TestBellWhileNobodySleeps(t *testing.T) {
+// A wakeup that comes between two sleeps is not missed, unless somebody has polled since.
+func TestSignalWhileNobodySleeps(t *testing.T) {
 	path := lockFile(t)
-	d, b := open(t, path), bellOf(t, path)
+	d, b := open(t, path), signalOf(t, path)
 	for what, looks := range map[string]bool{"nobody looks": false, "somebody looks": true} {
-		before, rung := true, 0
-		b.Looks()
-		b.Hear(t.Context(), "a", func() bool {
+		before, woken := true, 0
+		b.BeforePoll()
+		b.Listen(t.Context(), "a", func() bool {
 			if !before {
 				return false
 			}
 			before = false
 			enter(t, d, claim(what, time.Minute), true)
-			b.Ring([]string{"a"})
+			b.Wake([]string{"a"})
 			if looks {
-				b.Looks()
+				b.BeforePoll()
 			}
 			return true
-		}, func() { rung++ }, func() {})
-		if want := map[bool]int{false: 1, true: 0}[looks]; rung != want {
-			t.Errorf("%s: rung %d times, want %d", what, rung, want)
+		}, func() { woken++ }, func() {})
+		if want := map[bool]int{false: 1, true: 0}[looks]; woken != want {
+			t.Errorf("%s: woken %d times, want %d", what, woken, want)
 		}
 	}
 }
 
-// One that shares the file and does not ring, since it has no bell, has a waiter told all the same.
+// A process that shares the file and has no signal wakes nobody, and its changes reach a waiter all the same.
 func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
-	b := d.(*store).bell
+	b := d.(*store).signal
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -181,19 +181,19 @@ func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 }
 
 // A listener whose context ends just before it goes to sleep does not sleep on.
-func TestBellEndsBeforeASleep(t *testing.T) {
-	l, _ := listens(t) // hears when the end is rung for
-	b := l.rings
+func TestSignalEndsBeforeASleep(t *testing.T) {
+	l, _ := listens(t) // hears the end
+	b := l.wakes
 	b.most = time.Hour
-	b.Looks()
+	b.BeforePoll()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.Hear(ctx, "a", func() bool {
-			before := l.rung.Load()
+		b.Listen(ctx, "a", func() bool {
+			before := l.woken.Load()
 			cancel()
-			servertest.Until(t, "the end is rung for", func() bool { return l.rung.Load() > before })
+			servertest.Until(t, "the end wakes it", func() bool { return l.woken.Load() > before })
 			return true
 		}, func() {}, func() {})
 	}()
@@ -205,7 +205,7 @@ func TestBellEndsBeforeASleep(t *testing.T) {
 }
 
 // A listener goes when nobody wants it, and outlives an index that was cut off, which would end the process otherwise.
-func TestBellThatNobodyWants(t *testing.T) {
+func TestSignalThatNobodyWants(t *testing.T) {
 	index, err := os.Create(filepath.Join(t.TempDir(), "index"))
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestBellThatNobodyWants(t *testing.T) {
 		if err := index.Truncate(int64(os.Getpagesize())); err != nil {
 			t.Fatal(err)
 		}
-		b := bellIn(int(index.Fd()))
+		b := signalIn(int(index.Fd()))
 		if err := index.Truncate(size); err != nil {
 			t.Fatal(err)
 		}
@@ -224,7 +224,7 @@ func TestBellThatNobodyWants(t *testing.T) {
 		}
 		b.most = 50 * time.Millisecond
 		left := 2
-		b.Hear(t.Context(), "a", func() bool { left--; return left > 0 }, func() { t.Error("rung, and nobody rang") }, func() {})
+		b.Listen(t.Context(), "a", func() bool { left--; return left > 0 }, func() { t.Error("woken, and nobody did it") }, func() {})
 		if err := b.take(); err != nil {
 			t.Error(err)
 		}

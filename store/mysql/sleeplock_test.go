@@ -10,29 +10,29 @@ import (
 )
 
 // A client that alone waits at a server is not in SLEEP, where a KILL may take 2 s.
-func TestRingsForOneAlone(t *testing.T) {
+func TestWakesForOneAlone(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
 	d := open(t, fresh(t, s))
 	if !d.store.blocks {
-		t.Log("without blocks, a text that is rung between its statements has no answer")
+		t.Log("without blocks, a text that is interrupted between its statements has no answer")
 		return
 	}
-	rings, slow := beset(t, d, 300)
-	t.Logf("%d rings, of which %d took over a second", rings, slow)
-	if slow*200 > rings { // 1 in 40 without the anchor; a machine that stands still makes a few
-		t.Errorf("%d of %d rings took over a second; want none", slow, rings)
+	kills, slow := beset(t, d, 300)
+	t.Logf("%d wakeups, of which %d took over a second", kills, slow)
+	if slow*200 > kills { // 1 in 40 without the second lock; a machine that stands still makes a few
+		t.Errorf("%d of %d wakeups took over a second; want none", slow, kills)
 	}
 }
 
-// Each berth can be come to and left, by no other way than is drawn.
-func TestBerthMoves(t *testing.T) {
+// Each place can be reached and left, by no other way than is drawn.
+func TestSleepMoves(t *testing.T) {
 	t.Parallel()
-	for from := follows; from <= anchored; from++ {
-		for by := follows; by <= anchored; by++ {
-			m, want := &mooring{at: from}, from
+	for from := onParked; from <= onSecond; from++ {
+		for by := onParked; by <= onSecond; by++ {
+			m, want := &sleepLock{at: from}, from
 			if by == from {
-				want = berthMoves[from]
+				want = sleepMoves[from]
 			}
 			if m.move(by); m.now() != want {
 				t.Errorf("from %v by the way of %v it comes to %v, want %v", from, by, m.now(), want)
@@ -46,21 +46,21 @@ func TestAwakenings(t *testing.T) {
 	t.Parallel()
 	no, yes := sql.NullInt64{Valid: true}, sql.NullInt64{Int64: 1, Valid: true}
 	for _, tt := range []struct {
-		at     berth
+		at     sleepPlace
 		answer sql.NullInt64
 		want   awakening
 	}{
-		{alone, no, slept},
-		{alone, yes, rang},
-		{follows, no, slept},
-		{follows, yes, freed},
-		{follows, sql.NullInt64{}, rang},
-		{anchored, no, slept},
-		{anchored, yes, freed},
-		{anchored, sql.NullInt64{}, rang},
+		{inSleep, no, slept},
+		{inSleep, yes, wasWoken},
+		{onParked, no, slept},
+		{onParked, yes, freed},
+		{onParked, sql.NullInt64{}, wasWoken},
+		{onSecond, no, slept},
+		{onSecond, yes, freed},
+		{onSecond, sql.NullInt64{}, wasWoken},
 	} {
 		if got := tt.at.ends(tt.answer); got != tt.want {
-			t.Errorf("at berth %v the answer %v means %v, want %v", tt.at, tt.answer, got, tt.want)
+			t.Errorf("at place %v the answer %v means %v, want %v", tt.at, tt.answer, got, tt.want)
 		}
 	}
 }
@@ -75,8 +75,8 @@ func user(t *testing.T, db *sql.DB, lock string) (id int64) {
 }
 
 // Of clients that sleep at once none stays in SLEEP, whose mutex all share. That is so too when the connection ends
-// that the first one waits for, when the first one ends, and when what it leaves behind ends later. Rings reach them
-// all the time: each has heard its own.
+// that the first one waits for, when the first one ends, and when its second connection ends later. Wakeups reach
+// them all the time: each has heard its own.
 func TestNobodyStaysInSleep(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -100,15 +100,15 @@ func TestNobodyStaysInSleep(t *testing.T) {
 		}
 	}
 	settled()
-	if got, want := user(t, admin, parked), user(t, admin, bellName(clients[0])); got != want {
-		t.Errorf("%d is parked, want %d, which came first", got, want)
+	if got, want := user(t, admin, parkedLock), user(t, admin, wakeupLock(clients[0])); got != want {
+		t.Errorf("%d has the parked lock, want %d, which came first", got, want)
 	}
 
-	old := user(t, admin, anchor)
-	mustExec(t, admin, "KILL IS_USED_LOCK("+anchor+")")
-	until(t, "for another connection to have the anchor", func() bool {
-		id := user(t, admin, anchor)
-		return id != 0 && id != old && id != user(t, admin, bellName(clients[0]))
+	old := user(t, admin, secondLock)
+	mustExec(t, admin, "KILL IS_USED_LOCK("+secondLock+")")
+	until(t, "for another connection to have the second lock", func() bool {
+		id := user(t, admin, secondLock)
+		return id != 0 && id != old && id != user(t, admin, wakeupLock(clients[0]))
 	})
 	settled()
 
@@ -118,7 +118,7 @@ func TestNobodyStaysInSleep(t *testing.T) {
 	}
 	got := make(chan error, 1)
 	go func() {
-		_, err := stale.ExecContext(context.Background(), "DO GET_LOCK("+anchor+", 20)")
+		_, err := stale.ExecContext(context.Background(), "DO GET_LOCK("+secondLock+", 20)")
 		got <- err
 	}()
 	first.Close()
@@ -126,16 +126,16 @@ func TestNobodyStaysInSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	clients = clients[1:]
-	until(t, "for another client to be parked", func() bool { return user(t, admin, parked) != 0 })
+	until(t, "for another client to have the parked lock", func() bool { return user(t, admin, parkedLock) != 0 })
 	settled()
 	mustClose(t, stale)
-	until(t, "for another connection to have the anchor", func() bool {
-		id := user(t, admin, anchor)
-		return id != 0 && id != user(t, admin, parked)
+	until(t, "for another connection to have the second lock", func() bool {
+		id := user(t, admin, secondLock)
+		return id != 0 && id != user(t, admin, parkedLock)
 	})
 	settled()
 	for _, client := range clients {
-		if err := from.store.ring(timely(t), client); err != nil {
+		if err := from.store.wake(timely(t), client); err != nil {
 			t.Error(err)
 		}
 	}
@@ -147,8 +147,8 @@ func mustClose(t *testing.T, conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// A pool that has no connection to spare for the anchor sleeps in SLEEP, and hears.
-func TestPoolWithoutAnchor(t *testing.T) {
+// A pool that has no connection to spare for the second lock sleeps in SLEEP, and hears.
+func TestPoolWithoutSecondLock(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
 	url := fresh(t, s)

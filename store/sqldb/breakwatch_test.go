@@ -12,30 +12,30 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A belled is a client of a table that rings. One goroutine after another hears it, which hears anew every five seconds.
-type belled struct {
+// A withSignal is a client of a table that sends wakeups. One goroutine after another listens, for five seconds each.
+type withSignal struct {
 	client
-	rings chan string           // clients that are rung for
+	wakes chan string           // clients that are woken
 	hears atomic.Int64          // how often somebody began to hear
 	looks atomic.Int64          // how often somebody asked which claims are gone
 	fails atomic.Int64          // how many of the next of those fail
 	after func(d time.Duration) // lets time go by, and what comes of it happen
 }
 
-func (b *belled) Ring(clients []string) {
+func (b *withSignal) Wake(clients []string) {
 	for _, c := range clients {
-		b.rings <- c
+		b.wakes <- c
 	}
 }
 
-func (b *belled) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
+func (b *withSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
 	b.hears.Add(1)
 	for ctx.Err() == nil && wanted() {
 		stirred()
 		select {
-		case c := <-b.rings:
+		case c := <-b.wakes:
 			if c == client {
-				rung()
+				woken()
 			}
 		case <-time.After(5 * time.Second):
 		case <-ctx.Done():
@@ -43,7 +43,7 @@ func (b *belled) Hear(ctx context.Context, client string, wanted func() bool, ru
 	}
 }
 
-func (b *belled) Gone(_ context.Context, claims []Waiting) (ids []string, err error) {
+func (b *withSignal) Gone(_ context.Context, claims []Waiting) (ids []string, err error) {
 	b.looks.Add(1)
 	if b.fails.Add(-1) >= 0 {
 		return nil, driver.Unreachable(errors.New("out of reach"))
@@ -58,16 +58,16 @@ func (b *belled) Gone(_ context.Context, claims []Waiting) (ids []string, err er
 	return ids, nil
 }
 
-func (*belled) Traits() driver.Traits {
+func (*withSignal) Traits() driver.Traits {
 	t := client{}.Traits()
 	t.HearsBreak = true
 	return t
 }
 
-// eared runs a test of a driver that is alerted, and tells how it stands.
-func eared(t *testing.T, test func(t *testing.T, d *Driver, b *belled, alerted *[]string)) {
+// eared runs a test of a driver that is alerted, and logs the client's state.
+func eared(t *testing.T, test func(t *testing.T, d *Driver, b *withSignal, alerted *[]string)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &belled{client: client{&table{queues: map[string]*driver.Queue{}}}, rings: make(chan string, 1000)}
+		b := &withSignal{client: client{&table{queues: map[string]*driver.Queue{}}}, wakes: make(chan string, 1000)}
 		b.after = func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -94,7 +94,7 @@ func held(t *testing.T, d *Driver, name string) *driver.Claim {
 
 // Who locks and unlocks sooner pays nothing, however often; and nobody listens for who is not alerted.
 func TestShortHoldsDoNotListen(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		for range 50 {
 			c := held(t, d, "x")
 			b.after(listenAfter - time.Millisecond)
@@ -103,7 +103,7 @@ func TestShortHoldsDoNotListen(t *testing.T) {
 			}
 		}
 		b.after(2 * listenAfter)
-		d.poll.ear.endanger.Store(nil)
+		d.poll.breaks.endanger.Store(nil)
 		held(t, d, "y")
 		b.after(time.Minute)
 		if hears, looks := b.hears.Load(), b.looks.Load(); hears != 0 || looks != 0 {
@@ -114,7 +114,7 @@ func TestShortHoldsDoNotListen(t *testing.T) {
 
 // A break is heard, be it before anybody listens, by another client or by one's own, and the claims beside it are left in peace.
 func TestBreakIsHeard(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, alerted *[]string) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
 		held(t, d, "spared")
 		for _, idle := range []time.Duration{0, listenAfter, time.Minute} {
 			*alerted = nil
@@ -131,14 +131,14 @@ func TestBreakIsHeard(t *testing.T) {
 	})
 }
 
-// Rings that are for nothing end nothing and cost four looks a second, and a break among them is heard within half a second.
-func TestForgedRings(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, alerted *[]string) {
+// Forged wakeups end nothing and cost four checks a second, and a break among them is noticed within half a second.
+func TestForgedWakes(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
 		c := held(t, d, "x")
 		b.after(time.Minute)
 		before := b.looks.Load()
 		for range 1000 {
-			b.Ring([]string{"a"})
+			b.Wake([]string{"a"})
 			b.after(time.Millisecond)
 		}
 		if n := b.looks.Load() - before; n > 5 || len(*alerted) > 0 {
@@ -156,7 +156,7 @@ func TestForgedRings(t *testing.T) {
 
 // A look that does not reach the database is made again, and one that fails otherwise is left to the renewals.
 func TestLookThatFails(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		held(t, d, "x")
 		b.fails.Store(1)
 		b.after(listenAfter)
@@ -173,13 +173,13 @@ func TestLookThatFails(t *testing.T) {
 
 // A claim that its client left to another process is remembered no longer than it can last, and nobody listens for it for ever.
 func TestDetachedClaimIsForgotten(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		for range 1000 {
 			c := &driver.Claim{Name: "x", ID: time.Now().String(), Client: "a", TTL: -1}
 			d.Holds(c, 1) // and is over
 			b.after(time.Nanosecond)
 		}
-		if n := len(d.poll.ear.held); n > 200 {
+		if n := len(d.poll.breaks.held); n > 200 {
 			t.Errorf("%d claims are remembered that are over", n)
 		}
 		c := held(t, d, "y")
@@ -197,7 +197,7 @@ func TestDetachedClaimIsForgotten(t *testing.T) {
 
 // A claim that is renewed here is heard for, whoever entered it; one that waits, has left or is gone is not.
 func TestRenewedClaimIsHeardFor(t *testing.T) {
-	eared(t, func(t *testing.T, d *Driver, b *belled, _ *[]string) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		other := Over(b.client)
 		defer other.Close()
 		c := held(t, other, "x")
@@ -214,7 +214,7 @@ func TestRenewedClaimIsHeardFor(t *testing.T) {
 				t.Fatal(a.Err)
 			}
 		}
-		if e := d.poll.ear; len(e.held) != 1 || e.held[c.ID] == nil {
+		if e := d.poll.breaks; len(e.held) != 1 || e.held[c.ID] == nil {
 			t.Errorf("heard for %v; want the holder", e.held)
 		}
 		if err := other.Leave(t.Context(), &driver.Release{Claim: c}); err != nil {
@@ -223,7 +223,7 @@ func TestRenewedClaimIsHeardFor(t *testing.T) {
 		if a := d.Renew(t.Context(), []*driver.Claim{c})[0]; !errors.Is(a.Err, driver.ErrGone) {
 			t.Fatal(a.Err)
 		}
-		if e := d.poll.ear; len(e.held) != 0 {
+		if e := d.poll.breaks; len(e.held) != 0 {
 			t.Errorf("heard for %v; want nothing", e.held)
 		}
 	})

@@ -11,12 +11,13 @@ import (
 	"unsafe"
 )
 
-// A bell wakes the waiters of other processes. It is a place in the index of the log, which all processes that have the file
-// open share: one sleeps there, and another has the kernel wake it (a futex). The place is SQLite's count of changes, which a
-// bell only reads. A ring that is lost delays a waiter until its next poll, and does no more.
+// A futexSignal wakes the waiters of other processes. It is a word in the index of the log, which all processes that
+// have the file open share: a waiter sleeps on the word, and another process lets the kernel wake it (see futex(2)).
+// The word is SQLite's count of changes, which a signal only reads. A lost wakeup delays a waiter until its next
+// poll, and does no more.
 //
 // Without it, two processes on one name make 0.23 of the locks, and the clients take 2.0 to 2.6 times the processor for each.
-type bell struct {
+type futexSignal struct {
 	memory []byte         // of the index
 	place  unsafe.Pointer // in it
 	looked atomic.Uint32  // the count when the database was last looked at
@@ -27,7 +28,7 @@ type bell struct {
 const changesAt = 8
 
 const (
-	sleepsFor  = 5 * time.Second       // one sleep at the bell, at the most
+	sleepsFor  = 5 * time.Second       // one sleep, at the most
 	wakesEvery = 10 * time.Millisecond // who sleeps and is to end
 )
 
@@ -37,27 +38,28 @@ const (
 	everybody = 1<<31 - 1
 )
 
-// hang returns the bell of files that were opened; nil if the system does not tell where SQLite has its index.
-func (f *files) hang() *bell {
+// openSignal returns the signal of files that were opened; nil if the system does not show where SQLite has its
+// index.
+func (f *files) openSignal() *futexSignal {
 	if f.open == nil {
 		return nil
 	}
-	return bellIn(f.open[theIndex])
+	return signalIn(f.open[theIndex])
 }
 
-// bellIn returns the bell in an open index.
-func bellIn(index int) *bell {
+// signalIn returns the signal in an open index.
+func signalIn(index int) *futexSignal {
 	memory, err := syscall.Mmap(index, 0, syscall.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
 		return nil
 	}
-	return &bell{memory: memory, place: unsafe.Pointer(&memory[changesAt]), most: sleepsFor}
+	return &futexSignal{memory: memory, place: unsafe.Pointer(&memory[changesAt]), most: sleepsFor}
 }
 
-// take takes the bell down, when nobody hears it any more.
-func (b *bell) take() error { return syscall.Munmap(b.memory) }
+// take unmaps the index, when nobody listens any more.
+func (b *futexSignal) take() error { return syscall.Munmap(b.memory) }
 
-// bits are those that clients sleep under, so that a ring wakes few others.
+// bits returns the futex mask under which clients sleep, so that a wakeup reaches few others.
 func bits(clients ...string) (mask uintptr) {
 	for _, c := range clients {
 		h := fnv.New32a()
@@ -67,28 +69,29 @@ func bits(clients ...string) (mask uintptr) {
 	return mask
 }
 
-// Ring wakes those who hear for these clients. The call fails only for an address that is none.
-func (b *bell) Ring(clients []string) {
+// Wake wakes the listeners of these clients. The call fails only for an invalid address.
+func (b *futexSignal) Wake(clients []string) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWake, everybody, 0, 0, bits(clients...))
 }
 
-// Looks notes that all changes up to now are about to be looked at, and returns SQLite's count of them.
-func (b *bell) Looks() (changes uint32, known bool) {
+// BeforePoll notes that all changes up to now are about to be looked at, and returns SQLite's count of them.
+func (b *futexSignal) BeforePoll() (changes uint32, known bool) {
 	changes, known = b.count()
 	b.looked.Store(changes)
 	return changes, known
 }
 
-// Hear calls rung when somebody rings for the client, until ctx ends or nobody wants that any more. It calls rung too for a
-// change that nobody has looked at yet: the ring for it may have come while nobody slept. It calls stirred before each sleep that
-// begins after a change: while others change the database and nobody rings, that is once for each sleep.
-func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung, stirred func()) {
+// Listen calls woken when somebody wakes the client, until ctx ends or nobody wants that any more. It also calls
+// woken for a change that no poll has seen yet: the wakeup for it may have come between two sleeps. It calls stirred
+// before each sleep that begins after a change: if others change the database and send no wakeup, that is once for
+// each sleep.
+func (b *futexSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
 	ended, woke := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { b.wake(client, ended); close(woke) })
 	defer func() {
 		close(ended)
 		if !stop() {
-			<-woke // nobody rings at a bell that is taken down
+			<-woke // nobody uses the index once it is unmapped
 		}
 	}()
 	told := b.looked.Load()
@@ -110,18 +113,18 @@ func (b *bell) Hear(ctx context.Context, client string, wanted func() bool, rung
 		case !b.sleep(count, bits(client)):
 			continue
 		default:
-			count, _ = b.count() // all that the look will see
+			count, _ = b.count() // all that the poll will see
 		}
 		told = count
-		rung()
+		woken()
 		runtime.Gosched() // on this thread, which runs: another one would have to be woken
 	}
 }
 
-// wake rings for a client until its sleep has ended: it may be about to begin.
-func (b *bell) wake(client string, ended <-chan struct{}) {
+// wake wakes a client until its sleep has ended: it may be about to begin.
+func (b *futexSignal) wake(client string, ended <-chan struct{}) {
 	for {
-		b.Ring([]string{client})
+		b.Wake([]string{client})
 		select {
 		case <-ended:
 			return
@@ -130,9 +133,9 @@ func (b *bell) wake(client string, ended <-chan struct{}) {
 	}
 }
 
-// sleep returns true when somebody has rung. It returns false after some time, and at once if there were changes since they
-// were counted.
-func (b *bell) sleep(count uint32, mask uintptr) bool {
+// sleep returns true when somebody has woken the client. It returns false after some time, and at once if the count
+// has changed.
+func (b *futexSignal) sleep(count uint32, mask uintptr) bool {
 	until := syscall.NsecToTimespec(monotonic() + int64(b.most))
 	_, _, errno := syscall.Syscall6(syscall.SYS_FUTEX, uintptr(b.place), futexWait, uintptr(count),
 		uintptr(unsafe.Pointer(&until)), 0, mask)
@@ -141,7 +144,7 @@ func (b *bell) sleep(count uint32, mask uintptr) bool {
 
 // count reads SQLite's count of changes. It is false if the index was cut off, which SQLite does when it opens one that no
 // process had open any more.
-func (b *bell) count() (n uint32, ok bool) {
+func (b *futexSignal) count() (n uint32, ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { ok = recover() == nil }()
 	return atomic.LoadUint32((*uint32)(b.place)), true

@@ -7,34 +7,34 @@ import (
 	"testing"
 )
 
-// Whatever comes, in whatever order: a ring is done by a KILL that is sent after it, unless that fails, and there is
-// nothing left to do when the last KILL has been answered.
-func TestRingMoves(t *testing.T) {
+// Whatever comes, in whatever order: after each wakeup that is asked for a KILL is sent, unless one fails, and
+// nothing is left to do when the last KILL has been answered.
+func TestKillMoves(t *testing.T) {
 	t.Parallel()
-	var walk func(r ringing, owed bool, events int)
-	walk = func(from ringing, owed bool, events int) {
+	var walk func(r killState, owed bool, events int)
+	walk = func(from killState, owed bool, events int) {
 		if owed && (from == quiet || from == killing) {
-			t.Fatalf("at %v a ring is owed, which no KILL will do", from)
+			t.Fatalf("at %v a wakeup is owed, which no KILL will do", from)
 		}
 		if !owed && (from == due || from == dueAgain) {
-			t.Fatalf("at %v there is a KILL to come that no ring is for", from)
+			t.Fatalf("at %v there is a KILL to come that no wakeup is for", from)
 		}
 		if events == 0 {
 			return
 		}
-		for e := ringCame; e <= killFailed; e++ {
+		for e := killAsked; e <= killFailed; e++ {
 			if sends := from == due; e == killSent && !sends || e == killAnswered && (from == quiet || sends) {
 				continue // it cannot be
 			}
-			r := &rings{of: map[string]ringing{"client": from}}
+			r := &killStates{state: map[string]killState{"client": from}}
 			isDue := r.move("client", e)
-			to := r.of["client"]
+			to := r.state["client"]
 			if isDue != (to == due && from != due) {
 				t.Errorf("from %v by event %v to %v: it is said to have come to be due: %v", from, e, to, isDue)
 			}
 			owes := owed
 			switch e {
-			case ringCame:
+			case killAsked:
 				owes = true
 			case killSent, killFailed:
 				owes = false
@@ -46,8 +46,8 @@ func TestRingMoves(t *testing.T) {
 	walk(quiet, false, 7)
 }
 
-// Rings of one driver that come while none can be done, as here for want of a connection, are one.
-func TestRingsAreMerged(t *testing.T) {
+// Wakeups that are asked for while none can be sent, as here for want of a connection, become one.
+func TestKillsAreMerged(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server, "pool_max_conns=1"))
 	db, client := raw(t, server, ""), rand.Text()
@@ -60,12 +60,12 @@ func TestRingsAreMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sleeper.ExecContext(timely(t), "DO GET_LOCK("+bellName(client)+", 0)"); err != nil {
+	if _, err := sleeper.ExecContext(timely(t), "DO GET_LOCK("+wakeupLock(client)+", 0)"); err != nil {
 		t.Fatal(err)
 	}
 	before := killsOf(t, lies)
 	for range 100 {
-		d.store.Ring([]string{client})
+		d.store.Wake([]string{client})
 	}
 	slept := make(chan error, 1)
 	go func() {
@@ -77,10 +77,10 @@ func TestRingsAreMerged(t *testing.T) {
 	if err := <-slept; number(err) != interrupted && err != nil {
 		t.Errorf("the sleep ended with %v; want that it was interrupted", err)
 	}
-	until(t, "for nobody to ring", func() bool {
-		d.store.rings.mu.Lock()
-		defer d.store.rings.mu.Unlock()
-		return len(d.store.rings.of) == 0
+	until(t, "for no wakeup to be due", func() bool {
+		d.store.kills.mu.Lock()
+		defer d.store.kills.mu.Unlock()
+		return len(d.store.kills.state) == 0
 	})
 	conn, err := d.store.db.Conn(timely(t))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestRingsAreMerged(t *testing.T) {
 	}
 	defer conn.Close()
 	if got := killsOf(t, conn) - before; got != 1 {
-		t.Errorf("100 rings are %d statements, want 1", got)
+		t.Errorf("100 wakeups are %d statements, want 1", got)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// alerted has a driver tell of what it is alerted.
+// alerted returns a channel of the alerts of a driver.
 func alerted(d *Driver) chan string {
 	heard := make(chan string, 100)
 	d.Alert(func(ids ...string) {
@@ -45,7 +45,7 @@ func TestBreakIsHeard(t *testing.T) {
 		c.Client = client
 		enter(t, d, c)
 	}
-	until(t, "to listen", d.store.bell.heard)
+	until(t, "to listen", d.store.wakeups.heard)
 	sleeps(t, client)
 	for _, c := range []*driver.Claim{lone, first, next} {
 		start := time.Now()
@@ -70,7 +70,7 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// A ring that comes between two sleeps is lost, and what was broken is seen once the next sleep has begun.
+// A wakeup that comes between two sleeps is lost, and the break is seen once the next sleep has begun.
 func TestBreakBetweenSleeps(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
@@ -83,7 +83,7 @@ func TestBreakBetweenSleeps(t *testing.T) {
 		if gone > 0 {
 			return false
 		}
-		if slept++; slept == 2 { // the first was ended by one's own ring
+		if slept++; slept == 2 { // the first was ended by the client's own wakeup
 			breaks(t, url, c)
 		}
 		return true
@@ -93,7 +93,7 @@ func TestBreakBetweenSleeps(t *testing.T) {
 			t.Error(err)
 		}
 		if gone = len(ids); gone > 0 {
-			_ = d.store.ring(timely(t), c.Client)
+			_ = d.store.wake(timely(t), c.Client)
 		}
 	})
 	if slept != 2 || gone != 1 {

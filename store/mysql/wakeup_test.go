@@ -27,27 +27,27 @@ func until(t testing.TB, what string, ok func() bool) {
 }
 
 // Each state is drawn, can be come to, and can be left.
-func TestBellMoves(t *testing.T) {
+func TestWakeupMoves(t *testing.T) {
 	reached := map[hearing]bool{absent: true}
-	for from, moves := range bellMoves {
+	for from, moves := range wakeupMoves {
 		for event, to := range moves {
-			b := &bell{state: from}
+			b := &wakeups{state: from}
 			if b.move(event); b.state != to {
 				t.Errorf("%v at event %v went to %v, want %v", from, event, b.state, to)
 			}
 			reached[to] = true
 		}
 	}
-	if got, want := len(reached), len(bellMoves); got != want {
+	if got, want := len(reached), len(wakeupMoves); got != want {
 		t.Errorf("%d states can be come to, want %d: %v", got, want, slices.Collect(maps.Keys(reached)))
 	}
-	b := &bell{}
-	if b.move(bellRang); b.state != absent {
-		t.Errorf("a ring that nobody listens for led to %v", b.state)
+	b := &wakeups{}
+	if b.move(wakeupCame); b.state != absent {
+		t.Errorf("a wakeup that nobody listens for led to %v", b.state)
 	}
 }
 
-// Somebody waits in the server, for a lock that another client has, and has heard its own ring.
+// listening makes one client wait in the server for a lock of another. It has heard its own wakeup.
 func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *driver.Claim, told chan driver.Place) {
 	t.Helper()
 	name := rand.Text()
@@ -63,11 +63,11 @@ func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *dr
 			told <- p
 		}
 	}()
-	until(t, "to hear one's own ring", to.store.bell.heard)
+	until(t, "to hear the client's own wakeup", to.store.wakeups.heard)
 	return held, waits, told
 }
 
-// sleeps waits until a client sleeps in the server, where a ring reaches it. Between two sleeps a ring is lost.
+// sleeps waits until a client sleeps in the server, where a wakeup reaches it. Between two sleeps a wakeup is lost.
 func sleeps(t testing.TB, client string) { sleepsAt(t, server, client) }
 
 func sleepsAt(t testing.TB, s *servertest.Server, client string) (state string) {
@@ -80,7 +80,7 @@ func sleepsAt(t testing.TB, s *servertest.Server, client string) (state string) 
 	}
 	until(t, "for the client to sleep", func() bool {
 		var got sql.NullString
-		err := db.QueryRowContext(timely(t), q+"IS_USED_LOCK("+bellName(client)+")").Scan(&got)
+		err := db.QueryRowContext(timely(t), q+"IS_USED_LOCK("+wakeupLock(client)+")").Scan(&got)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			t.Fatal(err)
 		}
@@ -90,8 +90,8 @@ func sleepsAt(t testing.TB, s *servertest.Server, client string) (state string) 
 	return state
 }
 
-// Who releases rings for the client that is next.
-func TestRing(t *testing.T) {
+// A release wakes the next client.
+func TestWake(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
@@ -101,12 +101,12 @@ func TestRing(t *testing.T) {
 	if p := <-told; !p.Holds {
 		t.Fatalf("the waiter was told %+v", p)
 	}
-	until(t, "for the other's ring", func() bool { return lastRing(to).After(released) })
+	until(t, "for the other's wakeup", func() bool { return lastWakeup(to).After(released) })
 	leave(t, to, waits)
 }
 
-// A client's own ring that comes before its sleep is lost, and comes again.
-func TestOwnRingComesAgain(t *testing.T) {
+// A client's own wakeup that comes before its sleep is lost, and is repeated.
+func TestOwnWakeComesAgain(t *testing.T) {
 	d, client := open(t, fresh(t, server)), rand.Text()
 	conn, err := d.store.db.Conn(timely(t))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestOwnRingComesAgain(t *testing.T) {
 	defer conn.Close()
 	defer drop(conn)
 	var got sql.NullInt64
-	if err := conn.QueryRowContext(timely(t), "SELECT GET_LOCK("+bellName(client)+", 0)").Scan(&got); err != nil || got.Int64 != 1 {
+	if err := conn.QueryRowContext(timely(t), "SELECT GET_LOCK("+wakeupLock(client)+", 0)").Scan(&got); err != nil || got.Int64 != 1 {
 		t.Fatalf("GET_LOCK = %v, %v; want 1", got.Int64, err)
 	}
 	kills := func() (n int) {
@@ -128,32 +128,32 @@ func TestOwnRingComesAgain(t *testing.T) {
 	before := kills()
 	unheard, heard := context.WithCancel(timely(t))
 	defer heard()
-	d.store.life.Go(func() { d.store.ringSelf(unheard, unheard, client) })
-	until(t, "for the first ring", func() bool { return kills() > before })
-	if end, err := d.store.sleep(timely(t), conn, alone, func() {}, func() {}); end != rang || err != nil {
-		t.Errorf("a sleep that begins after the first ring: it ends by %v, %v; want that another ring ends it", end, err)
+	d.store.life.Go(func() { d.store.wakeSelf(unheard, unheard, client) })
+	until(t, "for the first wakeup", func() bool { return kills() > before })
+	if end, err := d.store.sleep(timely(t), conn, inSleep, func() {}, func() {}); end != wasWoken || err != nil {
+		t.Errorf("a sleep that begins after the first wakeup: it ends by %v, %v; want that another wakeup ends it", end, err)
 	}
 }
 
-func lastRing(d *Driver) time.Time {
-	d.store.bell.mu.Lock()
-	defer d.store.bell.mu.Unlock()
-	return d.store.bell.last
+func lastWakeup(d *Driver) time.Time {
+	d.store.wakeups.mu.Lock()
+	defer d.store.wakeups.mu.Unlock()
+	return d.store.wakeups.last
 }
 
-// A ring that does not come through delays a waiter by a poll, and from then on it polls as if there were no bell.
-func TestRingLost(t *testing.T) {
+// A lost wakeup delays a waiter by a poll, and from then on it polls as if there were no wakeups.
+func TestWakeLost(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
-	until(t, "for the ring to be long ago", func() bool { return time.Since(lastRing(to)) > 2*pollRung })
-	// An older client releases: it changes the queue, and does not ring.
+	until(t, "for the wakeup to be long ago", func() bool { return time.Since(lastWakeup(to)) > 2*pollWoken })
+	// An older client releases: it changes the queue, and sends no wakeup.
 	mustExec(t, from.store.db, from.store.place.fill("UPDATE `{prefix}claim` SET `told` = 1 WHERE `id` = '"+waits.ID+"'"))
 	if p := <-told; !p.Holds {
 		t.Fatalf("the waiter was told %+v", p)
 	}
-	if to.store.bell.heard() {
-		t.Error("a bell that missed a ring is still relied on")
+	if to.store.wakeups.heard() {
+		t.Error("a client that missed a wakeup is still relied on")
 	}
 	if got := to.store.Pause(0, 0); got != pollSoon {
 		t.Errorf("the pause is %v, want %v", got, pollSoon)
@@ -162,7 +162,7 @@ func TestRingLost(t *testing.T) {
 }
 
 // Closing a driver ends its sleep in the server.
-func TestBellFalls(t *testing.T) {
+func TestWakeupsEnd(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	client := rand.Text()
@@ -172,8 +172,8 @@ func TestBellFalls(t *testing.T) {
 	}
 	var holder sql.NullInt64
 	db := raw(t, server, "")
-	until(t, "for the lock of the bell to be free", func() bool {
-		if err := db.QueryRowContext(t.Context(), "SELECT IS_USED_LOCK("+bellName(client)+")").Scan(&holder); err != nil {
+	until(t, "for the lock for wakeups to be free", func() bool {
+		if err := db.QueryRowContext(t.Context(), "SELECT IS_USED_LOCK("+wakeupLock(client)+")").Scan(&holder); err != nil {
 			t.Fatal(err)
 		}
 		return !holder.Valid
@@ -181,8 +181,8 @@ func TestBellFalls(t *testing.T) {
 	leave(t, from, held)
 }
 
-// A ring that comes between two sleeps is lost, and what it was for is seen before the next sleep.
-func TestRingBetweenSleeps(t *testing.T) {
+// A wakeup between two sleeps is lost, and its change is seen before the next sleep.
+func TestWakeBetweenSleeps(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	name := rand.Text()
@@ -190,8 +190,8 @@ func TestRingBetweenSleeps(t *testing.T) {
 	held.Client, waits.Client = "from", rand.Text()
 	enter(t, from, held)
 	enter(t, to, waits)
-	glance := &sqldb.Glance{Claims: []sqldb.Waiting{{Name: name, ID: waits.ID, Ticket: waits.Ticket}}}
-	if _, err := to.store.Look(timely(t), glance); err != nil {
+	glance := &sqldb.PollRequest{Claims: []sqldb.Waiting{{Name: name, ID: waits.ID, Ticket: waits.Ticket}}}
+	if _, err := to.store.Poll(timely(t), glance); err != nil {
 		t.Fatal(err)
 	}
 	woken := make(chan driver.Entry, 1)
@@ -204,9 +204,9 @@ func TestRingBetweenSleeps(t *testing.T) {
 	ended := make(chan struct{})
 	slept := 0
 	between := func() bool {
-		if slept++; slept == 2 { // the first was ended by one's own ring
+		if slept++; slept == 2 { // the first was ended by the client's own wakeup
 			leave(t, from, held)
-			if err := from.store.ring(ctx, waits.Client); err != nil {
+			if err := from.store.wake(ctx, waits.Client); err != nil {
 				t.Error(err)
 			}
 		}
@@ -222,7 +222,7 @@ func TestRingBetweenSleeps(t *testing.T) {
 			t.Errorf("woken: %+v, want ticket %d of %s", e, waits.Ticket, waits.ID)
 		}
 	case <-ctx.Done():
-		t.Error("a claim that holds is not told, since the ring for it came between two sleeps")
+		t.Error("a claim that holds is not told, since the wakeup for it came between two sleeps")
 	}
 	cancel()
 	<-ended
@@ -234,15 +234,15 @@ func TestSleepHasTheRestLookedAt(t *testing.T) {
 	d, client := open(t, fresh(t, server)), rand.Text()
 	ctx, cancel := context.WithCancel(timely(t))
 	defer cancel()
-	rung := false
-	err := d.store.listen(ctx, client, func() bool { return !rung }, func() { rung = true; cancel() }, func() {})
-	if !rung {
+	woken := false
+	err := d.store.listen(ctx, client, func() bool { return !woken }, func() { woken = true; cancel() }, func() {})
+	if !woken {
 		t.Errorf("listen ended before it had anybody look: %v", err)
 	}
 }
 
-// A small pool has no connection for the bell, and its waiters poll.
-func TestBellInSmallPool(t *testing.T) {
+// A small pool has no connection for wakeups, and its waiters poll.
+func TestWakeupsInSmallPool(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url+"&pool_max_conns=2")
 	name := rand.Text()
@@ -256,13 +256,13 @@ func TestBellInSmallPool(t *testing.T) {
 	if p := <-told; !p.Holds {
 		t.Fatalf("the waiter was told %+v", p)
 	}
-	if to.store.bell.state != absent {
-		t.Errorf("the bell is %v, want %v", to.store.bell.state, absent)
+	if to.store.wakeups.state != absent {
+		t.Errorf("the state is %v, want %v", to.store.wakeups.state, absent)
 	}
 }
 
 // A user needs no right to end its own statements.
-func TestBellNeedsNoRights(t *testing.T) {
+func TestWakeupsNeedNoRights(t *testing.T) {
 	s := servertest.MySQL(t)
 	root := open(t, fresh(t, s))
 	var name string

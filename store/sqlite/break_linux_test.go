@@ -13,16 +13,17 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// A change that a poll of this client has looked at may be a break, which the poll does not look for: who holds looks too, once.
-func TestBellStirsForEachChange(t *testing.T) {
+// A change that a poll of this client has seen may be a break, which the poll does not look for. So a holder checks
+// too, once.
+func TestSignalStirsForEachChange(t *testing.T) {
 	path := lockFile(t)
-	d, b := open(t, path), bellOf(t, path)
+	d, b := open(t, path), signalOf(t, path)
 	sleeps, stirred := 0, 0
-	b.Hear(t.Context(), "a", func() bool {
+	b.Listen(t.Context(), "a", func() bool {
 		switch sleeps++; sleeps {
 		case 2:
 			enter(t, d, claim("x", time.Minute), true)
-			b.Looks()
+			b.BeforePoll()
 		case 4:
 			return false
 		}
@@ -33,18 +34,18 @@ func TestBellStirsForEachChange(t *testing.T) {
 	}
 }
 
-// Who is woken by a ring is stirred.
-func TestRingStirs(t *testing.T) {
+// A wakeup stirs the client that it wakes.
+func TestWakeStirs(t *testing.T) {
 	path := lockFile(t)
-	d, rings, hears := open(t, path), bellOf(t, path), bellOf(t, path)
-	hears.Looks()
+	d, wakes, hears := open(t, path), signalOf(t, path), signalOf(t, path)
+	hears.BeforePoll()
 	hears.most = time.Hour
 	ctx, cancel := context.WithCancel(drive.Timely(t))
 	defer cancel()
 	stirred, ended := make(chan bool, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		hears.Hear(ctx, "test", func() bool { return true }, func() {}, func() { stirred <- true })
+		hears.Listen(ctx, "test", func() bool { return true }, func() {}, func() { stirred <- true })
 	}()
 	<-stirred
 	for asleep := 0; asleep < 10; asleep++ {
@@ -55,11 +56,11 @@ func TestRingStirs(t *testing.T) {
 			continue
 		case <-time.After(5 * time.Millisecond):
 		}
-		rings.Ring([]string{"test"})
+		wakes.Wake([]string{"test"})
 		select {
 		case <-stirred:
 		case <-awake.For(time.Minute):
-			t.Fatal("a ring does not stir")
+			t.Fatal("a wakeup does not stir")
 		}
 	}
 	cancel()
@@ -86,7 +87,7 @@ func TestBreakIsHeard(t *testing.T) {
 		p, _ := d.Await(drive.Timely(t), waiter)
 		told <- p
 	}()
-	b := d.(*store).bell
+	b := d.(*store).signal
 	servertest.Until(t, "the waiter has looked", func() bool {
 		count, ok := b.count()
 		return ok && b.looked.Load() == count
@@ -112,8 +113,8 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// Without a bell nobody hears of a break, and the traits do not promise it.
-func TestTraitsOfBell(t *testing.T) {
+// Without a signal nobody learns of a break at once, and the traits do not promise it.
+func TestTraitsOfSignal(t *testing.T) {
 	path := lockFile(t)
 	with := open(t, path)
 	without, err := sqldb.New(t.Context(), raw(t, path), nil)
