@@ -10,7 +10,7 @@ import (
 )
 
 // A passBell is a number in memory that processes share. Who waits sleeps there until the kernel wakes it, as stile's waiters do
-// (store/sqlite/bell_linux.go).
+// (store/sqlite/signal_linux.go).
 type passBell struct {
 	memory []byte
 	count  *uint32 // in it
