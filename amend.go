@@ -18,9 +18,9 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	return wrapped("downgrade", l.Name(), err)
 }
 
-// Proclaim replaces the value of [Client.Candidate] while the leader leads. [Client.Leader] returns the new value from then
-// on, and [Client.Observe] yields it. The lease must be exclusive. If another goroutine stands for the same name, it
-// campaigns anew, with its own value, when this leader resigns.
+// Proclaim replaces the value of [Client.Candidate] while the leader leads. [Client.Leader] returns the new value
+// from then on, and [Client.Observe] yields it. The lease must be exclusive. If another goroutine stands for the same
+// name, it campaigns again, with its own value, when this leader resigns.
 //
 // The error is ErrUnsupported on a store that cannot do this; see driver.Traits.Amends. If ctx ends before the store has
 // answered, the value may have changed, or may still change, since the client asks until the store answers. Proclaim may

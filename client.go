@@ -20,7 +20,7 @@ type Client struct {
 	opts   Options
 	keeper *claims.Keeper
 	plain  Lock    // what all locks begin with
-	self   *Client // tells a copy, which would not know its own leases
+	self   *Client // differs in a copy, which would not know its own leases
 }
 
 // Open opens the store at a URL, such as redis://host:6379, and returns a client that owns it. The scheme's package must be
@@ -85,7 +85,7 @@ func (c *Client) Close() error {
 
 var errNoContext = fmt.Errorf("%w context: it is nil", ErrInvalid)
 
-// usable tells why the client was not made by Open or New.
+// usable returns an error if the client was not made by Open or New.
 func (c *Client) usable() error {
 	switch {
 	case c == nil || c.keeper == nil:
@@ -96,7 +96,7 @@ func (c *Client) usable() error {
 	return nil
 }
 
-// ready tells why the store cannot be asked with this context.
+// ready returns an error if the store cannot be asked with this context.
 func (c *Client) ready(ctx context.Context) error {
 	if err := c.usable(); err != nil || ctx != nil {
 		return err

@@ -163,7 +163,7 @@ func (e gaveUpError) Error() string {
 	return fmt.Sprintf("%v (%v)", e.Cause, e.why())
 }
 
-// why is what was in the way.
+// why returns the obstacle.
 func (e gaveUpError) why() error {
 	if e.Held != nil {
 		return &HeldError{By: holderOf(e.Held.By), Remaining: e.Held.Remaining}

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// work is what a program does under its lock: step by step, until the lock is gone.
+// work is a program's work under its lock: step by step, until the lock is gone.
 func work(ctx context.Context, lock *stile.Lock) (steps int, err error) {
 	err = lock.Do(ctx, func(ctx context.Context) error {
 		for {
@@ -28,7 +28,7 @@ func work(ctx context.Context, lock *stile.Lock) (steps int, err error) {
 	return steps, err
 }
 
-// A program's own test has its lock stolen in the middle, in virtual time, and finds that the work stops.
+// A program's own test steals its lock in the middle, in virtual time, and finds that the work stops.
 func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()

@@ -18,7 +18,7 @@ type account struct {
 	balance int
 }
 
-// read shows the account a token before it tells the balance, so that no earlier holder can write from then on.
+// read shows the account a token before it returns the balance, so that no earlier holder can write from then on.
 func (a *account) read(token int64) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

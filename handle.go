@@ -15,7 +15,7 @@ import (
 // has the handle can release the lock, so keep it secret.
 type Handle struct {
 	Name      string
-	ID        string        // the claim's, which is what makes it a secret
+	ID        string        // the claim's id, which makes the handle a secret
 	Weight    int64         // what the claim takes
 	Capacity  int64         // of all that the name has
 	Ticket    int64         // the lease's

@@ -54,7 +54,7 @@ func (l *Lease) parts() []*Lease {
 	return *l.joined
 }
 
-// sole tells why nothing can be done to the claim of a lease: there is none, or several, or it is over.
+// sole returns why the claim of a lease cannot be changed: there is none, or several, or it is over.
 func (l *Lease) sole(ctx context.Context) error {
 	switch {
 	case l.none():
@@ -72,7 +72,7 @@ var errNoLease = fmt.Errorf("%w lease: acquire one with Lock.Lock or its sibling
 // none reports whether the lease was never acquired. It counts as lost.
 func (l *Lease) none() bool { return l == nil || l.share == nil && l.joined == nil }
 
-// Name returns the lock's name; for a joined lock, that of its first part.
+// Name returns the lock's name; for a joined lock, its first part's name.
 func (l *Lease) Name() string {
 	if l.none() {
 		return ""
@@ -227,7 +227,8 @@ func Token(ctx context.Context) int64 {
 	return FromContext(ctx).Token()
 }
 
-// carried returns the shares of a client's holds that the lease and its context carry, and that of a name, or nil.
+// carried returns the shares of a client's holds that the lease and its context carry, and the share of a name, or
+// nil.
 func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*claims.Share) {
 	for ; l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts() {

@@ -175,7 +175,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool, outer *Lease) (
 	return &Lease{share: share, parent: ctx}, nil
 }
 
-// check tells why the lock can never be held.
+// check returns an error if the lock can never be held.
 func (l *Lock) check(ctx context.Context) error {
 	switch {
 	case l.err != nil:

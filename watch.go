@@ -49,7 +49,7 @@ func changed(a, b Queue) bool {
 // time, until see returns false, ctx ends, or the error is one that will not pass.
 func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, error) bool) {
 	for told := false; ; {
-		err := c.look(ctx, op, name, func(q Queue) bool {
+		err := c.eachState(ctx, op, name, func(q Queue) bool {
 			told = false
 			return see(q, nil)
 		})
@@ -72,9 +72,9 @@ func passes(err error) bool {
 	return driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeRefused && !errors.Is(err, ErrInvalid)
 }
 
-// look calls see with the queue of a name, now and whenever it may have changed, until it fails or see returns false;
+// eachState calls see with the queue of a name, now and whenever it may have changed, until it fails or see returns false;
 // then the error is nil.
-func (c *Client) look(ctx context.Context, op, name string, see func(Queue) bool) error {
+func (c *Client) eachState(ctx context.Context, op, name string, see func(Queue) bool) error {
 	if err := c.checked(ctx, op, name); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func snapshot(q *Queue) *Queue {
 	return &Queue{Capacity: q.Capacity, Last: q.Last, Entries: slices.Clone(q.Entries)}
 }
 
-// ends tells when an entry stops to count, from the words of the contract and not from the code under test.
+// ends returns when an entry stops to count, by the words of the contract and not by the code under test.
 func ends(e Entry) int64 {
 	switch {
 	case e.Left:
@@ -182,7 +182,7 @@ func checkAmended(before, q *Queue, c Claim, stood bool, p Place, now int64) err
 	return nil
 }
 
-// checkQueue is what holds for a queue by itself.
+// checkQueue checks the invariants of one queue.
 func checkQueue(q *Queue, now int64) error {
 	var sum, last int64
 	holding := q.Holding()

@@ -21,10 +21,10 @@ import (
 // error leaves the outcome unknown: the request may have been applied, or may still be applied. See [OutcomeOf]. When the
 // caller's context ends, the error is the result of [Ended], and never a refusal.
 type Driver interface {
-	// Enter puts the claim at the tail of its queue, or finds it where it stands, and starts its lease anew: TTL if it holds,
-	// else Wait. So Enter also keeps a waiting claim alive, and may be repeated after a lost reply. If a store had a lease
-	// ready, such as a session, the lease may have begun earlier. At least half of it must be left: [Place.TTL] says how
-	// much.
+	// Enter puts the claim at the tail of its queue, or finds it where it stands, and restarts its lease: TTL if it
+	// holds, else Wait. So Enter also keeps a waiting claim alive, and may be repeated after a lost reply. If a store
+	// had a lease ready, such as a session, the lease may have begun earlier. At least half of it must be left:
+	// [Place.TTL] says how much.
 	//
 	// A caller enters a claim again only after the earlier Enter has returned, or its context has ended. A driver may rely on
 	// this: in some stores, two calls at the same time would give two places. But a request of the earlier call may arrive
@@ -41,13 +41,15 @@ type Driver interface {
 	// notification costs no more than the time until the caller's context ends.
 	Await(ctx context.Context, c *Claim) (Place, error)
 
-	// Renew starts the leases of many claims anew, each for its own TTL (Wait, if it does not hold), and answers each at the
-	// same index. A missing claim gets [ErrGone], [ErrSession] if it ended with the session that it lived in, or a
-	// [*BrokenError] if the driver knows that somebody removed it by hand. One claim's failure does not touch another claim.
+	// Renew restarts the leases of many claims, each for its own TTL (Wait, if it does not hold), and answers each at
+	// the same index. A missing claim gets [ErrGone], [ErrSession] if it ended with the session that it lived in, or
+	// a [*BrokenError] if the driver knows that somebody removed it by hand. One claim's failure does not touch
+	// another claim.
 	//
-	// A claim with an Amend is changed in the same step, and claims that hold because of the change are woken. The call may
-	// be repeated after a lost reply, until it is answered: if the claim is already changed, it is only renewed.
-	// [Claim.Amended] says which changes are refused. If a change is refused, the lease may have begun anew or not.
+	// A claim with an Amend is changed in the same step, and claims that hold because of the change are woken. The
+	// call may be repeated after a lost reply, until it is answered: if the claim is already changed, it is only
+	// renewed. [Claim.Amended] says which changes are refused. If a change is refused, the lease may have been
+	// restarted or not.
 	Renew(ctx context.Context, cs []*Claim) []Renewal
 
 	// Leave removes a claim from its queue, whether it holds or waits, and wakes the claims that hold because of it. With

@@ -69,9 +69,9 @@ func (o Outcome) String() string {
 // never left. It says nothing about the store, and the next caller may get an answer.
 func Unsent(err error) error { return mark(OutcomeUnsent, err) }
 
-// Refused marks the store's own no: it did not apply the request and never will. The same request by another caller gets the
-// same answer, unless the error is [Unreachable] too, such as that of a server that is still loading. Never put it around the
-// end of a context, or around an error that is [Unsent].
+// Refused marks a request that the store did not apply and never will. The same request by another caller gets the
+// same answer, unless the error is [Unreachable] too, for example because the server is still loading. Never put it
+// around the end of a context, or around an error that is [Unsent].
 func Refused(err error) error { return mark(OutcomeRefused, err) }
 
 // Unknown says that the outcome of a request is not known, whatever the error inside says: that error may be about another

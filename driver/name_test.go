@@ -69,7 +69,7 @@ func TestEncodeName(t *testing.T) {
 	}
 }
 
-// FuzzName checks that no two names are encoded alike: each code is that of one name, which decoding returns.
+// FuzzName checks that no two names are encoded alike: decoding a code returns its one name.
 func FuzzName(f *testing.F) {
 	for _, seed := range []string{"", "a", ".", "..", "%", "%41", "A", "a/b", "é", "\xff", "🔒", "a\x00b", "{}", "%2E"} {
 		f.Add(seed, seed+"%")

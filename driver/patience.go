@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// heardKey is the key of the function that a context tells of progress.
+// heardKey is the key of a context's function that notes progress.
 type heardKey struct{}
 
 // Heard says that the store has answered one more part of a long request, with n keys or rows that it has looked at. A driver
@@ -29,8 +29,8 @@ func WhenHeard(ctx context.Context, heard func(n int)) context.Context {
 	})
 }
 
-// WithPatience returns a context that ends when nothing was [Heard] for a time, and then has the given cause. Until then its
-// deadline is the end of that time, which comes later whenever something is heard.
+// WithPatience returns a context that ends, with the given cause, once nothing was [Heard] for a time. Until then its
+// deadline is the end of that time, and moves whenever something is heard.
 func WithPatience(ctx context.Context, most time.Duration, silent error) (context.Context, context.CancelFunc) {
 	p := &patient{most: most, end: time.Now().Add(most)}
 	inner, cancel := context.WithCancelCause(ctx)

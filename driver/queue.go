@@ -104,7 +104,7 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	return q.stay(now, len(q.Entries)-1, c), nil
 }
 
-// stay starts the lease of entry i anew and tells where it stands. A lease is never made shorter.
+// stay restarts the lease of entry i and returns its place. A lease is never made shorter.
 func (q *Queue) stay(now int64, i int, c *Claim) Place {
 	e := &q.Entries[i]
 	ttl := c.Wait
@@ -270,7 +270,7 @@ func (q *Queue) find(id string) int {
 	return -1
 }
 
-// place tells where entry i stands, or, if i is one past the tail, where it would.
+// place returns the place of entry i, or, if i is one past the tail, the place of a new entry.
 func (q *Queue) place(now int64, i int, ttl int64) Place {
 	p := Place{Ahead: i, TTL: time.Duration(ttl) * time.Microsecond}
 	if i < len(q.Entries) {

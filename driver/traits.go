@@ -36,7 +36,7 @@ type Traits struct {
 	Warnings    []Warning     // problems of the store's setup
 }
 
-// A Warning tells the person who runs a store what can go wrong because of its setup.
+// A Warning informs the person who runs a store of a danger in its setup.
 type Warning struct {
 	Text  string // a sentence
 	Mend  string // the setting that helps, in the words of the store's own manual: "appendfsync always"; "" if no setting helps

@@ -68,7 +68,7 @@ func (c *Column) Check(ctx context.Context, tx Tx, key any, token int64) error {
 	return c.found(name, c.checked(ctx, tx, name, key, token))
 }
 
-// name is what errors call a row.
+// name is the name of a row in errors.
 func (c *Column) name(key any) string {
 	if b, ok := key.([]byte); ok {
 		return fmt.Sprintf("%s/%x", c.table, b)

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A shop serves its stock in the memory of a process: GET tells it, PUT sets it.
+// A shop serves its stock in the memory of a process: GET returns it, PUT sets it.
 type shop struct {
 	marks *guard.Memory // nil means that nothing is guarded
 	stock int

@@ -30,7 +30,7 @@ func (f *fence) keeps(d Dialect, table, token string) {
 }
 
 func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token int64) error {
-	mark, err := f.ask(ctx, tx, name, token, func() *Statement { return f.raise(key, token) })
+	mark, err := f.queryToken(ctx, tx, name, token, func() *Statement { return f.raise(key, token) })
 	switch {
 	case err == nil && mark == rounded:
 		return fmt.Errorf("guard: %q: %w column: PostgreSQL rounds tokens in it, so that it fences nothing: ALTER TABLE %s ALTER %s TYPE bigint",
@@ -63,7 +63,7 @@ func (f *fence) fits(ctx context.Context, tx Tx, name string) error {
 	return nil
 }
 
-// rounded is what PostgreSQL yields in place of a mark if the column's type rounds.
+// rounded replaces the mark that PostgreSQL returns if the column's type rounds.
 const rounded = -1
 
 // exact is a column of PostgreSQL, or rounded if its type rounds.
@@ -81,14 +81,14 @@ func narrow(table, column string) *Statement {
 }
 
 func (f *fence) checked(ctx context.Context, tx Tx, name string, key any, token int64) error {
-	mark, err := f.ask(ctx, tx, name, token, func() *Statement { return f.check(key) })
+	mark, err := f.queryToken(ctx, tx, name, token, func() *Statement { return f.check(key) })
 	if err != nil {
 		return err
 	}
 	return Judge(name, token, mark)
 }
 
-func (f *fence) ask(ctx context.Context, tx Tx, name string, token int64, s func() *Statement) (int64, error) {
+func (f *fence) queryToken(ctx context.Context, tx Tx, name string, token int64, s func() *Statement) (int64, error) {
 	if err := positive(name, token); err != nil {
 		return 0, err
 	}

@@ -240,7 +240,7 @@ func hold(t *testing.T, path string) (free func()) {
 	return func() { f.Close() }
 }
 
-// A waiting context tells when somebody begins to wait under it.
+// A waiting context reports when somebody begins to wait under it.
 type waiting struct {
 	context.Context
 	begins func()

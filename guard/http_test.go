@@ -23,7 +23,7 @@ func (f marksFunc) Raise(_ context.Context, resource string, token int64) error 
 	return f(resource, token)
 }
 
-// echo tells what came in, in a header.
+// echo returns the request's token in a header.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	resource, token := guard.Incoming(r.Context())
 	w.Header().Set("Ran", resource+" "+guard.FormatToken(token))
@@ -193,7 +193,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// closes is a body that tells whether it was closed.
+// closes is a body that notes whether it was closed.
 type closes struct {
 	io.Reader
 	closed bool

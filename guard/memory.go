@@ -19,7 +19,7 @@ type Memory struct {
 	marks map[string]*mark
 }
 
-// A mark is that of one resource.
+// A mark is the highest token of one resource.
 type mark struct {
 	mu    sync.Mutex // held while the mark changes and while Do runs
 	token int64

@@ -219,7 +219,7 @@ func diesWriting(t *testing.T, first, second int) {
 			return nil
 		}
 		start := time.Now()
-		// dies has a machine do something, and die before its nth request.
+		// dies lets a machine do something, and die before its nth request.
 		dies := func(does func(ctx context.Context, j *Job, in func(nth int))) {
 			left := new(atomic.Int64)
 			c, err := stile.New(mortal{f.store.Driver(), left}, nil)

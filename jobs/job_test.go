@@ -29,7 +29,7 @@ type fleet struct {
 	last  int64  // token
 }
 
-// A line is what became of a tick, with the token of its run, or if it had none, of one that was reported before.
+// A line reports a tick, with the token of its run, or, if it had none, of a run that was reported before.
 type line struct {
 	token int64
 	text  string
@@ -89,7 +89,8 @@ func (f *fleet) runs(ctx context.Context, j *Job) {
 	}
 }
 
-// became fails unless this is what became of ticks, in the order of their tokens: two machines may report in any order.
+// became fails unless these are the reports of ticks, in the order of their tokens: two machines may report in any
+// order.
 func (f *fleet) became(want ...string) {
 	f.Helper()
 	synctest.Wait()
@@ -132,8 +133,8 @@ func TestEachTickRunsOnce(t *testing.T) {
 	}
 }
 
-// Machines are replaced one by one, and the new ones have another schedule: a tick of either has one run, also one that both
-// have, and after the last old machine the new schedule is what counts.
+// Machines are replaced one by one, and the new ones have another schedule: a tick of either schedule has one run,
+// also a tick of both, and after the last old machine only the new schedule counts.
 func TestScheduleChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name, schedule string

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// keep returns how long the store keeps what a job remembers, if nobody writes it again: 24 hours in most.
-func keep(c *stile.Client) time.Duration {
+// retention returns how long the store keeps what a job remembers, if nobody writes it again: 24 hours in most.
+func retention(c *stile.Client) time.Duration {
 	return longest(c.Traits())
 }
 
@@ -17,9 +17,10 @@ func keep(c *stile.Client) time.Duration {
 // long as the store keeps the record, and whoever finds it half gone writes it again. That takes the job's lock, and so nobody
 // does it shortly before a tick, which might find the lock taken.
 func (j *Job) rest(ctx context.Context, at, seen time.Time) error {
-	long := keep(j.client)
+	long := retention(j.client)
 	for time.Until(at) > long/8 && !back(seen) {
-		// A machine that cannot, as the store is away or another has the job, looks again later, and the next tick tells of trouble.
+		// A machine that cannot, because the store is away or another machine has the job, tries again later, and the
+		// next tick reports trouble.
 		_ = j.refresh(ctx)
 		look := time.Now().Add(long / 4)
 		if look.After(at) {
@@ -54,4 +55,4 @@ func (j *Job) refresh(ctx context.Context) error {
 	return err
 }
 
-func (j *Job) fades(r record) bool { return !r.Tick.IsZero() && r.age > keep(j.client)/2 }
+func (j *Job) fades(r record) bool { return !r.Tick.IsZero() && r.age > retention(j.client)/2 }

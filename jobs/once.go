@@ -26,7 +26,7 @@ type Call struct {
 	lock   *stile.Lock
 }
 
-// An Answer is what a run returned.
+// An Answer is the result of a run.
 type Answer struct {
 	Text   string
 	Ticket int64 // Lease.Ticket of the run; 0 if there is no answer
@@ -98,7 +98,7 @@ func (c *Call) do(
 	return a, c.wrapped(err)
 }
 
-// check tells why the call can never run.
+// check returns an error if the call can never run.
 func (c *Call) check(work func(context.Context) (string, error)) error {
 	if work == nil {
 		return fmt.Errorf("%w function: it is nil", stile.ErrInvalid)
@@ -137,7 +137,7 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
 }
 
-// ended tells why work may not begin: since the grant of the lease the store was asked, which takes as long as it takes. Work
+// ended returns why work may not begin: the store was asked since the lease was granted, which takes a while. Work
 // that is called all the same looks at its context late, or never.
 func ended(ctx context.Context, lease *stile.Lease) error {
 	if err := lease.Check(); err != nil {
@@ -158,7 +158,7 @@ func underBoth(ctx context.Context, lease *stile.Lease) (context.Context, contex
 
 func (c *Call) doneName() string { return c.key + done }
 
-// done is what the name ends in that has the answer of a key.
+// done is the suffix of the name that has the answer of a key.
 const done = "/done"
 
 // recall reads the answer.

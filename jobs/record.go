@@ -20,7 +20,7 @@ func longest(t driver.Traits) time.Duration {
 	return min(cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
 }
 
-// A stage is what is known of a tick:
+// A stage is the machine's knowledge of a tick:
 //
 //	unknown ──► started ──► over
 //
@@ -134,7 +134,7 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 		}
 		return record{}, fmt.Errorf("the record says that the tick of %s has begun on %v, and that is in %v: "+
 			"if the clock there was wrong, set it, and remove the record with %s; it is forgotten in %v otherwise",
-			r.Tick.Format(time.RFC3339), r.by, r.Tick.Sub(now).Round(time.Second), strings.Join(cure, " and "), keep(j.client))
+			r.Tick.Format(time.RFC3339), r.by, r.Tick.Sub(now).Round(time.Second), strings.Join(cure, " and "), retention(j.client))
 	}
 	return r, nil
 }
@@ -206,7 +206,7 @@ func keeping(client *stile.Client, name string, value func() string, texts ...*s
 	texts = append(texts, &o.Owner, &o.Reason)
 	for {
 		is := value()
-		_, err := holder.Write(o.Owner, o.Reason, is, o.TTL) // what is stored is JSON in JSON, so only this tells its length
+		_, err := holder.Write(o.Owner, o.Reason, is, o.TTL) // the record is JSON in JSON, so only writing it shows its length
 		long := slices.MaxFunc(texts, func(a, b *string) int { return len(*a) - len(*b) })
 		if err == nil || *long == "" {
 			return client.Candidate(name, is).WithOnly(o)
@@ -243,5 +243,5 @@ func (j *Job) replace(ctx context.Context, name string, old int64, m memo) (int6
 	} else if err != nil {
 		return 0, err
 	}
-	return lease.Ticket(), lease.UnlockAfter(keep(j.client))
+	return lease.Ticket(), lease.UnlockAfter(retention(j.client))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// running are the jobs of this program. Ends are the last ticks whose runs returned here, also those of jobs that run no longer:
-// the next one of the name goes on after them, such as when a crontab is read again.
+// running are the jobs of this program. Ends are the last ticks whose runs returned here, also of jobs that have
+// stopped: the next job of the name goes on after them, for example when a crontab is read again.
 var running, ends sync.Map
 
 // A key is a job's, by its client and name.
@@ -30,8 +30,8 @@ func (k key) ended() time.Time {
 	return at
 }
 
-// keep has the next job of the name know the last tick whose run returned, as long as the client is in use.
-func (k key) keep(client *stile.Client, tick time.Time) {
+// renewRecord hands the last tick whose run returned to the next job of the name, as long as the client is in use.
+func (k key) renewRecord(client *stile.Client, tick time.Time) {
 	if tick.IsZero() {
 		return
 	}
@@ -54,7 +54,7 @@ func (j *Job) Run(ctx context.Context) error {
 	}
 	defer running.Delete(k)
 	j.ended = k.ended()
-	defer func() { k.keep(j.client, j.ended) }()
+	defer func() { k.renewRecord(j.client, j.ended) }()
 	return j.ticks(ctx, time.Now().Round(0)) // by the clock on the wall alone, which may be set
 }
 

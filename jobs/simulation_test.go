@@ -14,8 +14,9 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Machines run a job and work that is to be done once, while their connections fail, and they crash and are replaced. Nobody
-// runs beside another, tokens rise, a tick has one run, and what has an answer is not done again while that is kept.
+// Machines run a job and calls that are to be made once, while their connections fail, and they crash and are
+// replaced. No two runs overlap, tokens rise, a tick has one run, and an answered call is not made again while its
+// answer is kept.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(48) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -54,7 +55,7 @@ type simulation struct {
 type works struct {
 	now   *work
 	last  int64     // token
-	over  bool      // the store has it that the tick's run has returned
+	over  bool      // the store's record says that the tick's run has returned
 	text  string    // the answer that is kept
 	since time.Time // it is kept for sure, as its run has been told so
 	until time.Time // it is kept
@@ -93,7 +94,7 @@ func (s *simulation) run() {
 			machines[i] = s.start()
 			continue
 		}
-		s.befall(machines[i].d)
+		s.makeTrouble(machines[i].d)
 	}
 	for _, m := range machines {
 		m.d.Heal()
@@ -107,8 +108,8 @@ func (s *simulation) run() {
 	}
 }
 
-// befall makes trouble for the requests of a machine, or ends it.
-func (s *simulation) befall(d *memory.Driver) {
+// makeTrouble makes trouble for the requests of a machine, or ends it.
+func (s *simulation) makeTrouble(d *memory.Driver) {
 	late := time.Duration(s.random.IntN(7000)) * time.Millisecond
 	times := 1 + s.random.IntN(3)
 	switch s.random.IntN(10) {
@@ -157,7 +158,7 @@ func (s *simulation) start() *machine {
 		s.all.Go(func() {
 			for m.ctx.Err() == nil && s.on() {
 				s.pass(time.Duration(mine.IntN(20_000)) * time.Millisecond)
-				s.ask(m, mine)
+				s.callOnce(m, mine)
 			}
 		})
 	}
@@ -178,7 +179,7 @@ func (s *simulation) hear(Result) {
 	}
 }
 
-// named is what a tick is called here.
+// named returns the name of a tick in the reports.
 func named(tick time.Time) string { return tick.UTC().Format("15:04") }
 
 // die has a machine crash. Its client is closed so that its goroutines end, which the store does not hear of.
@@ -200,8 +201,8 @@ func (s *simulation) take(r *rand.Rand) time.Duration {
 	return time.Duration(r.IntN(10)) * time.Second
 }
 
-// ask asks for one of some works that are to be done once.
-func (s *simulation) ask(m *machine, r *rand.Rand) {
+// callOnce asks for one of some works that are to be done once.
+func (s *simulation) callOnce(m *machine, r *rand.Rand) {
 	key := fmt.Sprint("key ", r.IntN(4))
 	call, long, fails := Once(m.client, key, kept), time.Duration(r.IntN(30))*time.Second, r.IntN(6) == 0
 	do := call.Do

@@ -255,8 +255,9 @@ func recalled(ctx context.Context, t *testing.T, url string) time.Time {
 	return r.Tick
 }
 
-// A process is killed in the middle of a call that is made once. Of three others one runs it again, with a higher token,
-// and all have its answer. A store that forgets the answer has it run once more, again with a higher token.
+// A process is killed in the middle of a call that is made once. Of three others one runs it again, with a higher
+// token, and all have its answer. After a store forgets the answer, the call runs once more, again with a higher
+// token.
 func TestOnceKill(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)

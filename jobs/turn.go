@@ -12,9 +12,9 @@ import (
 // most is how many ticks are made up for.
 const most = 1000
 
-// turn does what there is to do after the ticks that were seen: it runs one that is due, or finds that it has a run. It
-// returns the last tick that needs no further look, and an error if the store let nothing be known, or if the run was cut off
-// and is to be made up for.
+// turn does the work that is due after the ticks that were seen: it runs a tick, or finds that it has a run. It
+// returns the last tick that needs no further look, and an error if the store could not be asked, or if the run was
+// cut off and is to be repeated.
 func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	due := j.due(seen, time.Now())
 	if n := len(due); n > 0 && j.o.Missed == Skip {
@@ -25,7 +25,7 @@ func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	}
 	r, err := j.attempt(ctx, seen)
 	switch {
-	case r.Outcome == "" && (ctx.Err() != nil || permanent(err)): // Run tells of it
+	case r.Outcome == "" && (ctx.Err() != nil || permanent(err)): // Run reports it
 		return seen, err
 	case err != nil:
 		r = Result{Job: j.name, Outcome: Trouble, Err: err}
@@ -72,8 +72,8 @@ func (j *Job) late(tick time.Time) time.Duration {
 	return j.o.Jitter + min(j.schedule.next(tick).Sub(tick)/2, time.Minute)
 }
 
-// attempt takes the job's lock and runs the tick that is due. The result is zero if none is, or if another has the lock and
-// it is not to be waited for.
+// attempt takes the job's lock and runs the tick that is due. The result is zero if none is due, or if another
+// machine has the lock and this one is not to wait for it.
 func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	last, err := j.recall(ctx)
 	if err != nil || j.pick(last, seen).IsZero() {

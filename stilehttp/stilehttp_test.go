@@ -324,7 +324,7 @@ func TestHandlerEnds(t *testing.T) {
 	}
 }
 
-// A handler whose lease is lost has its context ended, and the loss is reported. A panic releases the lock.
+// When a handler loses its lease, its context ends, and the loss is reported. A panic releases the lock.
 func TestHandlerLoses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := open(t, memory.New())

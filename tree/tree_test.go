@@ -133,7 +133,7 @@ func TestMutexExcludes(t *testing.T) {
 	group.Wait()
 }
 
-// The token that protects what is at a path is that of its part.
+// The token that protects the data at a path is the token of the path's part.
 func ExampleMutex() {
 	ctx := context.Background()
 	locks, err := stile.New(memory.NewStore().Driver(), nil)

@@ -20,7 +20,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		q := s.clone()
 		is, err := q.Look(s.now, c.ID)
 		if err != nil || is.Holds && !q.Entries[is.Ahead].Notified {
-			return 0, true // it is gone, or holds since another's lease ran out: its next Enter is told, or has it told
+			return 0, true // it is gone, or holds since another's lease ran out: its next Enter reports it
 		}
 		if is.Holds {
 			p = driver.Place{Ticket: is.Ticket, Holds: true, Ahead: is.Ahead}
@@ -45,7 +45,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	})
 }
 
-// recordSeed is what the hashes of records begin with.
+// recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
 // shape differs whenever claims enter, leave, are kept, hold, run out, are gone, or are amended.
@@ -85,8 +85,8 @@ func (w *wait) show(s *sight) (ahead int) {
 	return ahead
 }
 
-// end ends it, with an error or because nobody waits any more. Nothing is shown after that.
-func (w *wait) end(err error) {
+// finish ends it, with an error or because nobody waits any more. Nothing is shown after that.
+func (w *wait) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over.CompareAndSwap(false, true) {
@@ -114,7 +114,7 @@ func (d *Driver) follow(ctx context.Context, text string, see func(*sight) (ahea
 	}
 }
 
-// join has somebody look for a wait, at once. It is false if the driver is closed.
+// join adds a wait, for which somebody looks at once. It is false if the driver is closed.
 func (d *Driver) join(one *name, w *wait) bool {
 	d.names.mu.Lock()
 	defer d.names.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *Driver) join(one *name, w *wait) bool {
 	}
 	one.waits[w] = true
 	if one.awake {
-		one.look()
+		one.wakeLookers()
 		return true
 	}
 	one.awake = true
@@ -136,7 +136,7 @@ func (d *Driver) join(one *name, w *wait) bool {
 }
 
 func (d *Driver) part(one *name, w *wait) {
-	w.end(nil)
+	w.finish(nil)
 	d.names.mu.Lock()
 	defer d.names.mu.Unlock()
 	delete(one.waits, w)
@@ -155,7 +155,7 @@ func (d *Driver) watch(one *name) {
 		if len(waits) == 0 {
 			return
 		}
-		is, err := d.look(d.ctx, one.text, seen)
+		is, err := d.read(d.ctx, one.text, seen)
 		ahead := 0
 		switch {
 		case d.ctx.Err() != nil:
@@ -167,7 +167,7 @@ func (d *Driver) watch(one *name) {
 			ahead = show(waits, is)
 		case !driver.IsUnreachable(err):
 			for _, w := range waits {
-				w.end(err)
+				w.finish(err)
 			}
 		}
 		seen = is

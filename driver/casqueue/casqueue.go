@@ -38,9 +38,9 @@ type Store interface {
 	// Names returns the names that have a value and begin with a prefix, in any order.
 	Names(ctx context.Context, prefix string) ([]string, error)
 
-	// Traits tells what the store can promise. Those of the queue are filled in: Ordered, Shared, Permits, Delay, Amends, Asks and Wake.
-	// Granularity is the time between two readings of the store's clock. Leases are made longer, by up to four times as
-	// long, so that none ends early, and the driver's own Granularity is 0.
+	// Traits returns the promises of the store. The driver adds the promises of the queue: Ordered, Shared, Permits,
+	// Delay, Amends, Asks and Wake. Granularity is the time between two readings of the store's clock. Leases are
+	// made longer, by up to four times as long, so that none ends early, and the driver's own Granularity is 0.
 	Traits() driver.Traits
 
 	// Close ends every call, and frees what the store took. It is called once.
@@ -50,7 +50,7 @@ type Store interface {
 // A Version names one value of a name. A name never has the same version twice. Empty means that there is no value.
 type Version string
 
-// A Value is what a name has.
+// A Value is the value of a name, with its version.
 type Value struct {
 	Text    []byte
 	Version Version
@@ -63,7 +63,7 @@ type Value struct {
 type Driver struct {
 	store Exchanger
 	many  Many  // nil unless the store is one
-	tells bool  // an exchange tells what is there then, and Clock what time it is
+	tells bool  // an exchange returns the value after it, and Clock the time
 	step  int64 // microseconds between two readings of the store's clock
 	pace  *pace
 	names names
@@ -92,7 +92,7 @@ func New(s Store) *Driver {
 	return d
 }
 
-// NewExchanging returns a driver that keeps its locks in a store that tells more, which is closed with it.
+// NewExchanging returns a driver that keeps its locks in an [Exchanger], which is closed with it.
 func NewExchanging(s Exchanger) *Driver {
 	d := &Driver{store: s, tells: true, pace: &brisk, atOnce: briskAtOnce, step: s.Traits().Granularity.Microseconds()}
 	d.many, _ = s.(Many)

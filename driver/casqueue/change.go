@@ -37,9 +37,9 @@ func (s *sight) ends() int64 {
 	return first
 }
 
-// look returns the queue of a name as it is now. What was seen before saves work if it has not changed; it may be nil.
+// read returns the queue of a name as it is now. What was seen before saves work if it has not changed; it may be nil.
 // Nothing was sent that could change the queue.
-func (d *Driver) look(ctx context.Context, name string, seen *sight) (*sight, error) {
+func (d *Driver) read(ctx context.Context, name string, seen *sight) (*sight, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ type change func(q *driver.Queue, m moment) error
 // change has the queue of a name changed, and returns it as it was right after. A refusal of the change is returned, and
 // nothing is swapped then: it was decided on a value that was read during this call.
 //
-// If another client was faster, the change is decided anew. That ends: each time that a client has to begin again, another
-// one is done; and the goroutines of this client change a name one by one, in the order in which they came.
+// If another client was faster, the change is decided again. That ends: each time that a client has to begin again,
+// another one is done; and the goroutines of this client change a name one by one, in the order in which they came.
 func (d *Driver) change(ctx context.Context, name string, decide change) (*sight, error) {
 	one, err := d.names.take(ctx, name)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 	for tries := 0; ; tries++ {
 		if was == nil {
 			var err error
-			if was, err = d.look(ctx, one.text, nil); err != nil {
+			if was, err = d.read(ctx, one.text, nil); err != nil {
 				return nil, err
 			}
 			fresh = true

@@ -30,7 +30,7 @@ type Exchanger interface {
 	Close() error
 }
 
-// A Draft is what is to be put in place of a value.
+// A Draft is a new value, and the version that it replaces.
 type Draft struct {
 	Name string
 	Was  Version // of the value that it replaces; empty if there must be none
@@ -44,7 +44,7 @@ type Many interface {
 	GetMany(ctx context.Context, names []string) ([]Value, []error)
 }
 
-// plain is a [Store] as an [Exchanger] that tells no more than it has to.
+// plain is a [Store] as an [Exchanger] that returns no more than it must.
 type plain struct{ Store }
 
 func (p plain) Look(ctx context.Context, name string, _ Version) (Value, error) {

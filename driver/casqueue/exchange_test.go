@@ -30,7 +30,7 @@ func (c coarse) Traits() driver.Traits {
 	return t
 }
 
-// telling are such files as an exchanger. All that is known of their clock without a request is what it showed before.
+// telling are such files as an exchanger. It knows their clock without a request only from earlier answers.
 type telling struct {
 	coarse
 	shown           atomic.Int64

@@ -12,7 +12,7 @@ import (
 // List is [driver.Lister.List]. Among many names, those whose values are not stile's are left out.
 func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listing, error) {
 	if query.Name != "" {
-		s, err := d.look(ctx, query.Name, nil)
+		s, err := d.read(ctx, query.Name, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (d *Driver) lookAll(ctx context.Context, names []string) ([]*sight, []error
 	seen, errs := make([]*sight, len(names)), make([]error, len(names))
 	if d.many == nil {
 		work.Each(len(names), d.atOnce, func(i int) {
-			if seen[i], errs[i] = d.look(ctx, names[i], nil); errs[i] == nil {
+			if seen[i], errs[i] = d.read(ctx, names[i], nil); errs[i] == nil {
 				driver.Heard(ctx, 1)
 			}
 		})

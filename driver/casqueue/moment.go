@@ -54,7 +54,8 @@ func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
 	return p, err
 }
 
-// place tells where a claim stands that asked for a lease at some moment, and whether it was told so if it holds.
+// place returns the place of a claim that asked for a lease at some moment, and whether the claim was told so if it
+// holds.
 func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, told bool, err error) {
 	q := s.clone()
 	if p, err = q.Look(s.now, c.ID); err != nil {

@@ -17,7 +17,7 @@ type names struct {
 type name struct {
 	text string
 	turn chan struct{} // has room for one, who changes it
-	seen *sight        // what this client saw last, if the store tells; guarded by turn
+	seen *sight        // the last value that this client saw, if the store returns it; guarded by turn
 	kick chan struct{} // has room for one: look now
 
 	uses  int            // guarded by the mutex of names, like the rest
@@ -34,7 +34,7 @@ func (n *names) use(text string) *name {
 	defer n.mu.Unlock()
 	one := n.all[text]
 	if one == nil {
-		n.trim()
+		n.trimLocked()
 		one = &name{text: text, turn: make(chan struct{}, 1), kick: make(chan struct{}, 1), waits: map[*wait]bool{}}
 		n.all[text] = one
 	}
@@ -42,8 +42,8 @@ func (n *names) use(text string) *name {
 	return one
 }
 
-// trim makes room. The mutex must be held.
-func (n *names) trim() {
+// trimLocked makes room.
+func (n *names) trimLocked() {
 	if n.all == nil {
 		n.all = map[string]*name{}
 	}
@@ -85,20 +85,20 @@ func (n *names) free(one *name) {
 	n.done(one)
 }
 
-// look has those look at once who wait for the name.
-func (one *name) look() {
+// wakeLookers makes the waiters of the name look at once.
+func (one *name) wakeLookers() {
 	select {
 	case one.kick <- struct{}{}:
 	default:
 	}
 }
 
-// changed has those of this client look who wait for the name, since this client has changed it.
+// changed makes the waiters of this client look, since this client has changed the name.
 func (n *names) changed(one *name) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if one.awake {
-		one.look()
+		one.wakeLookers()
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // layout is the version of the layout of values.
 const layout = 1
 
-// A value is what a name has: its queue, whose times are microseconds of the store's clock.
+// A value is the queue of a name, whose times are microseconds of the store's clock.
 type value struct {
 	Stile    int     `json:"stile"` // layout
 	Name     string  `json:"name"`

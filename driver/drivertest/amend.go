@@ -257,7 +257,7 @@ func amendRecord(r *run) {
 	if watches {
 		w.told("an amendment", r.store.Wake+r.store.Slack)
 		cancel()
-		w.end(context.Canceled)
+		w.waitEnd(context.Canceled)
 	}
 	if b := r.waits(r.b, try).Blocker; b.Ticket != 0 && b.Record != "second" {
 		r.Errorf("the blocker's record is %q; want %q", b.Record, "second")

@@ -131,8 +131,8 @@ func causes() []error {
 	}
 }
 
-// judge checks the outcome of a call whose context has ended.
-func (r *run) judge(t *trial, ctx context.Context, err error) {
+// checkEnded checks the outcome of a call whose context has ended.
+func (r *run) checkEnded(t *trial, ctx context.Context, err error) {
 	r.Helper()
 	if err != nil && driver.OutcomeOf(err) == driver.OutcomeRefused {
 		r.Errorf("%s with a context that ended as %q = %v, which is %v; want unsent or unknown", t.what,
@@ -146,7 +146,7 @@ func endedBefore(r *run) {
 		cancel(cause)
 		for _, t := range r.trials() {
 			err := t.call(ctx)
-			r.judge(&t, ctx, err)
+			r.checkEnded(&t, ctx, err)
 			if err != nil && !errors.Is(err, context.Cause(ctx)) { // a call may be over before it looks at its context
 				r.Errorf("%s with a context that ended as %q = %v; want the cause", t.what, context.Cause(ctx), err)
 			}
@@ -158,7 +158,7 @@ func endedBefore(r *run) {
 const endedRounds = 8
 
 func endedDuring(r *run) {
-	r.interrupt(func(t *trial, ctx context.Context, err error) { r.judge(t, ctx, err) })
+	r.interrupt(func(t *trial, ctx context.Context, err error) { r.checkEnded(t, ctx, err) })
 }
 
 func unsent(r *run) {

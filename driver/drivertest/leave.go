@@ -127,8 +127,8 @@ func leaveDuringRenew(r *run) {
 	}
 }
 
-// keep makes a claim that left and is kept, and returns when it was asked to leave.
-func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
+// leaveKept makes a claim that left and is kept, and returns when it was asked to leave.
+func (r *run) leaveKept(c *driver.Claim, length time.Duration) time.Time {
 	r.Helper()
 	r.holds(r.a, c)
 	start := time.Now()
@@ -140,7 +140,7 @@ func (r *run) keep(c *driver.Claim, length time.Duration) time.Time {
 
 func keepStays(r *run) {
 	length := 2 * r.lease()
-	start := r.keep(r.claim(), length)
+	start := r.leaveKept(r.claim(), length)
 	r.ends(length+r.slack(), "the lock is free", r.free)
 	if early := length - time.Since(start); early > r.traits.Granularity {
 		r.Errorf("the lock was free %v before its time", early)
@@ -150,13 +150,13 @@ func keepStays(r *run) {
 func keepWithoutDelay(r *run) {
 	c := r.claim()
 	c.Delay = time.Minute
-	r.keep(c, r.lease())
+	r.leaveKept(c, r.lease())
 	r.ends(r.runsOut(), "the lock is free", r.free)
 }
 
 func keepIsFinal(r *run) {
 	c := r.claim()
-	r.keep(c, 30*time.Second)
+	r.leaveKept(c, 30*time.Second)
 	r.gone("renewal", r.renew(r.a, c).Err)
 	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)

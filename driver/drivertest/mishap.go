@@ -54,7 +54,7 @@ func mishap(r *run) {
 			var cancel context.CancelFunc
 			one.ctx, cancel = context.WithTimeout(r.Context(), time.Minute)
 			m := r.store.Mishaps[name](r)
-			one.befalls(name, m, first)
+			one.strike(name, m, first)
 			cancel()
 			if m.Back > 0 {
 				break // before others tried, the holder would only find out that its connection broke
@@ -63,8 +63,8 @@ func mishap(r *run) {
 	}
 }
 
-// befalls has a mishap happen to the store in which a claim holds. The holder renews it before others try, or after.
-func (r *run) befalls(name string, m *Mishap, first bool) {
+// strike has a mishap happen to the store in which a claim holds. The holder renews it before others try, or after.
+func (r *run) strike(name string, m *Mishap, first bool) {
 	open := func() (driver.Driver, error) {
 		d, err := m.Open()
 		if err == nil {

@@ -35,7 +35,7 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	}
 	m.lister, _ = m.drivers[1].(driver.Lister)
 	m.breaker, _ = m.drivers[0].(driver.Breaker)
-	defer m.end()
+	defer m.leaveAll()
 	for range 3 {
 		name := fmt.Sprintf("drivertest/model/%s/%d", m.tag, len(m.names))
 		m.names = append(m.names, name)
@@ -79,7 +79,7 @@ type model struct {
 
 const modelLease = time.Hour
 
-func (m *model) end() {
+func (m *model) leaveAll() {
 	for _, c := range m.claims {
 		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // what is left of the claims; most are gone
 	}

@@ -46,8 +46,8 @@ func (w *watched) told(what string, bound time.Duration) {
 	}
 }
 
-// end waits for the end of the watch, which must come with an error.
-func (w *watched) end(want error) {
+// waitEnd waits for the end of the watch, which must come with an error.
+func (w *watched) waitEnd(want error) {
 	w.r.Helper()
 	select {
 	case err := <-w.ended:
@@ -92,7 +92,7 @@ func watch(r *run) {
 	w.told("leave with keep", soon)
 	w.told("the end of keep", soon+r.lease())
 	cancel()
-	w.end(context.Canceled)
+	w.waitEnd(context.Canceled)
 }
 
 func watchContext(r *run) {
@@ -100,7 +100,7 @@ func watchContext(r *run) {
 	defer cancel()
 	if w, ok := r.watch(ctx, r.b); ok {
 		<-ctx.Done()
-		w.end(context.DeadlineExceeded)
+		w.waitEnd(context.DeadlineExceeded)
 	}
 }
 
@@ -114,6 +114,6 @@ func watchClose(r *run) {
 		r.Errorf("close = %v; want nil", err)
 	}
 	if ok {
-		w.end(driver.ErrClosed)
+		w.waitEnd(driver.ErrClosed)
 	}
 }

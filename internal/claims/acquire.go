@@ -34,8 +34,8 @@ var told = func() chan struct{} {
 	return c
 }()
 
-// expect has the answer to a hold come on a channel, if it has not come yet. The caller holds the shard's mu.
-func (k *Keeper) expect(h *Hold) {
+// expectLocked has the answer to a hold come on a channel, if it has not come yet.
+func (k *Keeper) expectLocked(h *Hold) {
 	if h.answer == nil {
 		h.answer = k.channel()
 	}
@@ -75,7 +75,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 		return share, nil
 	}
 	if len(has) > 0 {
-		h.more().under = has
+		h.rareLocked().under = has
 	}
 	n.at(slot).turn = h
 	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
@@ -132,7 +132,7 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 	v := n.engine.GiveUp(now, at)
 	n.slots[at].turn = nil
 	var t todo
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	n.shard.mu.Unlock()
 	k.answered(h)
 	t.do()

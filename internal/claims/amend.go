@@ -103,17 +103,17 @@ func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch 
 		return nil, false, protocol.Verdict{Code: protocol.OK}, err
 	}
 	ch = &change{amendment: &a, answer: make(chan protocol.Verdict, 1), settled: make(chan struct{})}
-	h.more().change = ch // before the engine asks for the renewal that carries it
+	h.rareLocked().change = ch // before the engine asks for the renewal that carries it
 	now := n.enterEvent(n.shard.k.clock.now())
 	if v = n.engine.Amend(now, h.slot, a.Weight != 0); v.Code == protocol.Pending && a.Weight != 0 {
 		h.c.lighter.Store(true)
 	}
 	if v.Code != protocol.Pending {
-		h.more().change = nil
+		h.rareLocked().change = nil
 		ch = nil
 	}
 	var t todo
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	n.shard.mu.Unlock()
 	t.do()
 	return ch, true, v, nil
@@ -131,10 +131,10 @@ func (s *Share) amended(v *protocol.Verdict) error {
 	return n.shard.k.errorOf(v)
 }
 
-// settle ends the change of a claim, which is what was asked for if the verdict is OK. The caller holds the shard's mu.
-func (h *Hold) settle(v protocol.Verdict) {
-	ch := h.more().change
-	h.more().change = nil
+// settleLocked ends the change of a claim, which is what was asked for if the verdict is OK.
+func (h *Hold) settleLocked(v protocol.Verdict) {
+	ch := h.rareLocked().change
+	h.rareLocked().change = nil
 	if v.Code == protocol.OK {
 		next := *h.c.terms.Load()
 		if ch.amendment.Weight != 0 {

@@ -107,7 +107,7 @@ func (c *call) cut(err error) {
 	c.err = err
 	afters := c.afters
 	c.afters = nil
-	c.free()
+	c.stopLocked()
 	if c.done != nil {
 		close(c.done)
 	}
@@ -120,8 +120,8 @@ func (c *call) cut(err error) {
 // finish ends the context after the request has returned.
 func (c *call) finish() { c.cut(context.Canceled) }
 
-// free stops what would end the context. The caller holds mu.
-func (c *call) free() {
+// stopLocked stops what would end the context.
+func (c *call) stopLocked() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}

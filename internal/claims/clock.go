@@ -55,12 +55,12 @@ func (c *clock) now() time.Duration {
 	if same(ahead, known.ahead, noise) && awake-time.Duration(c.asked.Load()) < noise {
 		return awake + known.total
 	}
-	return awake + c.ask(ahead, awake)
+	return awake + c.askKernel(ahead, awake)
 }
 
-// ask asks the kernel for how long the machine has slept. The wall clock was so far ahead before: a sleep that begins in
+// askKernel asks the kernel for how long the machine has slept. The wall clock was so far ahead before: a sleep that begins in
 // between is seen by the next look.
-func (c *clock) ask(ahead, awake time.Duration) time.Duration {
+func (c *clock) askKernel(ahead, awake time.Duration) time.Duration {
 	known := c.sleep.Load()
 	total := c.slept() - c.before
 	if total-known.total >= noise {

@@ -31,10 +31,10 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	v := n.engine.Detach(now, h.slot, &r)
 	var t todo
 	if v.Code == protocol.OK {
-		h.end(ErrReleased, &t)
+		h.endLocked(ErrReleased, &t)
 		n.slots[h.slot].turn = nil
 	}
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	n.shard.mu.Unlock()
 	t.do()
 	return claim, s.parted(ctx, &v)
@@ -94,7 +94,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, 
 		share = n.begin(new(Hold), slot)
 	}
 	var t todo
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	s.mu.Unlock()
 	t.do()
 	return share, k.errorOnce(ctx, &v, claim.TTL)

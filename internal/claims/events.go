@@ -95,10 +95,9 @@ func (e *events) close(most time.Duration) {
 	}
 }
 
-// asked has the observer told that somebody asks for what a claim holds, if the store counts more askings than in its last
-// answer. A count that falls is that of another store, which the name has moved to.
-// The caller holds the shard's mu.
-func (n *name) asked(c *claim, count int64) {
+// askedLocked has the observer told that somebody asks for what a claim holds, if the store counts more askings than
+// in its last answer. A count that falls is that of another store, which the name has moved to.
+func (n *name) askedLocked(c *claim, count int64) {
 	k, asks := n.shard.k, int32(min(count, math.MaxInt32))
 	if asks > c.asked && k.events != nil && n.slots[c.slot].claim == c {
 		k.events.add(Event{Event: protocol.Event{Kind: Asked, Token: n.engine.Ticket(c.slot) * engine.Turns}, Name: c.name})

@@ -68,8 +68,8 @@ func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	return &h.first
 }
 
-// more returns room for what few holds need. The caller holds the shard's mu.
-func (h *Hold) more() *rare {
+// rareLocked returns room for what few holds need.
+func (h *Hold) rareLocked() *rare {
 	r := h.rare.Load()
 	if r == nil {
 		r = &rare{until: engine.Never}
@@ -160,18 +160,18 @@ func (s *Share) Check() error {
 	if now := h.c.n.shard.k.clock.now(); now < engine.Time(h.c.deadline.Load()) && now < h.until() {
 		return nil
 	}
-	return s.look()
+	return s.endExpired()
 }
 
-// look ends what is over by the clock.
-func (s *Share) look() error {
+// endExpired ends what is over by the clock.
+func (s *Share) endExpired() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
 	if s.over.Load() == nil && n.slots[s.hold.slot].turn == s.hold {
 		now := n.enterEvent(n.shard.k.clock.now())
 		n.engine.Tick(now)
 		var t todo
-		n.finish(now, &t)
+		n.finishLocked(now, &t)
 		n.shard.mu.Unlock()
 		t.do()
 	} else {
@@ -221,10 +221,10 @@ func (s *Share) Share() (*Share, error) {
 		now := n.enterEvent(n.shard.k.clock.now())
 		if n.engine.Share(now, h.slot) {
 			other = &Share{hold: h}
-			h.more().others = append(h.more().others, other)
+			h.rareLocked().others = append(h.rareLocked().others, other)
 			h.shares++
 		}
-		n.finish(now, &t)
+		n.finishLocked(now, &t)
 	}
 	n.shard.mu.Unlock()
 	t.do()
@@ -234,8 +234,8 @@ func (s *Share) Share() (*Share, error) {
 	return other, nil
 }
 
-// live reports whether a share of the hold is not over. The caller holds the shard's mu.
-func (h *Hold) live() bool {
+// liveLocked reports whether a share of the hold is not over.
+func (h *Hold) liveLocked() bool {
 	if h.first.over.Load() == nil {
 		return true
 	}
@@ -243,17 +243,17 @@ func (h *Hold) live() bool {
 	return r != nil && slices.ContainsFunc(r.others, func(s *Share) bool { return s.over.Load() == nil })
 }
 
-// end makes all shares of a hold over that are not.
-func (h *Hold) end(err error, t *todo) {
-	h.first.end(err, t)
+// endLocked makes all shares of a hold over that are not.
+func (h *Hold) endLocked(err error, t *todo) {
+	h.first.endLocked(err, t)
 	if r := h.rare.Load(); r != nil {
 		for _, s := range r.others {
-			s.end(err, t)
+			s.endLocked(err, t)
 		}
 	}
 }
 
-func (s *Share) end(err error, t *todo) {
+func (s *Share) endLocked(err error, t *todo) {
 	if s.over.Load() != nil {
 		return
 	}
@@ -276,7 +276,7 @@ func (s *Share) Release(keep time.Duration) error {
 	h := s.hold
 	n := h.c.n
 	n.shard.lock(h.c.terms.Load())
-	s.stepAside()
+	s.stepAsideLocked()
 	lost := s.over.Load()
 	if lost != nil && lost.given { // or detached
 		n.shard.mu.Unlock()
@@ -293,11 +293,11 @@ func (s *Share) Release(keep time.Duration) error {
 		return nil
 	}
 	t := todo{of: h}
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	if lost = s.over.Load(); lost != nil {
 		lost.given = true
 	} else {
-		s.end(ErrReleased, &t)
+		s.endLocked(ErrReleased, &t)
 	}
 	h.forget(s, code == protocol.Pending && lost == nil)
 	n.shard.mu.Unlock()
@@ -316,9 +316,9 @@ func (s *Share) Release(keep time.Duration) error {
 	return h.failure()
 }
 
-// stepAside lets readers go first who want a name just now, if the claim else leaves the store and enters anew for them.
-// The caller holds the shard's mu, which is free for a moment then.
-func (s *Share) stepAside() {
+// stepAsideLocked lets readers go first who want a name just now, if the claim would otherwise leave the store and
+// enter again for them. The shard's mutex is free for a moment then.
+func (s *Share) stepAsideLocked() {
 	n := s.hold.c.n
 	if n.shard.coming.Load() > 0 && s.over.Load() == nil && n.engine.Closes(s.hold.slot) {
 		n.shard.mu.Unlock()

@@ -183,7 +183,7 @@ func (k *Keeper) closeShard(s *shard) {
 			s.clearing[n] = true
 			k.clears.Add(1)
 		}
-		n.finish(now, &t)
+		n.finishLocked(now, &t)
 	}
 	for c := range s.apart {
 		c.finish()
@@ -239,7 +239,7 @@ func (k *Keeper) endangered(ids ...string) {
 				if c := at.claim; c != nil && in[c.id] {
 					now := n.enterEvent(k.clock.now())
 					n.engine.Alarm(now, c.slot)
-					n.finish(now, &t)
+					n.finishLocked(now, &t)
 				}
 			}
 		}

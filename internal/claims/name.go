@@ -134,7 +134,7 @@ func (n *name) finishOwn(now engine.Time) {
 		return
 	}
 	var t todo
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	n.shard.mu.Unlock()
 	t.do()
 }
@@ -143,19 +143,19 @@ func (n *name) finishOwn(now engine.Time) {
 func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (answered bool) {
 	if n.engine.Still() { // it waits with others
 		n.mind(now)
-		n.shard.k.expect(h)
+		n.shard.k.expectLocked(h)
 		n.shard.mu.Unlock()
 		return false
 	}
 	t := todo{of: h}
-	n.finish(now, &t)
+	n.finishLocked(now, &t)
 	n.shard.mu.Unlock()
 	return n.first(&t, caller)
 }
 
-// finish applies the effects of an event. The caller holds the shard's mu, and calls do on the todo when it is free. A
-// todo may be that of several events.
-func (n *name) finish(now engine.Time, t *todo) {
+// finishLocked applies the effects of an event, or of several that share a todo. The caller calls do on the todo when
+// the shard's mutex is free.
+func (n *name) finishLocked(now engine.Time, t *todo) {
 	t.k, t.now = n.shard.k, now
 	effects := n.engine.Effects()
 	for i := range effects {
@@ -186,7 +186,7 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 		t.tell(h, n.shard.k.errorOf(&f.Verdict))
 	case protocol.End:
 		h := n.slots[f.Turn].turn
-		h.end(&Lost{Reason: f.Reason, Err: f.Err}, t)
+		h.endLocked(&Lost{Reason: f.Reason, Err: f.Err}, t)
 		n.tell(protocol.Event{Kind: protocol.Ended, Token: h.token, Held: f.Held}, &Lost{Reason: f.Reason, Err: f.Err})
 	case protocol.Done:
 		n.done(f, t)
@@ -207,7 +207,7 @@ func (n *name) trust(c *claim, f *protocol.Effect, now engine.Time) {
 		n.tell(protocol.Event{Kind: protocol.Renewed, Token: n.engine.Ticket(c.slot) * engine.Turns, Margin: before - now}, nil)
 	case f.Err != nil && !failing:
 		for _, at := range n.slots {
-			if h := at.turn; h != nil && h.c == c && h.live() {
+			if h := at.turn; h != nil && h.c == c && h.liveLocked() {
 				n.tell(protocol.Event{Kind: protocol.Jeopardized, Token: h.token, Margin: f.Until - now}, f.Err)
 			}
 		}
@@ -228,7 +228,7 @@ func (n *name) request(f *protocol.Effect) send {
 	c.describe(s.asks)
 	s.asks.Ticket, s.asks.Try = n.engine.Ticket(f.Claim), n.engine.Try(f.Claim)
 	if f.Amend {
-		s.asks.Amend = n.slots[f.Turn].turn.more().change.amendment
+		s.asks.Amend = n.slots[f.Turn].turn.rareLocked().change.amendment
 	}
 	return s
 }
@@ -256,7 +256,7 @@ func (n *name) newClaim(at engine.Slot, id string, t *protocol.Terms) *claim {
 func (n *name) done(f *protocol.Effect, t *todo) {
 	switch f.Verb {
 	case protocol.Renew:
-		n.slots[f.Turn].turn.settle(f.Verdict)
+		n.slots[f.Turn].turn.settleLocked(f.Verdict)
 	case protocol.Leave:
 		h := n.slots[f.Turn].turn
 		n.slots[f.Turn].turn = nil
@@ -312,7 +312,7 @@ func (t *todo) add(s send) {
 // tell has whoever waits for a hold answered.
 func (t *todo) tell(h *Hold, err error) {
 	if err != nil {
-		h.more().failed = err
+		h.rareLocked().failed = err
 	}
 	if h.answer == nil {
 		h.answer = told
@@ -382,7 +382,7 @@ func (n *name) first(t *todo, caller context.Context) (answered bool) {
 	}
 	if !answered {
 		n.shard.mu.Lock()
-		n.shard.k.expect(t.of)
+		n.shard.k.expectLocked(t.of)
 		n.shard.mu.Unlock()
 	}
 	return answered

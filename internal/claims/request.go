@@ -23,7 +23,7 @@ func (k *Keeper) requests(s send) {
 // request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
 // caller's context too.
 func (k *Keeper) request(s *send, sent engine.Time, caller context.Context, t *todo) {
-	r := k.ask(s, sent, caller)
+	r := k.runRequest(s, sent, caller)
 	n := s.c.n
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()
@@ -32,11 +32,11 @@ func (k *Keeper) request(s *send, sent engine.Time, caller context.Context, t *t
 	}
 	now := n.enterEvent(k.clock.recent())
 	n.engine.Answer(now, &r)
-	n.finish(now, t)
+	n.finishLocked(now, t)
 }
 
-// ask runs one request.
-func (k *Keeper) ask(s *send, sent engine.Time, caller context.Context) (r protocol.Reply) {
+// runRequest runs one request.
+func (k *Keeper) runRequest(s *send, sent engine.Time, caller context.Context) (r protocol.Reply) {
 	c, ctx := s.c, s.call
 	ctx.begin(&k.clock, protocol.After(sent, s.limit), caller)
 	defer ctx.finish()
@@ -113,9 +113,9 @@ func (k *Keeper) renew(batch []send) {
 		n.shard.mu.Lock()
 		now := n.enterEvent(k.clock.recent())
 		n.engine.Answer(now, &r)
-		n.finish(now, &t)
+		n.finishLocked(now, &t)
 		if answers[i].Err == nil {
-			n.asked(s.c, answers[i].Asks)
+			n.askedLocked(s.c, answers[i].Asks)
 		}
 		n.shard.mu.Unlock()
 	}

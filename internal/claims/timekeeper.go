@@ -116,7 +116,7 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 		before := len(t.extends)
 		n.enterEvent(now)
 		n.engine.Tick(now)
-		n.finish(now, t)
+		n.finishLocked(now, t)
 		if n.due.At() <= now {
 			break // an engine that is never content must not stop the others
 		}

@@ -32,8 +32,8 @@ type yield struct {
 	given   time.Duration // when others were last let go first
 }
 
-// of returns what is known of a name. The caller holds mu.
-func (y *yields) of(name string, now time.Duration) *yield {
+// ofLocked returns what is known of a name.
+func (y *yields) ofLocked(name string, now time.Duration) *yield {
 	if y.byName == nil {
 		y.byName = map[string]*yield{}
 	}
@@ -49,14 +49,14 @@ func (y *yields) of(name string, now time.Duration) *yield {
 func (y *yields) refused(name string, now time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.of(name, now).refused = now
+	y.ofLocked(name, now).refused = now
 }
 
 // left notes that a claim left the store, which it began to do a while ago.
 func (y *yields) left(name string, began, now time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	one := y.of(name, now)
+	one := y.ofLocked(name, now)
 	one.left, one.took = now, now-began
 }
 

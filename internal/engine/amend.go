@@ -24,7 +24,7 @@ const (
 func (e *Engine) Amend(now Time, h Slot, lighter bool) protocol.Verdict {
 	x := e.turns.At(h)
 	c := x.in
-	e.look(c, now)
+	e.endExpired(c, now)
 	v := protocol.Verdict{Code: protocol.Pending}
 	switch cl := e.claims.At(c); {
 	case x.state != live, cl.stage != held, cl.amend != settled: // the shell knows why

@@ -50,9 +50,9 @@ func (c *claim) adoptableBy(l Slot) bool {
 	return c.stage == quitting && c.line == l && c.verb == protocol.Enter
 }
 
-// ask has a claim enter for a line, unless claims of our own are to be out of the store first: what is on its way may stand
+// enterFor has a claim enter for a line, unless claims of our own are to be out of the store first: what is on its way may stand
 // behind one of them. It returns what is in the way for long.
-func (e *Engine) ask(l Slot, now Time) protocol.Verdict {
+func (e *Engine) enterFor(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
 	found, try := e.obstacle(l), e.first(l).state == trying
 	switch c := e.adoptable(l); {

@@ -175,7 +175,7 @@ func (e *Engine) Answer(now Time, r *protocol.Reply) {
 	if r.Answered() {
 		e.lines.At(cl.line).deaf = Never
 	}
-	e.look(r.Claim, now) // an answer that comes too late changes nothing
+	e.endExpired(r.Claim, now) // an answer that comes too late changes nothing
 	switch verb {
 	case protocol.Enter:
 		e.entered(r.Claim, now, r)

@@ -28,7 +28,7 @@ func (e *Engine) Pin(now Time, h Slot) protocol.Verdict {
 // mayPart says whether the claim of a hold may be left to another process.
 func (e *Engine) mayPart(h Slot, now Time) protocol.Verdict {
 	x := e.turns.At(h)
-	e.look(x.in, now)
+	e.endExpired(x.in, now)
 	switch cl := e.claims.At(x.in); {
 	case x.state != live, cl.stage != held: // the shell knows why
 		return protocol.Verdict{Code: protocol.Lost}

@@ -114,7 +114,7 @@ func (e *Engine) Turn(h Slot) (claim Slot, token int64, until Time) {
 // Share makes another share of a hold. It reports false if the hold is over.
 func (e *Engine) Share(now Time, h Slot) bool {
 	x := e.turns.At(h)
-	e.look(x.in, now)
+	e.endExpired(x.in, now)
 	if x.state == live {
 		x.shares++
 	}
@@ -136,7 +136,7 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	x := e.turns.At(h)
 	c := x.in
 	cl := e.claims.At(c)
-	e.look(c, now)
+	e.endExpired(c, now)
 	if keep > 0 {
 		cl.keep = max(cl.keep, protocol.After(now, keep))
 	}
@@ -165,7 +165,7 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	switch {
 	case cl.holds.Len > 1:
 		e.giveBack(h, now)
-		e.look(c, now) // those that are left may all be over
+		e.endExpired(c, now) // those that are left may all be over
 	case e.usable(c, now) && (waited || linger > 0 && !e.closing() && !e.wanted(cl.line)):
 		// The turn goes to the next in line, if there is one; if not, the claim lingers.
 		e.giveBack(h, now)
@@ -211,8 +211,8 @@ func (e *Engine) abandonLost(c Slot, now Time) {
 	}
 }
 
-// look ends what is over by the clock: the lease of a claim, or holds that were held for too long.
-func (e *Engine) look(c Slot, now Time) {
+// endExpired ends what is over by the clock: the lease of a claim, or holds that were held for too long.
+func (e *Engine) endExpired(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if !cl.stage.lives() {
 		return

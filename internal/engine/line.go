@@ -156,7 +156,7 @@ func (e *Engine) handOver(l Slot, now Time) {
 func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 	switch ln := e.lines.At(l); {
 	case ln.asking == None && ln.current == None:
-		return e.ask(l, now)
+		return e.enterFor(l, now)
 	case ln.asking == None:
 		e.arm(e.claims.At(ln.current).turnEnd)
 		if ln.tries > 0 {

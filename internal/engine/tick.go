@@ -22,7 +22,7 @@ func (e *Engine) Tick(now Time) {
 
 // attend does what is due for one claim, and arms what is not.
 func (e *Engine) attend(c Slot, now Time) {
-	e.look(c, now)
+	e.endExpired(c, now)
 	cl := e.claims.At(c)
 	switch cl.stage {
 	case held, expiring:

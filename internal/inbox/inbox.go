@@ -204,7 +204,7 @@ func (s *Set) Open(ctx context.Context, channel string) error {
 func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patience time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in, err := s.subscribed(channel, 0)
+	in, err := s.subscribedLocked(channel, 0)
 	if err != nil {
 		return false, nil, 0, err
 	}
@@ -221,7 +221,7 @@ func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patien
 func (s *Set) Within(channel string, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in, err := s.subscribed(channel, delay)
+	in, err := s.subscribedLocked(channel, delay)
 	if err != nil || in.trying.IsZero() {
 		return // the driver is closed, or the first attempt is over
 	}
@@ -234,9 +234,9 @@ func (s *Set) Within(channel string, delay time.Duration) {
 	}
 }
 
-// subscribed returns the inbox of a channel; a new one subscribes after a delay. The caller holds mu. The error is
+// subscribedLocked returns the inbox of a channel; a new one subscribes after a delay. The error is
 // [driver.ErrClosed].
-func (s *Set) subscribed(channel string, delay time.Duration) (*inbox, error) {
+func (s *Set) subscribedLocked(channel string, delay time.Duration) (*inbox, error) {
 	if in := s.byChannel[channel]; in != nil {
 		return in, nil
 	}

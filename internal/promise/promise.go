@@ -44,8 +44,8 @@ type moment struct {
 // reaskEvery is how often a store is asked again to which no connections were made.
 const reaskEvery = 10 * time.Second
 
-// now returns the moment that is now. The caller holds mu.
-func (p *Promise) now() moment {
+// nowLocked returns the moment that is now.
+func (p *Promise) nowLocked() moment {
 	m := moment{time: time.Now()}
 	if p.Connections != nil {
 		m.connections = p.Connections()
@@ -57,7 +57,7 @@ func (p *Promise) now() moment {
 func (p *Promise) Set(t driver.Traits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.traits, p.asked = t, p.now()
+	p.traits, p.asked = t, p.nowLocked()
 }
 
 // Traits returns what the store promises. If that was asked for too long ago, or before the store was connected to, the store
@@ -65,16 +65,16 @@ func (p *Promise) Set(t driver.Traits) {
 func (p *Promise) Traits() driver.Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
+	now := p.nowLocked()
 	stale := now.connections != p.asked.connections || now.time.Sub(p.asked.time) >= reaskEvery
 	if stale && !p.asking {
-		p.asking = p.Life.Go(func() { p.ask(now) })
+		p.asking = p.Life.Go(func() { p.askStore(now) })
 	}
 	return p.traits
 }
 
-// ask asks the store, at a moment.
-func (p *Promise) ask(at moment) {
+// askStore asks the store, at a moment.
+func (p *Promise) askStore(at moment) {
 	t, err := p.Ask(p.Life.Context())
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -143,7 +143,7 @@ const settledWithin = 2 * time.Minute
 // changes its part ends connections.
 func (s *Server) replication() map[string]string {
 	fields := map[string]string{}
-	text, _ := s.ask("INFO", "replication").(string)
+	text, _ := s.redisCommand("INFO", "replication").(string)
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		fields[name] = value
@@ -151,8 +151,8 @@ func (s *Server) replication() map[string]string {
 	return fields
 }
 
-// ask runs a command on a Redis server, and returns nil if that fails.
-func (s *Server) ask(args ...string) any {
+// redisCommand runs a command on a Redis server, and returns nil if that fails.
+func (s *Server) redisCommand(args ...string) any {
 	c, err := DialRedis(s.Addr, nil)
 	if err != nil {
 		return nil
@@ -167,7 +167,7 @@ func (s *Server) ask(args ...string) any {
 
 // asked returns what the Sentinel has to say of the primary, or of its replica if it has one.
 func (set *Sentinels) asked(what string) map[string]string {
-	list, _ := set.Sentinel.ask("SENTINEL", what, set.Name).([]any)
+	list, _ := set.Sentinel.redisCommand("SENTINEL", what, set.Name).([]any)
 	if what == "REPLICAS" && len(list) == 1 {
 		list, _ = list[0].([]any)
 	}

@@ -103,12 +103,12 @@ func (p *Proxy) Hold(after int) {
 	defer p.mu.Unlock()
 	p.holdUp, p.after = true, after
 	if after == 0 {
-		p.strand()
+		p.strandLocked()
 	}
 }
 
-// strand has nothing pass on the clients' connections that there are. The caller holds mu.
-func (p *Proxy) strand() {
+// strandLocked has nothing pass on the clients' connections that there are.
+func (p *Proxy) strandLocked() {
 	for c, client := range p.open {
 		if client {
 			p.stranded[c] = true
@@ -143,7 +143,7 @@ func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = true
-	p.end()
+	p.closeAllLocked()
 }
 
 // Mend passes everything on again.
@@ -161,7 +161,7 @@ func (p *Proxy) Stray(answer string) {
 	defer p.mu.Unlock()
 	for client, server := range p.server {
 		if _, err := client.Write([]byte(answer)); err != nil {
-			p.close(client, server)
+			p.closeLocked(client, server)
 		}
 	}
 }
@@ -174,14 +174,14 @@ func (p *Proxy) Drop() {
 	p.requests, p.replies = false, false
 	for client, server := range p.server {
 		if !p.stranded[client] {
-			p.close(client, server)
+			p.closeLocked(client, server)
 		}
 	}
 	p.changed.Broadcast()
 }
 
-// close ends a connection. The caller holds mu.
-func (p *Proxy) close(ends ...net.Conn) {
+// closeLocked ends a connection.
+func (p *Proxy) closeLocked(ends ...net.Conn) {
 	for _, c := range ends {
 		c.Close()
 		delete(p.open, c)
@@ -190,10 +190,10 @@ func (p *Proxy) close(ends ...net.Conn) {
 	}
 }
 
-// end closes all connections. The caller holds mu.
-func (p *Proxy) end() {
+// closeAllLocked closes all connections.
+func (p *Proxy) closeAllLocked() {
 	for client, server := range p.server {
-		p.close(client, server)
+		p.closeLocked(client, server)
 	}
 	p.changed.Broadcast()
 }
@@ -234,14 +234,14 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 		n, err := from.Read(buffer)
 		p.mu.Lock()
 		if n > 0 {
-			p.came(from)
+			p.cameLocked(from)
 			p.carried += n
 		}
 		late := n > 0 && p.stranded[from]
 		if late {
 			p.late++
 		}
-		for (*frozen || p.stranded[from]) && p.has(from) {
+		for (*frozen || p.stranded[from]) && p.hasLocked(from) {
 			p.changed.Wait()
 		}
 		if n > 0 {
@@ -250,7 +250,7 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 		if late {
 			p.late--
 		}
-		open := p.has(from) && p.has(to)
+		open := p.hasLocked(from) && p.hasLocked(to)
 		p.mu.Unlock()
 		if !open {
 			break
@@ -266,12 +266,12 @@ func (p *Proxy) pass(to, from net.Conn, frozen *bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.close(from, to)
+	p.closeLocked(from, to)
 	p.changed.Broadcast()
 }
 
-// came counts something that came on a connection. The caller holds mu.
-func (p *Proxy) came(on net.Conn) {
+// cameLocked counts something that came on a connection.
+func (p *Proxy) cameLocked(on net.Conn) {
 	p.held++
 	if p.open[on] {
 		p.asked++
@@ -281,12 +281,12 @@ func (p *Proxy) came(on net.Conn) {
 	case p.after > 0:
 		p.after--
 	default:
-		p.strand()
+		p.strandLocked()
 	}
 }
 
-// has reports whether a connection is open. The caller holds mu.
-func (p *Proxy) has(c net.Conn) bool {
+// hasLocked reports whether a connection is open.
+func (p *Proxy) hasLocked(c net.Conn) bool {
 	_, open := p.open[c]
 	return open
 }

@@ -184,7 +184,7 @@ func (set *Sentinels) Failover(t TB) {
 			return true
 		}
 		if primary["flags"] == "master" { // and none is under way
-			set.Sentinel.ask("SENTINEL", "FAILOVER", set.Name)
+			set.Sentinel.redisCommand("SENTINEL", "FAILOVER", set.Name)
 		}
 		return false
 	})

@@ -175,15 +175,15 @@ func (s *Server) Pid() int {
 
 // Stop asks the server to end, with SIGTERM, and kills it if it has not after a while. Stopping twice is harmless.
 func (s *Server) Stop() {
-	s.end(syscall.SIGTERM)
+	s.endWith(syscall.SIGTERM)
 }
 
 // Kill ends the server with SIGKILL. Killing twice is harmless.
 func (s *Server) Kill() {
-	s.end(syscall.SIGKILL)
+	s.endWith(syscall.SIGKILL)
 }
 
-func (s *Server) end(sig syscall.Signal) {
+func (s *Server) endWith(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {

@@ -198,8 +198,8 @@ func (cs *claims) turn(k *key, next keyState) bool {
 // free reports whether nobody of this client has a claim's key, or may have it.
 func (cs *claims) free(c *claim) bool { return cs.keys[c.key] == nil }
 
-// ask asks for the key of a claim that waits, unless this client has it in another way.
-func (cs *claims) ask(c *claim) {
+// askForKey asks for the key of a claim that waits, unless this client has it in another way.
+func (cs *claims) askForKey(c *claim) {
 	switch k := cs.keys[c.key]; {
 	case k == nil:
 		c.refused = nil

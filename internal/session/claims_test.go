@@ -60,7 +60,7 @@ func (w *world) happen(e event) error {
 			w.entered[e.claim] = c
 		}
 		if c.state == claimWaiting {
-			cs.ask(c)
+			cs.askForKey(c)
 		}
 	case "leaves":
 		if c := w.entered[e.claim]; c != nil {

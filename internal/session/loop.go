@@ -54,7 +54,7 @@ func (s *Session) run() {
 			s.look = time.Now()
 		case <-timer.C:
 		case <-s.life.Context().Done():
-			s.scout.end()
+			s.scout.joinProbe()
 			if s.home != nil {
 				s.home.Close()
 			}
@@ -130,7 +130,7 @@ func (s *Session) next(now time.Time) time.Time {
 func (s *Session) poll() {
 	for _, c := range s.claims.line {
 		if !s.scout.covers(c) {
-			s.claims.ask(c)
+			s.claims.askForKey(c)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (e *entry) before(now time.Time) {
 	}
 	e.s.beat = e.s.beat || e.own != nil
 	if e.own != nil && e.own.state == claimWaiting && !e.renews {
-		cs.ask(e.own)
+		cs.askForKey(e.own)
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Session) returned(err error) {
 	}
 	for _, c := range s.claims.line {
 		if c.key == s.scout.key {
-			s.claims.ask(c)
+			s.claims.askForKey(c)
 		}
 	}
 }
@@ -133,8 +133,8 @@ func (sc *scout) hangUp() {
 	}
 }
 
-// end is for the end of the loop: the life, by which the scout went, has ended.
-func (sc *scout) end() {
+// joinProbe is for the end of the loop: the life, by which the scout went, has ended.
+func (sc *scout) joinProbe() {
 	if sc.state != scoutHome {
 		sc.s.returned(<-sc.back)
 	}

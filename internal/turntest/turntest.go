@@ -75,7 +75,7 @@ func Kill(t *testing.T, processes int, args ...string) {
 	}
 	w := &watch{path: path}
 	for range 2 {
-		w.end(t, w.next(t))
+		w.endTurn(t, w.next(t))
 	}
 	victim := w.next(t)
 	running[victim.pid].Process.Kill()
@@ -86,7 +86,7 @@ func Kill(t *testing.T, processes int, args ...string) {
 		if next.pid == victim.pid {
 			t.Fatalf("process %d works after its death", next.pid)
 		}
-		w.end(t, next)
+		w.endTurn(t, next)
 	}
 }
 
@@ -119,8 +119,8 @@ func (w *watch) next(t *testing.T) turn {
 	return begun
 }
 
-// end lets a turn end, and waits until it has.
-func (w *watch) end(t *testing.T, of turn) {
+// endTurn lets a turn end, and waits until it has.
+func (w *watch) endTurn(t *testing.T, of turn) {
 	t.Helper()
 	if err := os.WriteFile(permission(w.path, of.text), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -63,22 +63,22 @@ var measures = map[string]measure{
 		}
 		return err
 	},
-	"`Lock`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Mutex("x").Lock(ctx)) },
+	"`Lock`": func(s *scene, ctx context.Context) error { return s.keepLease(s.a.Mutex("x").Lock(ctx)) },
 	"`Lock`, in the store's queue": func(s *scene, ctx context.Context) error {
 		r := <-s.line
-		return s.keep(r.Lease, r.err)
+		return s.keepLease(r.Lease, r.err)
 	},
 	"`LockWithin` 1 s": func(s *scene, ctx context.Context) error {
-		return s.keep(s.a.Mutex("x").LockWithin(ctx, time.Second))
+		return s.keepLease(s.a.Mutex("x").LockWithin(ctx, time.Second))
 	},
-	"`TryLock`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Mutex("x").TryLock(ctx)) },
+	"`TryLock`": func(s *scene, ctx context.Context) error { return s.keepLease(s.a.Mutex("x").TryLock(ctx)) },
 	"`Do`, without its function": func(s *scene, ctx context.Context) error {
 		return s.a.Mutex("x").Do(ctx, func(context.Context) error { return nil })
 	},
 	"`Unlock`":      func(s *scene, ctx context.Context) error { return s.lease.Unlock() },
 	"`UnlockAfter`": func(s *scene, ctx context.Context) error { return s.lease.UnlockAfter(time.Minute) },
 	"`Lock` of two that are joined": func(s *scene, ctx context.Context) error {
-		return s.keep(stile.Join(s.a.Mutex("x"), s.a.Mutex("y")).Lock(ctx))
+		return s.keepLease(stile.Join(s.a.Mutex("x"), s.a.Mutex("y")).Lock(ctx))
 	},
 	"`Unlock` of two that are joined": func(s *scene, ctx context.Context) error { return s.pair.Unlock() },
 	"`Check`":                         func(s *scene, ctx context.Context) error { return s.lease.Check() },
@@ -107,7 +107,7 @@ var measures = map[string]measure{
 		return err
 	},
 	"`Detach`": func(s *scene, ctx context.Context) error { _, err := s.lease.Detach(ctx); return err },
-	"`Attach`": func(s *scene, ctx context.Context) error { return s.keep(s.a.Attach(ctx, s.left)) },
+	"`Attach`": func(s *scene, ctx context.Context) error { return s.keepLease(s.a.Attach(ctx, s.left)) },
 	"`Close`":  func(s *scene, ctx context.Context) error { return s.a.Close() },
 }
 

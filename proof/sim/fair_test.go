@@ -48,11 +48,11 @@ func (f *fair) days(random *rand.Rand, shut bool) {
 		var busy, calm sync.WaitGroup
 		for i, p := range hasty {
 			for range 3 {
-				calls[i] += (&citizen{fair: f, peer: p, random: newRand(random.Int64()), hasty: true}).spend(&busy)
+				calls[i] += (&worker{fair: f, peer: p, random: newRand(random.Int64()), hasty: true}).spend(&busy)
 			}
 		}
 		for range 2 {
-			(&citizen{fair: f, peer: patient, random: newRand(random.Int64())}).spend(&calm)
+			(&worker{fair: f, peer: patient, random: newRand(random.Int64())}).spend(&calm)
 		}
 		var over sync.WaitGroup
 		over.Go(func() {
@@ -67,7 +67,7 @@ func (f *fair) days(random *rand.Rand, shut bool) {
 			faults[i] += weather
 		}
 		over.Wait()
-		f.evening(day, hasty, last)
+		f.endRound(day, hasty, last)
 	}
 	for i, p := range hasty {
 		if n, most := p.d.Calls(memory.Leave), calls[i]+faults[i]; n > most {
@@ -146,8 +146,8 @@ func trouble(random *rand.Rand) memory.Fault {
 	return f
 }
 
-// evening finds the store as it was in the morning.
-func (f *fair) evening(day int, hasty []*peer, shut bool) {
+// endRound finds the store as it was in the morning.
+func (f *fair) endRound(day int, hasty []*peer, shut bool) {
 	rest := 6 * time.Second
 	if shut {
 		rest = fairTTL // what was held at Close runs out
@@ -185,8 +185,8 @@ func (f *fair) held(name string, change int) {
 	}
 }
 
-// keep notes until when a name is kept.
-func (f *fair) keep(name string, until time.Time) {
+// noteKept notes until when a name is kept.
+func (f *fair) noteKept(name string, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if until.After(f.kept[name]) {
@@ -194,18 +194,18 @@ func (f *fair) keep(name string, until time.Time) {
 	}
 }
 
-// A citizen locks now and then. One who is hasty gives up.
-type citizen struct {
+// A worker locks now and then. One who is hasty gives up.
+type worker struct {
 	*fair
 	*peer
 	random *rand.Rand
 	hasty  bool
 }
 
-func (c *citizen) Errorf(format string, args ...any) { c.world.Errorf(format, args...) }
+func (c *worker) Errorf(format string, args ...any) { c.world.Errorf(format, args...) }
 
 // spend starts a day of a citizen, and returns of how many calls it is.
-func (c *citizen) spend(day *sync.WaitGroup) (calls int) {
+func (c *worker) spend(day *sync.WaitGroup) (calls int) {
 	turns := 1 + c.random.IntN(3)
 	day.Go(func() {
 		for range turns {
@@ -229,7 +229,7 @@ func (c *citizen) spend(day *sync.WaitGroup) (calls int) {
 }
 
 // join takes some of three locks at once, which it gives in any order, and one of which is in the second store.
-func (c *citizen) join() {
+func (c *worker) join() {
 	names := []string{"x", "y", "far x"}
 	locks := map[string]*stile.Lock{"x": c.Mutex("x"), "y": c.Mutex("y"), "far x": c.away[c.peer].Mutex("x")}
 	c.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -258,7 +258,7 @@ func (c *citizen) join() {
 }
 
 // take acquires a lock, or gives up if the citizen is hasty.
-func (c *citizen) take(lock *stile.Lock) *stile.Lease {
+func (c *worker) take(lock *stile.Lock) *stile.Lease {
 	ctx, cancel := context.WithCancelCause(c.world.Context())
 	defer cancel(nil)
 	limit, way := time.Duration(c.random.IntN(4000))*time.Millisecond, c.random.IntN(5)
@@ -292,7 +292,7 @@ func (c *citizen) take(lock *stile.Lock) *stile.Lease {
 }
 
 // use holds the lock for a while, takes it again while it holds it, and releases each lease.
-func (c *citizen) use(name string, lease *stile.Lease) {
+func (c *worker) use(name string, lease *stile.Lease) {
 	c.held(name, 1)
 	leases := []*stile.Lease{lease}
 	for range c.random.IntN(3) {
@@ -321,12 +321,12 @@ func (c *citizen) use(name string, lease *stile.Lease) {
 		c.release(l, keep, leases[i+1:])
 	}
 	if c.shutAt.Load() == nil {
-		c.keep(name, kept)
+		c.noteKept(name, kept)
 	}
 }
 
 // hold lets some time pass, now and then as long as a few leases last, but no more than Close does.
-func (c *citizen) hold(l *stile.Lease) {
+func (c *worker) hold(l *stile.Lease) {
 	most := 1000
 	if c.random.IntN(20) == 0 {
 		most = 100_000
@@ -338,7 +338,7 @@ func (c *citizen) hold(l *stile.Lease) {
 }
 
 // release releases a lease. Its context ends, and that of no other.
-func (c *citizen) release(l *stile.Lease, keep time.Duration, others []*stile.Lease) {
+func (c *worker) release(l *stile.Lease, keep time.Duration, others []*stile.Lease) {
 	own := l.Context()
 	if own.Err() != nil || l.Check() != nil {
 		c.spoilt("a lease that is held", context.Cause(own))
@@ -366,7 +366,7 @@ func (c *citizen) release(l *stile.Lease, keep time.Duration, others []*stile.Le
 }
 
 // spoilt reports an end that none but Close may bring.
-func (c *citizen) spoilt(what string, err error) {
+func (c *worker) spoilt(what string, err error) {
 	if c.shutAt.Load() == nil {
 		c.Errorf("%s: %v", what, err)
 	}

@@ -44,7 +44,7 @@ func storm(w *world, seed uint64) {
 		if own%3 == 0 {
 			p = b
 		}
-		s := &sailor{world: w, peer: p, random: rand.New(rand.NewPCG(seed, own))} //nolint:gosec // the same
+		s := &stormWorker{world: w, peer: p, random: rand.New(rand.NewPCG(seed, own))} //nolint:gosec // the same
 		all.Go(s.sail)
 	}
 	for range 30 {
@@ -93,16 +93,16 @@ const slack = time.Millisecond
 // mostLeaves is how often two clients with twelve callers send Leave when all of them have gone.
 const mostLeaves = 60
 
-// A sailor takes the lock in one way or another, again and again.
-type sailor struct {
+// A stormWorker takes the lock in one way or another, again and again.
+type stormWorker struct {
 	*world
 	*peer
 	random *rand.Rand
 }
 
-func (s *sailor) Errorf(format string, args ...any) { s.world.Errorf(format, args...) }
+func (s *stormWorker) Errorf(format string, args ...any) { s.world.Errorf(format, args...) }
 
-func (s *sailor) sail() {
+func (s *stormWorker) sail() {
 	for range 12 {
 		s.question()
 		lock, hold, parts := s.choose()
@@ -129,7 +129,7 @@ func (s *sailor) sail() {
 }
 
 // question asks what is there.
-func (s *sailor) question() {
+func (s *stormWorker) question() {
 	var err error
 	ask := []func(){
 		func() {},
@@ -143,7 +143,7 @@ func (s *sailor) question() {
 }
 
 // choose returns a lock, its MaxHold, and of how many parts it is.
-func (s *sailor) choose() (lock *stile.Lock, hold time.Duration, parts int) {
+func (s *stormWorker) choose() (lock *stile.Lock, hold time.Duration, parts int) {
 	c := s.peer.Client
 	lock, parts = c.Reader("x"), 1
 	switch s.random.IntN(4) {
@@ -163,7 +163,7 @@ func (s *sailor) choose() (lock *stile.Lock, hold time.Duration, parts int) {
 }
 
 // take acquires a lock in one of three ways, and returns nil if that fails.
-func (s *sailor) take(lock *stile.Lock, parts int) (lease *stile.Lease) {
+func (s *stormWorker) take(lock *stile.Lock, parts int) (lease *stile.Lease) {
 	back := time.Duration(parts-1) * 5 * time.Second // a part that was had is given back
 	limit := time.Duration(s.random.IntN(8000)) * time.Millisecond
 	enough := errors.New("enough of " + limit.String())
@@ -205,7 +205,7 @@ var waysIn = [...]string{"TryLock", "LockWithin", "Lock"}
 
 // leave detaches a lease and attaches it again, sometimes while it is unlocked. If that is
 // bounded, it may be held until over, beside the time in which nobody has it.
-func (s *sailor) leave(lease *stile.Lease, bounded bool, over time.Time) *stile.Lease {
+func (s *stormWorker) leave(lease *stile.Lease, bounded bool, over time.Time) *stile.Lease {
 	unlocked := make(chan error, 1)
 	beside := s.random.IntN(2) == 0
 	if beside {

@@ -145,14 +145,14 @@ func (p *peer) last(k stile.Kind) (last stile.Event) {
 func (w *world) lock(l *stile.Lock) *stile.Lease {
 	w.Helper()
 	lease, err := l.Lock(w.Context())
-	if w.keep(lease, err) != nil {
+	if w.keepLease(lease, err) != nil {
 		w.Fatalf("lock: %v", err)
 	}
 	return lease
 }
 
-// keep keeps a lease that a test does not look at, and returns the error of the call that was to have it.
-func (w *world) keep(lease *stile.Lease, err error) error {
+// keepLease keeps a lease that a test does not look at, and returns the error of the call that was to have it.
+func (w *world) keepLease(lease *stile.Lease, err error) error {
 	w.keeps(lease)
 	return err
 }

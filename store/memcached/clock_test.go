@@ -9,7 +9,7 @@ import (
 
 // knowsOf makes a client know a time of its server that is so many seconds behind.
 func knowsOf(d store, behind int64) *clock {
-	c := &d.(*Driver).shelf.link.latest().clock
+	c := &d.(*Driver).exchanger.link.latest().clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shown -= behind

@@ -54,17 +54,17 @@ type conn struct {
 	broken chan struct{} // closed when it is
 	work   sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	out     []byte     // to be written
-	spare   []byte
-	writing bool    // somebody writes now
-	calls   []*call // whose answers are to come, in order
-	who     who     // reads
-	crowd   int     // how often the reader reads on although nobody waits
-	used    bool    // somebody asked since the reader last looked
-	ended   bool    // the caller that reads is to give up
-	asks    *call   // whose context is being asked; nil if none is
-	err     error   // why it broke
+	mu        sync.Mutex // guards what follows
+	out       []byte     // to be written
+	spare     []byte
+	writing   bool    // somebody writes now
+	calls     []*call // whose answers are to come, in order
+	who       who     // reads
+	batchLeft int     // how often the reader reads on although nobody waits
+	used      bool    // somebody asked since the reader last looked
+	ended     bool    // the caller that reads is to give up
+	asks      *call   // whose context is being asked; nil if none is
+	err       error   // why it broke
 }
 
 // A who is one who reads.
@@ -82,8 +82,8 @@ const lookEvery = 20 * time.Millisecond
 
 // While more than few calls wait at once, and for crowded calls afterwards, the reader is the one who reads.
 const (
-	few     = 4
-	crowded = 16
+	few        = 4
+	batchAfter = 16
 )
 
 // small is the length of a request in bytes that a socket takes without waiting if nothing is on its way.
@@ -127,19 +127,19 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 	direct := lone && !c.writing && len(requests) <= small
 	reads := direct && c.who == nobody
 	if c.calls, c.used = append(c.calls, k), true; len(c.calls) > few {
-		c.crowd = crowded
+		c.batchLeft = batchAfter
 	}
 	switch {
 	case reads:
 		c.who = caller
 	case c.who == nobody:
-		c.handOn()
+		c.handOnLocked()
 	case lone: // and the reader has waited for something to happen
 		c.sock.SetReadDeadline(k.begun.Add(patience))
 	}
 	if direct {
 		k.sent = true
-		c.send(requests) // waking the writer would take as long as a good part of the round trip
+		c.sendLocked(requests) // waking the writer would take as long as a good part of the round trip
 	} else {
 		c.out = append(c.out, requests...)
 		c.wake()
@@ -167,8 +167,8 @@ func (k *call) ended(err error) error {
 	return err
 }
 
-// send writes. The mutex must be held; it is free meanwhile, and nobody else writes.
-func (c *conn) send(text []byte) {
+// sendLocked writes. The mutex is free meanwhile, and nobody else writes.
+func (c *conn) sendLocked(text []byte) {
 	c.writing = true
 	c.mu.Unlock()
 	c.sock.SetWriteDeadline(time.Now().Add(patience))
@@ -205,7 +205,7 @@ func (c *conn) write() {
 			for i := len(c.calls) - 1; i >= 0 && !c.calls[i].sent; i-- {
 				c.calls[i].sent = true
 			}
-			c.send(out)
+			c.sendLocked(out)
 			c.spare = out
 		}
 		c.mu.Unlock()
@@ -220,7 +220,7 @@ func (c *conn) read(lookEvery time.Duration) {
 		select {
 		case <-c.turn:
 		case <-tick.C:
-			if !c.look() {
+			if !c.takeReading() {
 				tick.Reset(lookEvery)
 				continue
 			}
@@ -242,19 +242,19 @@ func (c *conn) read(lookEvery time.Duration) {
 	}
 }
 
-// look makes the reader the one who reads if the connection is idle, and reports whether it did. A caller that reads is told to
+// takeReading makes the reader the one who reads if the connection is idle, and reports whether it did. A caller that reads is told to
 // give up when its context has ended, or when the server has been silent for too long.
-func (c *conn) look() bool {
+func (c *conn) takeReading() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.err != nil:
 	case c.who == caller && !c.ended:
 		if k := c.calls[0]; time.Since(k.begun) >= patience {
-			c.giveUp()
+			c.giveUpLocked()
 		} else if c.asks != k {
 			c.asks = k
-			c.work.Go(func() { c.ask(k) })
+			c.work.Go(func() { c.checkContext(k) })
 		}
 	case c.who == nobody && len(c.calls) == 0 && !c.used:
 		c.who = reader
@@ -264,9 +264,9 @@ func (c *conn) look() bool {
 	return false
 }
 
-// ask has a caller that reads give up if its context has ended. What a context does when it is asked is its owner's, and may be
+// checkContext has a caller that reads give up if its context has ended. What a context does when it is asked is its owner's, and may be
 // a call over this connection: so no call waits for it.
-func (c *conn) ask(k *call) {
+func (c *conn) checkContext(k *call) {
 	over := k.ctx.Err() != nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,18 +274,18 @@ func (c *conn) ask(k *call) {
 		c.asks = nil
 	}
 	if over && c.err == nil && c.who == caller && c.calls[0] == k && !c.ended {
-		c.giveUp()
+		c.giveUpLocked()
 	}
 }
 
-// giveUp has the caller that reads stop. The mutex must be held.
-func (c *conn) giveUp() {
+// giveUpLocked has the caller that reads stop.
+func (c *conn) giveUpLocked() {
 	c.ended = true
 	c.sock.SetReadDeadline(time.Unix(1, 0))
 }
 
-// handOn makes the reader the one who reads. The mutex must be held.
-func (c *conn) handOn() {
+// handOnLocked makes the reader the one who reads.
+func (c *conn) handOnLocked() {
 	c.who = reader
 	deadline := time.Now().Add(patience)
 	if len(c.calls) > 0 && c.ended {
@@ -307,19 +307,19 @@ func (c *conn) readFor(k *call) {
 	switch {
 	case c.err != nil:
 	case errors.Is(err, errInPart), errors.Is(err, os.ErrDeadlineExceeded) && c.ended:
-		c.handOn()
+		c.handOnLocked()
 	case err != nil:
-		c.end(err)
+		c.closeWith(err)
 	default:
 		last := len(k.replies) - 1
 		if r := k.replies[last]; r.status == "CLIENT_ERROR" {
 			k.replies = k.replies[:last]
-			c.misread(k, &r)
+			c.misreadLocked(k, &r)
 			return
 		}
-		c.answered(k)
+		c.answeredLocked(k)
 		if len(c.calls) > 0 {
-			c.handOn()
+			c.handOnLocked()
 		} else if c.ended {
 			c.ended = false
 			c.sock.SetReadDeadline(time.Time{})
@@ -327,8 +327,8 @@ func (c *conn) readFor(k *call) {
 	}
 }
 
-// answered notes that the first of the calls has all its answers. The mutex must be held, by the one who reads.
-func (c *conn) answered(k *call) {
+// answeredLocked notes that the first of the calls has all its answers. Only the one who reads calls it.
+func (c *conn) answeredLocked(k *call) {
 	c.calls[0] = nil
 	c.calls = c.calls[1:]
 	close(k.done)
@@ -336,10 +336,10 @@ func (c *conn) answered(k *call) {
 		return
 	}
 	if c.in.Buffered() > 0 {
-		c.end(errUnasked)
+		c.closeWith(errUnasked)
 	}
-	if c.who == reader && c.crowd > 0 {
-		c.crowd--
+	if c.who == reader && c.batchLeft > 0 {
+		c.batchLeft--
 	} else {
 		c.who = nobody
 	}
@@ -380,12 +380,12 @@ func (c *conn) hand(r *reply) (reads bool, err error) {
 	}
 	k := c.calls[0]
 	if r.status == "CLIENT_ERROR" {
-		c.misread(k, r)
+		c.misreadLocked(k, r)
 		return false, c.err
 	}
 	k.replies = append(k.replies, *r)
 	if len(k.replies) == k.want {
-		c.answered(k)
+		c.answeredLocked(k)
 	}
 	if len(c.calls) == 0 {
 		c.sock.SetReadDeadline(time.Time{})
@@ -410,25 +410,25 @@ func (p *partial) Read(into []byte) (int, error) {
 	return p.from.Read(into)
 }
 
-// misread breaks the connection: the server has not understood what it got, and may read the rest as something else. The
-// mutex must be held.
-func (c *conn) misread(k *call, r *reply) {
+// misreadLocked breaks the connection: the server has not understood what it got, and may read the rest as something
+// else.
+func (c *conn) misreadLocked(k *call, r *reply) {
 	if len(k.replies) == 0 {
 		k.err = r.failure() // nothing of it was done
 		c.calls = c.calls[1:]
 		close(k.done)
 	}
-	c.end(errors.New("memcached did not understand a request"))
+	c.closeWith(errors.New("memcached did not understand a request"))
 }
 
 // fail breaks the connection, for this reason unless there was one before.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.end(err)
+	c.closeWith(err)
 }
 
-func (c *conn) end(err error) {
+func (c *conn) closeWith(err error) {
 	if c.err != nil {
 		return
 	}

@@ -242,5 +242,5 @@ func keyOf(d driver.Driver, name string) string {
 	if p, ok := d.(*Plain); ok {
 		return p.key(name)
 	}
-	return d.(*Driver).shelf.key(name)
+	return d.(*Driver).exchanger.key(name)
 }

@@ -32,11 +32,11 @@ func TestLargeForeignValue(t *testing.T) {
 	if n, err := c.Read(answer); string(answer[:n]) != "STORED\r\n" {
 		t.Fatalf("the server answers %q, %v", answer[:n], err)
 	}
-	before := d.(*Driver).shelf.link.latest()
+	before := d.(*Driver).exchanger.link.latest()
 	if _, err := d.Enter(timely(t), claim("name", "a")); !errors.Is(err, driver.ErrForeign) {
 		t.Errorf("enter = %v; want ErrForeign", err)
 	}
-	if err := renew(t, d, other); err != nil || d.(*Driver).shelf.link.latest() != before {
+	if err := renew(t, d, other); err != nil || d.(*Driver).exchanger.link.latest() != before {
 		t.Errorf("renewal of another name = %v; want it on the connection that there was", err)
 	}
 }

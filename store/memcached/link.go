@@ -50,7 +50,7 @@ func (l *link) get(ctx context.Context) (*conn, error) {
 			l.mu.Unlock()
 			return nil, driver.ErrClosed
 		}
-		if l.alive() {
+		if l.aliveLocked() {
 			defer l.mu.Unlock()
 			return l.conn, nil
 		}
@@ -107,8 +107,8 @@ func (l *link) gets(ctx context.Context, keys []string, each func(i int, c *conn
 	return nil
 }
 
-// alive reports whether there is a connection that is not broken. The mutex must be held.
-func (l *link) alive() bool {
+// aliveLocked reports whether there is a connection that is not broken.
+func (l *link) aliveLocked() bool {
 	if l.conn == nil {
 		return false
 	}

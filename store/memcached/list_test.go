@@ -29,7 +29,7 @@ func TestRequestsOfAListing(t *testing.T) {
 		var l *link
 		switch d := d.(type) {
 		case *Driver:
-			l = d.shelf.link
+			l = d.exchanger.link
 		case *Plain:
 			l = d.link
 		}

@@ -25,7 +25,7 @@ import (
 // it tells what the clock shows, to the second, with every read.
 type Driver struct {
 	*casqueue.Driver // its methods, but for those that change something
-	shelf            *shelf
+	exchanger        *exchanger
 	alarm            *alarm
 }
 
@@ -38,13 +38,13 @@ var _ interface {
 } = (*Driver)(nil)
 
 func newDriver(l *link, prefix string) *Driver {
-	s := &shelf{link: l, prefix: prefix}
-	return &Driver{Driver: casqueue.NewExchanging(s), shelf: s, alarm: &l.alarm}
+	s := &exchanger{link: l, prefix: prefix}
+	return &Driver{Driver: casqueue.NewExchanging(s), exchanger: s, alarm: &l.alarm}
 }
 
 // Enter is [driver.Driver].
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	d.shelf.fresh(ctx)
+	d.exchanger.fresh(ctx)
 	p, err := d.Driver.Enter(ctx, c)
 	if err != nil || p.Ticket != 0 {
 		d.alarm.note(c, err)
@@ -54,7 +54,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // Renew is [driver.Driver].
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	d.shelf.fresh(ctx)
+	d.exchanger.fresh(ctx)
 	renewals := d.Driver.Renew(ctx, cs)
 	for i, c := range cs {
 		d.alarm.note(c, renewals[i].Err)
@@ -64,7 +64,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // Leave is [driver.Driver].
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
-	d.shelf.fresh(ctx)
+	d.exchanger.fresh(ctx)
 	err := d.Driver.Leave(ctx, l)
 	d.alarm.drop(l.Claim.ID)
 	return err
@@ -72,7 +72,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 
 // Break is [driver.Breaker].
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	d.shelf.fresh(ctx)
+	d.exchanger.fresh(ctx)
 	return d.Driver.Break(ctx, b)
 }
 

@@ -116,7 +116,7 @@ func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Plac
 	if c.Ticket <= waitingTicket {
 		request = appendStore(request, key, 0, expiry(c.TTL), mine.encode())
 	}
-	is, added, err := p.ask(ctx, conn, request, key)
+	is, added, err := p.storeAndRead(ctx, conn, request, key)
 	switch {
 	case err != nil:
 		return driver.Place{}, true, err
@@ -234,7 +234,7 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 		if err != nil {
 			return err
 		}
-		is, _, err := p.ask(ctx, conn, nil, key)
+		is, _, err := p.storeAndRead(ctx, conn, nil, key)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (p *Plain) Break(ctx context.Context, b *driver.BreakRequest) (driver.Claim
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}
-		is, _, err := p.ask(ctx, conn, nil, key)
+		is, _, err := p.storeAndRead(ctx, conn, nil, key)
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}

@@ -70,8 +70,8 @@ func (s *sight) standing() driver.ClaimInfo {
 	return out
 }
 
-// ask sends a request to store, if there is one, and reads what is there then.
-func (p *Plain) ask(ctx context.Context, c *conn, store []byte, key string) (*sight, bool, error) {
+// storeAndRead sends a request to store, if there is one, and reads what is there then.
+func (p *Plain) storeAndRead(ctx context.Context, c *conn, store []byte, key string) (*sight, bool, error) {
 	want := 1
 	if len(store) > 0 {
 		want = 2

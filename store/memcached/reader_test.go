@@ -124,7 +124,7 @@ func TestWhoReads(t *testing.T) {
 			for _, got := range calls {
 				is(t, got, "STORED ")
 			}
-			for range crowded - 1 {
+			for range batchAfter - 1 {
 				s.reads(reader)
 				got := s.ask(t.Context(), "b", 1)
 				s.answer("STORED\r\n")
@@ -150,7 +150,7 @@ func TestWhoReads(t *testing.T) {
 			first := s.ask(ctx, "a", 1)
 			s.reads(caller)
 			cancel()
-			if s.c.look() {
+			if s.c.takeReading() {
 				t.Error("the reader takes a connection to be idle whose answer is to come")
 			}
 			is(t, first, "error: context canceled")
@@ -251,13 +251,13 @@ func TestContextIsAskedForLong(t *testing.T) {
 			}}, "a", 1)
 			s.reads(caller)
 			asked.Store(true)
-			s.c.look()
+			s.c.takeReading()
 			<-asks
 			if second := test.run(t.Context(), s); second != nil {
 				<-got
 				got = second
 			}
-			s.c.look()
+			s.c.takeReading()
 			select {
 			case is := <-got:
 				if !strings.HasPrefix(is, test.want) {

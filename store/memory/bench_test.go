@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// enterAndLeave is what a lock and an unlock come to that nobody else wants.
+// enterAndLeave is a lock and an unlock that nobody else wants.
 func enterAndLeave(b *testing.B, d *Driver, l *driver.Release) {
 	p, err := d.Enter(b.Context(), l.Claim)
 	if err != nil || !p.Holds {
@@ -41,7 +41,7 @@ func BenchmarkEnterLeaveApart(b *testing.B) {
 	})
 }
 
-// BenchmarkEnterLeaveBehind has a claim enter and leave a queue in which 64 others stand.
+// BenchmarkEnterLeaveBehind is a claim that enters and leaves a queue in which 64 others stand.
 func BenchmarkEnterLeaveBehind(b *testing.B) {
 	b.ReportAllocs()
 	d := New()

@@ -32,8 +32,8 @@ var verbs = [...]Verb{Enter, Leave, Renew, Await, List, Watch, Break, Identity}
 // ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
 var ErrInjected = errors.New("the connection broke (injected)")
 
-// A Fault is what befalls the next calls of one driver. A call meets the first fault that is left for its verb. The
-// zero Fault befalls one call of any verb, and does nothing to it.
+// A Fault changes the outcome of the next calls of one driver. A call meets the first fault that is left for its
+// verb. The zero Fault meets one call of any verb, and does nothing to it.
 //
 // A call that is to wait, and whose context ends meanwhile, returns the context's cause.
 type Fault struct {
@@ -56,7 +56,7 @@ func (d *Driver) Inject(f Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults = append(d.faults, &f)
-	d.look()
+	d.setTroubleLocked()
 }
 
 // A Link is the state of the connection between a driver and its store.
@@ -75,7 +75,7 @@ func (d *Driver) SetLink(l Link) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.link = l
-	d.look()
+	d.setTroubleLocked()
 }
 
 // Heal removes all faults that are left and sets the link up.
@@ -83,7 +83,7 @@ func (d *Driver) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults, d.link = nil, Up
-	d.look()
+	d.setTroubleLocked()
 }
 
 // Calls returns how many calls of a verb have begun on this driver, failed ones too.
@@ -97,8 +97,8 @@ func (d *Driver) Calls(v Verb) int {
 	return int(n)
 }
 
-// look sets trouble by what it stands for. The caller has changed that, and holds mu.
-func (d *Driver) look() { d.trouble.Store(d.link != Up || len(d.faults) > 0) }
+// setTroubleLocked sets trouble by what it stands for. The caller has changed that, and holds mu.
+func (d *Driver) setTroubleLocked() { d.trouble.Store(d.link != Up || len(d.faults) > 0) }
 
 func (d *Driver) count(v Verb) { d.calls[slices.Index(verbs[:], v)].Add(1) }
 
@@ -201,7 +201,7 @@ func (d *Driver) begin(v Verb) (meeting, Link) {
 		}
 		if f.Times == 0 {
 			d.faults = append(d.faults[:i:i], d.faults[i+1:]...)
-			d.look()
+			d.setTroubleLocked()
 		}
 		return meeting{*f, time.Now().Add(f.Before)}, d.link
 	}

@@ -82,8 +82,9 @@ func (s *Store) Driver() *Driver {
 	return &Driver{store: s, done: make(chan struct{})}
 }
 
-// heard has all clients know that a claim is being broken, before its waiter wakes and finds it gone: a claim that is gone for no
-// known reason would enter again. It returns what alerts them, for when the queue is free. Whose claim it is, its client knows.
+// heard informs all clients that a claim is being broken, before its waiter wakes and finds it gone: a claim that is
+// gone for no known reason would enter again. It returns their alerts, to be called when the queue is free. Each
+// client knows whether the claim is its own.
 func (s *Store) heard(id, record string) (alerts []func()) {
 	for _, hear := range s.ears.Range {
 		alerts = append(alerts, hear.(func(id, record string) func())(id, record))
@@ -96,7 +97,7 @@ func (s *Store) now() int64 { return time.Since(s.base).Microseconds() }
 
 func (s *Store) stamp(now int64) int64 { return s.epoch + now }
 
-// do runs f on the queue of a name, then tells everyone whom the change concerns.
+// do runs f on the queue of a name, then informs everyone whom the change concerns.
 func (s *Store) do(name string, f func(q *queue, now int64)) {
 	hash := maphash.String(s.seed, name)
 	part := &s.shards[hash%shards]
@@ -240,7 +241,7 @@ func (q *queue) listen() {
 	}
 }
 
-// await has a wait told when the claim holds or is gone, until it leaves.
+// await notifies a wait when the claim holds or is gone, until it leaves.
 func (q *queue) await(id string, w *wait) {
 	q.listen()
 	if q.waits[id] == nil {
@@ -249,14 +250,14 @@ func (q *queue) await(id string, w *wait) {
 	q.waits[id][w] = true
 }
 
-// change has all who watch told that a claim was changed where it stands.
+// change notifies all watches that a claim was changed where it stands.
 func (q *queue) change() {
 	if q.audience != nil {
 		q.amended++
 	}
 }
 
-// leave has a wait told of nothing more. The queue may have been forgotten since.
+// leave ends the notifications of a wait. The queue may have been forgotten since.
 func (q *queue) leave(id string, w *wait) {
 	if q.audience == nil {
 		return
@@ -268,7 +269,7 @@ func (q *queue) leave(id string, w *wait) {
 	}
 }
 
-// watch has a wait told of every change from now on, until it leaves.
+// watch notifies a wait of every change from now on, until it leaves.
 func (q *queue) watch(w *wait, now int64) {
 	q.listen()
 	if len(q.watches) == 0 {
@@ -277,7 +278,7 @@ func (q *queue) watch(w *wait, now int64) {
 	q.watches[w] = true
 }
 
-// tell tells those who wait for a claim that holds or is gone, and all watches if the queue has changed.
+// tell notifies the waits for claims that hold or are gone, and all watches if the queue has changed.
 func (q *queue) tell(now int64) {
 	if q.unheard() {
 		return

@@ -77,7 +77,7 @@ func (e *ears) stands(c *driver.Claim, ticket int64, holds bool) {
 		return
 	}
 	if e.limit.Reached(len(e.claims)) {
-		e.sweep()
+		e.sweepLocked()
 	}
 	at := standing{c.Name, ticket}
 	is := e.claims[at]
@@ -88,7 +88,7 @@ func (e *ears) stands(c *driver.Claim, ticket int64, holds bool) {
 	is.until = known.Until(c.TTL)
 	if holds && !is.holds {
 		is.holds, is.since = true, time.Now()
-		e.time()
+		e.scheduleLocked()
 	}
 }
 
@@ -99,22 +99,22 @@ func (e *ears) parts(c *driver.Claim) {
 	delete(e.claims, standing{c.Name, c.Ticket})
 }
 
-// sweep forgets the claims that have run out, such as those that were left to another process. The mutex must be held.
-func (e *ears) sweep() {
+// sweepLocked forgets the claims that have run out, such as those that were left to another process.
+func (e *ears) sweepLocked() {
 	maps.DeleteFunc(e.claims, func(_ standing, c *earful) bool { return known.Over(c.until) })
 	e.limit.Swept(len(e.claims))
 }
 
-// time has it looked at soon whether to listen. The mutex must be held.
-func (e *ears) time() {
+// scheduleLocked has it looked at soon whether to listen.
+func (e *ears) scheduleLocked() {
 	if !e.timed && !e.listens {
 		e.timed = true
-		time.AfterFunc(listenAfter, e.look)
+		time.AfterFunc(listenAfter, e.listenIfHeld)
 	}
 }
 
-// look begins to listen if a claim has held for long enough.
-func (e *ears) look() {
+// listenIfHeld begins to listen if a claim has held for long enough.
+func (e *ears) listenIfHeld() {
 	e.mu.Lock()
 	e.timed = false
 	holds := false
@@ -124,7 +124,7 @@ func (e *ears) look() {
 	}
 	begins := e.listens
 	if holds {
-		e.time()
+		e.scheduleLocked()
 	}
 	e.mu.Unlock()
 	if begins {
@@ -136,7 +136,7 @@ func (e *ears) look() {
 func (e *ears) Keeps(string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sweep()
+	e.sweepLocked()
 	e.listens = false
 	for _, c := range e.claims {
 		e.listens = e.listens || c.holds

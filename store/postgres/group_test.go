@@ -59,16 +59,16 @@ func prepares(t *testing.T, d *Driver) {
 	t.Helper()
 	knows(t, d, "one", "two")
 	got, one, two := arrive(), claim("one", "one"), claim("two", "one")
-	release, wait := crowd(t, d, got.enter(timely(t), d, one), got.enter(timely(t), d, two))
+	release, wait := holdBack(t, d, got.enter(timely(t), d, one), got.enter(timely(t), d, two))
 	release()
 	wait()
 	leave(t, d, one)
 	leave(t, d, two)
 }
 
-// crowd makes calls that all wait for a turn, and returns what lets them go, together, and what waits for them. Some may have
+// holdBack makes calls that all wait for a turn, and returns what lets them go, together, and what waits for them. Some may have
 // been withdrawn meanwhile.
-func crowd(t *testing.T, d *Driver, calls ...func()) (release, wait func()) {
+func holdBack(t *testing.T, d *Driver, calls ...func()) (release, wait func()) {
 	t.Helper()
 	turns := d.groups.free()
 	for range turns {
@@ -134,7 +134,7 @@ func TestGroup(t *testing.T) {
 		calls = append(calls, got.enter(timely(t), d, claims[name]))
 	}
 	calls = append(calls, got.enter(timely(t), d, claim("twice", "two")))
-	release, wait := crowd(t, d, calls...)
+	release, wait := holdBack(t, d, calls...)
 	release()
 	servertest.Until(t, "all but one have an answer", func() bool {
 		got.Lock()
@@ -182,7 +182,7 @@ func TestGroup(t *testing.T) {
 		}
 		calls = append(calls, func() { errs.Store(name, d.Leave(timely(t), &driver.Release{Claim: c})) })
 	}
-	release, wait = crowd(t, d, calls...)
+	release, wait = holdBack(t, d, calls...)
 	release()
 	wait()
 	errs.Range(func(name, err any) bool {
@@ -222,7 +222,7 @@ CREATE TRIGGER t BEFORE UPDATE ON "{schema}".{prefix}name FOR EACH ROW EXECUTE F
 			for _, name := range names {
 				calls = append(calls, got.enter(timely(t), d, claim(name, "one")))
 			}
-			release, wait := crowd(t, d, calls...)
+			release, wait := holdBack(t, d, calls...)
 			release()
 			wait()
 			for at, p := range got.places {
@@ -254,7 +254,7 @@ func TestGroupContextEnds(t *testing.T) {
 	early, endEarly := context.WithCancel(timely(t))
 	late, endLate := context.WithCancel(timely(t))
 	defer endLate()
-	release, wait := crowd(t, d,
+	release, wait := holdBack(t, d,
 		got.enter(early, d, claim("early", "one")), got.enter(timely(t), d, claim("a", "one")),
 		got.enter(late, d, claim("late", "one")), got.enter(timely(t), d, claim("b", "one")))
 	endEarly()
@@ -295,7 +295,7 @@ func TestGroupContextEndsBeforeConnection(t *testing.T) {
 	knows(t, d, "ended", "a", "b")
 	got := arrive()
 	ctx, end := context.WithCancel(timely(t))
-	release, wait := crowd(t, d, got.enter(ctx, d, claim("ended", "one")), got.enter(timely(t), d, claim("a", "one")),
+	release, wait := holdBack(t, d, got.enter(ctx, d, claim("ended", "one")), got.enter(timely(t), d, claim("a", "one")),
 		got.enter(timely(t), d, claim("b", "one")))
 	conn, err := d.link.Pool().Acquire(timely(t))
 	if err != nil {
@@ -335,7 +335,7 @@ func TestGroupLost(t *testing.T) {
 	prepares(t, d)
 	knows(t, d, "a", "b")
 	got := arrive()
-	release, wait := crowd(t, d, got.enter(timely(t), d, claim("a", "one")), got.enter(timely(t), d, claim("b", "one")))
+	release, wait := holdBack(t, d, got.enter(timely(t), d, claim("a", "one")), got.enter(timely(t), d, claim("b", "one")))
 	proxy.Freeze(false, true)
 	release()
 	servertest.Until(t, "the answer is on its way", func() bool { return count(t, other, lone) == 2 && proxy.Holds() })
@@ -360,7 +360,7 @@ func TestGroupClosed(t *testing.T) {
 	d := open(t, fresh(server))
 	knows(t, d, "a", "b")
 	got := arrive()
-	release, wait := crowd(t, d, got.enter(timely(t), d, claim("a", "one")), got.enter(timely(t), d, claim("b", "one")))
+	release, wait := holdBack(t, d, got.enter(timely(t), d, claim("a", "one")), got.enter(timely(t), d, claim("b", "one")))
 	d.Close()
 	wait()
 	release()

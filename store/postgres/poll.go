@@ -79,7 +79,7 @@ func (p *poller) run() {
 		if len(ws) == 0 {
 			return
 		}
-		if news, _ := p.look(ws); news { // if it cannot look, those who wait enter again when their time is up
+		if news, _ := p.lookAtClaims(ws); news { // if it cannot look, those who wait enter again when their time is up
 			pause = pollMin
 		}
 		timer.Reset(pause)
@@ -99,8 +99,8 @@ func (p *poller) all() []*waiter {
 	return ws
 }
 
-// look tells each waiter for whom there is news, and reports whether there was any.
-func (p *poller) look(ws []*waiter) (news bool, err error) {
+// lookAtClaims tells each waiter for whom there is news, and reports whether there was any.
+func (p *poller) lookAtClaims(ws []*waiter) (news bool, err error) {
 	var (
 		names, ids [][]byte
 		tickets    []int64

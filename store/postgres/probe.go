@@ -27,7 +27,7 @@ type facts struct {
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	f, err := d.ask(ctx)
+	f, err := d.askFacts(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (d *Driver) probe(ctx context.Context) error {
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	f, err := d.ask(ctx)
+	f, err := d.askFacts(ctx)
 	if err == nil {
 		err = f.check()
 	}
@@ -108,7 +108,7 @@ func (d *Driver) reason(err error) string {
 	return "no connection could be made to listen on: " + d.link.Cause(err).Error()
 }
 
-func (d *Driver) ask(ctx context.Context) (*facts, error) {
+func (d *Driver) askFacts(ctx context.Context) (*facts, error) {
 	f := &facts{}
 	err := d.link.Query(ctx, "SELECT "+link.AboutServer+`,
 current_setting('transaction_read_only') = 'on', current_setting('fsync'), current_setting('full_page_writes'),

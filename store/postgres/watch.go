@@ -41,7 +41,7 @@ func (w *watch) begin(name string) chan struct{} {
 	return ch
 }
 
-func (w *watch) end(name string, ch chan struct{}) {
+func (w *watch) endWatch(name string, ch chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.names[name], ch)
@@ -80,7 +80,7 @@ func (w *watch) tell(name string) {
 // Watch is [driver.Watcher]. It costs a statement a change and one in half a minute, where notifications come through.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	news := d.watch.begin(name)
-	defer d.watch.end(name, news)
+	defer d.watch.endWatch(name, news)
 	listens := "watch " + rand.Text() // what keeps the driver listening
 	defer d.inboxes.Forget(d.channel, listens)
 	var (

@@ -26,19 +26,19 @@ func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	defer d.mu.Unlock()
 	h := d.held[c.ID]
 	if c.Amend != nil {
-		if err := d.propose(c, h); err != nil {
+		if err := d.proposeLocked(c, h); err != nil {
 			return nil, err
 		}
 	}
-	if h != nil && h.changed() {
+	if h != nil && h.changedLocked() {
 		own.Record, own.Amend = h.before, &driver.Amendment{Record: h.record}
 	}
 	return &own, nil
 }
 
-// propose gives a claim the record that it is to have, with a version above all others. From then on the claim is renewed with
-// that, also if it is not known what became of the request. The caller holds mu.
-func (d *Driver) propose(c *driver.Claim, h *holding) error {
+// proposeLocked gives a claim the record that it is to have, with a version above all others. From then on the claim
+// is renewed with that, also if it is not known what became of the request.
+func (d *Driver) proposeLocked(c *driver.Claim, h *holding) error {
 	is, version := c.Record, int64(0)
 	if h != nil {
 		is, version = CutVersion(h.record)
@@ -56,8 +56,8 @@ func (d *Driver) propose(c *driver.Claim, h *holding) error {
 	return nil
 }
 
-// changed reports whether the claim got another record. The caller holds mu.
-func (h *holding) changed() bool {
+// changedLocked reports whether the claim got another record.
+func (h *holding) changedLocked() bool {
 	_, version := CutVersion(h.record)
 	return version > 0
 }

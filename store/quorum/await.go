@@ -25,8 +25,8 @@ func (d *Driver) spread(name string) time.Duration {
 	return rand.N(spread << d.contention[name])
 }
 
-// missed notes that a claim came too late, or others are in the way. The caller holds mu.
-func (d *Driver) missed(name string) {
+// missedLocked notes that a claim came too late, or others are in the way.
+func (d *Driver) missedLocked(name string) {
 	if len(d.contention) >= manyContended {
 		clear(d.contention)
 	}
@@ -40,8 +40,8 @@ func (d *Driver) alone(name string, try int) bool {
 	return d.contention[name] < try
 }
 
-// caught notes that a claim came to hold. The caller holds mu.
-func (d *Driver) caught(name string) {
+// caughtLocked notes that a claim came to hold.
+func (d *Driver) caughtLocked(name string) {
 	if n := d.contention[name]; n > 1 {
 		d.contention[name] = n - 1
 	} else {
@@ -135,7 +135,7 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 
 // free reports whether a majority of the nodes is, or cannot be asked. What the claim itself leaves behind there is on its way out.
 func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
-	r, err := d.ask(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
+	r, err := d.askNodes(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
 		n := d.count(votes)
 		return n.granted >= d.need || n.refused > len(d.nodes)-d.need
 	}, func(ctx context.Context, n *node) (driver.Place, error) {

@@ -318,7 +318,7 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 		}
 		return n
 	}
-	r, err := d.ask(d.timeout(c.TTL), "", others, func(votes []vote) bool { return agreed+raised(votes) >= d.need },
+	r, err := d.askNodes(d.timeout(c.TTL), "", others, func(votes []vote) bool { return agreed+raised(votes) >= d.need },
 		func(ctx context.Context, n *node) (driver.Place, error) {
 			return driver.Place{}, n.raise(ctx, d.as(c, n.index), ticket)
 		})
@@ -363,8 +363,8 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 // won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
 	d.mu.Lock()
-	d.caught(c.Name)
-	h := d.hold(c, ticket)
+	d.caughtLocked(c.Name)
+	h := d.holdLocked(c, ticket)
 	d.mu.Unlock()
 	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })
 	for i, v := range votes {

@@ -11,7 +11,7 @@ func Inner(d driver.Driver) *Driver {
 }
 
 // Check looks at all nodes, as is done now and then.
-func Check(d *Driver) { d.look() }
+func Check(d *Driver) { d.connectAll() }
 
 // Settled reports whether all calls for claims are over, those too that nobody waits for any more.
 func Settled(d *Driver) bool {

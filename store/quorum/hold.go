@@ -23,15 +23,15 @@ type holding struct {
 	asks    int64        // how often somebody has asked for it
 }
 
-// hold notes that a claim holds. The caller holds mu.
-func (d *Driver) hold(c *driver.Claim, ticket int64) *holding {
+// holdLocked notes that a claim holds.
+func (d *Driver) holdLocked(c *driver.Claim, ticket int64) *holding {
 	h := &holding{claim: *c, record: c.Record, before: c.Record, absent: map[int]bool{}}
 	if was := d.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered once more
 		h.record, h.before, h.own = was.record, was.before, was.own
 	}
-	d.release(c.ID)
+	d.releaseLocked(c.ID)
 	if d.limit.Reached(len(d.held)) {
-		d.forgetOver()
+		d.forgetOverLocked()
 	}
 	h.claim.Ticket, h.until = ticket, known.Until(c.TTL)
 	d.held[c.ID] = h
@@ -45,8 +45,8 @@ func (d *Driver) lacks(h *holding, i int) bool {
 	return h != nil && h.absent[i]
 }
 
-// release notes that a claim does not hold. The caller holds mu.
-func (d *Driver) release(id string) {
+// releaseLocked notes that a claim does not hold.
+func (d *Driver) releaseLocked(id string) {
 	if h := d.held[id]; h != nil {
 		if h.repair != nil {
 			h.repair.Stop()
@@ -57,12 +57,12 @@ func (d *Driver) release(id string) {
 	delete(d.resuming, id)
 }
 
-// forgetOver forgets claims that were not renewed here for longer than their leases: they may have been left to another
-// client. The caller holds mu.
-func (d *Driver) forgetOver() {
+// forgetOverLocked forgets claims that were not renewed here for longer than their leases: they may have been left to
+// another client.
+func (d *Driver) forgetOverLocked() {
 	for id, h := range d.held {
 		if known.Over(h.until) {
-			d.release(id)
+			d.releaseLocked(id)
 		}
 	}
 	d.limit.Swept(len(d.held))
@@ -76,6 +76,6 @@ func (d *Driver) over(cs ...*driver.Claim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range cs {
-		d.release(c.ID)
+		d.releaseLocked(c.ID)
 	}
 }

@@ -13,7 +13,7 @@ func TestReplacedAfterASlowAnswer(t *testing.T) {
 		n := &node{d: d}
 		d.nodes = []*node{n}
 		answers := func(id string, up, sent, came time.Duration) {
-			n.judge(&Report{ID: id, Up: up, Clock: time.Unix(1e9, 0).Add(came), Keeps: true}, 0, sent, came)
+			n.admitVoter(&Report{ID: id, Up: up, Clock: time.Unix(1e9, 0).Add(came), Keeps: true}, 0, sent, came)
 		}
 		answers("first", time.Hour, 0, time.Millisecond)
 		answers("first", time.Hour, 10*time.Second, 13*time.Second)

@@ -22,8 +22,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	d.mu.Lock()
 	held := d.held[claim.ID]
-	d.release(claim.ID)
-	r, err := d.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
+	d.releaseLocked(claim.ID)
+	r, err := d.askNodesLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
 		if d.lacks(held, n.index) {
 			ask = n.reachable

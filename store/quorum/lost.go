@@ -80,7 +80,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
-	return d.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
+	return d.askNodes(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
 		switch v := entered.vote(n.index); {
 		case v.came && !v.unknown() && !v.place.Holds: // there is nothing to take out
 			return driver.Place{}, nil
@@ -105,7 +105,7 @@ func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
 		p.Ticket, p.TTL = 0, 0
 	} else if n.granted > 0 {
 		d.mu.Lock()
-		d.missed(c.Name)
+		d.missedLocked(c.Name)
 		d.mu.Unlock()
 	}
 	var free []time.Duration // when each node may be, as far as they tell

@@ -196,7 +196,7 @@ func (n *node) met(m Member) bool {
 func (n *node) bar() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.doubled(); err != nil || n.why == "" {
+	if err := n.doubledLocked(); err != nil || n.why == "" {
 		return err
 	}
 	if left := n.barred - boottime.Now(); left > 0 {
@@ -208,17 +208,17 @@ func (n *node) bar() error {
 
 func barred(why string) error { return driver.Unsent(driver.Unreachable(&barredError{why})) }
 
-// doubled returns an error if the node is the same server as another. The caller holds mu.
-func (n *node) doubled() error {
+// doubledLocked returns an error if the node is the same server as another.
+func (n *node) doubledLocked() error {
 	if n.twin == "" {
 		return nil
 	}
 	return barred("it is the same server as node " + n.twin)
 }
 
-// ask asks a member about claims that it was given. What another server says in its place does not count, nor what one server says
+// askMember asks a member about claims that it was given. What another server says in its place does not count, nor what one server says
 // for two nodes: it may have a copy of a claim, or be counted twice, while the server that was given the claim has let another in.
-func ask[T any](ctx context.Context, n *node, m Member, what func() (T, error)) (a T, err error) {
+func askMember[T any](ctx context.Context, n *node, m Member, what func() (T, error)) (a T, err error) {
 	if err := n.genuine(ctx, m); err != nil {
 		return a, driver.NotYet(err)
 	}
@@ -244,7 +244,7 @@ func (n *node) genuine(ctx context.Context, m Member) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.doubled(); err != nil {
+	if err := n.doubledLocked(); err != nil {
 		return err
 	}
 	if left := n.other - boottime.Now(); left > 0 {
@@ -273,7 +273,7 @@ func (n *node) check(ctx context.Context, m Member) error {
 		if m.Contact() != contact {
 			continue // it may be about the server as it was before
 		}
-		n.judge(report, contact, sent, boottime.Now())
+		n.admitVoter(report, contact, sent, boottime.Now())
 		return nil
 	}
 	return driver.Unsent(driver.Unreachable(fmt.Errorf("its connections break")))
@@ -285,8 +285,8 @@ const replaced = "another server is in its place, which may not have its claims"
 // drift is how much faster than ours a clock may go that nobody moved.
 const drift = 0.005
 
-// judge decides whether a member may vote, by what it said between two moments of ours.
-func (n *node) judge(r *Report, contact int64, sent, came time.Duration) {
+// admitVoter decides whether a member may vote, by what it said between two moments of ours.
+func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	n.d.judging.Lock()
 	defer n.d.judging.Unlock()
 	defer n.d.advance()

@@ -44,7 +44,7 @@ func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context
 				within, cancel := driver.WithPatience(ctx, d.timeout(d.o.MaxTTL), context.DeadlineExceeded)
 				defer cancel()
 				m := store.(Member)
-				a, err = ask(within, n, m, func() (T, error) { return what(within, m) })
+				a, err = askMember(within, n, m, func() (T, error) { return what(within, m) })
 			}
 			mu.Lock()
 			defer mu.Unlock()

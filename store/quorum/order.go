@@ -21,8 +21,8 @@ type slot struct {
 	over   chan struct{}
 }
 
-// queue takes the next place in a queue. The caller holds mu.
-func (d *Driver) queue(q nodeQueue) slot {
+// queueLocked takes the next place in a queue.
+func (d *Driver) queueLocked(q nodeQueue) slot {
 	if q.id == "" {
 		return slot{}
 	}
@@ -43,8 +43,8 @@ func (s *slot) wait(ctx context.Context) error {
 	}
 }
 
-// end lets the next request of the queue go on, when those before are over, which have a deadline of their own.
-func (s *slot) end() {
+// leave lets the next request of the queue go on, when those before are over, which have a deadline of their own.
+func (s *slot) leave() {
 	if s.d == nil {
 		return
 	}

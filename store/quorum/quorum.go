@@ -221,13 +221,13 @@ func (d *Driver) checks() {
 			return
 		case <-tick.C:
 		}
-		d.look()
+		d.connectAll()
 		d.forgetDrawn()
 	}
 }
 
-// look connects the nodes that are not, and asks the members who they are.
-func (d *Driver) look() {
+// connectAll connects the nodes that are not, and asks the members who they are.
+func (d *Driver) connectAll() {
 	ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
 	defer cancel()
 	var all sync.WaitGroup
@@ -251,8 +251,8 @@ const proposeAhead = 50 * time.Millisecond
 // maxIdle is how many goroutines are kept for another call.
 const maxIdle = 16
 
-// work runs f in a goroutine that Close waits for. The caller holds mu, and the driver is not closed.
-func (d *Driver) work(f func()) {
+// workLocked runs f in a goroutine that Close waits for. The driver is not closed.
+func (d *Driver) workLocked(f func()) {
 	if d.idle == 0 {
 		d.tasks.Go(func() { d.worker(f) })
 		return

@@ -157,7 +157,7 @@ func (n *node) renew(ctx context.Context, cs, known []*driver.Claim) []driver.Re
 	}
 	var answers []driver.Renewal
 	if m, ok := store.(Member); err == nil && ok {
-		answers, err = ask(ctx, n, m, renewed)
+		answers, err = askMember(ctx, n, m, renewed)
 	} else if err == nil {
 		answers, err = renewed()
 	}
@@ -231,5 +231,5 @@ func (d *Driver) patch(c *driver.Claim, nodes []int) {
 		return
 	}
 	h.missing = nodes
-	d.repairSoon(h)
+	d.repairSoonLocked(h)
 }

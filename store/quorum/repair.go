@@ -26,7 +26,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil && v.place.Holds {
 		if d.ranked && v.place.Ticket != h.claim.Ticket {
 			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
-			_, _ = d.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+			_, _ = d.askNodes(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
 			})
 		}
@@ -41,11 +41,11 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 		return
 	}
 	h.missing = append(h.missing, i)
-	d.repairSoon(h)
+	d.repairSoonLocked(h)
 }
 
-// repairSoon has the nodes repaired that a claim lacks, unless that is due already. The caller holds mu.
-func (d *Driver) repairSoon(h *holding) {
+// repairSoonLocked has the nodes repaired that a claim lacks, unless that is due already.
+func (d *Driver) repairSoonLocked(h *holding) {
 	if h.repair == nil {
 		h.repair = time.AfterFunc(h.claim.TTL/repairAfter, func() { d.repair(h) })
 	}
@@ -65,7 +65,7 @@ func (d *Driver) left(h *holding, lacking []int) bool {
 	}
 	claim := h.claim
 	claim.Amend = nil
-	r, err := d.ask(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
+	r, err := d.askNodes(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
 		return d.count(votes).granted >= d.need || gone(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
 		a := n.renew(ctx, []*driver.Claim{d.as(&claim, n.index)}, []*driver.Claim{&claim})[0]
@@ -99,22 +99,22 @@ func (d *Driver) repair(h *holding) {
 		switch {
 		case d.held[h.claim.ID] != h:
 		case gone:
-			d.release(h.claim.ID)
+			d.releaseLocked(h.claim.ID)
 		default:
-			d.give(h, nodes)
+			d.giveLocked(h, nodes)
 		}
 	})
 }
 
-// give enters a claim that holds on some nodes. The caller holds mu.
-func (d *Driver) give(h *holding, nodes []int) {
+// giveLocked enters a claim that holds on some nodes.
+func (d *Driver) giveLocked(h *holding, nodes []int) {
 	for _, i := range nodes {
 		delete(h.absent, i)
 	}
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
 	// What the nodes say counts for nothing until the next renewal, which finds those that still lack the claim.
-	_, _ = d.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	_, _ = d.askNodesLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {
 			err = n.raise(ctx, d.as(&claim, n.index), h.claim.Ticket)

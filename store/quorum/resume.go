@@ -29,9 +29,9 @@ type resumption struct {
 	found []*driver.Claim // by node, as it stands there
 }
 
-// strange reports whether what is known here of a claim is not what its caller knows. If the caller does not know its record, it
-// has taken the claim up, and has not changed it since. The caller holds mu.
-func (d *Driver) strange(c *driver.Claim) bool {
+// strangeLocked reports whether what is known here of a claim is not what its caller knows. If the caller does not
+// know its record, it has taken the claim up, and has not changed it since.
+func (d *Driver) strangeLocked(c *driver.Claim) bool {
 	h := d.held[c.ID]
 	if h == nil {
 		return c.Ticket > waitingTicket || c.Ticket == 0 && c.Amend != nil // the latter is nowhere
@@ -50,14 +50,14 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	all := map[int]*resumption{}
 	d.mu.Lock()
 	for i, c := range cs {
-		if !d.strange(c) {
+		if !d.strangeLocked(c) {
 			continue
 		}
 		if errs == nil {
 			errs = make([]error, len(cs))
 		}
-		d.release(c.ID)
-		all[i], errs[i] = d.find(c)
+		d.releaseLocked(c.ID)
+		all[i], errs[i] = d.findLocked(c)
 	}
 	d.mu.Unlock()
 	for i, r := range all {
@@ -68,17 +68,17 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	return errs
 }
 
-// find asks all nodes for what stands of a claim, after what they were asked before about it. The caller holds mu.
-func (d *Driver) find(c *driver.Claim) (*resumption, error) {
+// findLocked asks all nodes for what stands of a claim, after what they were asked before about it.
+func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes))}
 	var err error
-	r.round, err = d.askLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	r.round, err = d.askNodesLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		store, err := n.store()
 		if err != nil {
 			return driver.Place{}, err
 		}
 		m := store.(Member)
-		found, err := ask(ctx, n, m, func() (*driver.Claim, error) { return m.Find(ctx, c) })
+		found, err := askMember(ctx, n, m, func() (*driver.Claim, error) { return m.Find(ctx, c) })
 		if err == nil {
 			r.mu.Lock()
 			r.found[n.index] = found
@@ -121,12 +121,12 @@ func (r *resumption) finish(ctx context.Context) error {
 	case stands < d.need:
 		return d.short(votes, count)
 	}
-	d.takeUp(r.claim, found)
+	d.takeUpLocked(r.claim, found)
 	return nil
 }
 
-// takeUp has a claim held here that stands on a majority of the nodes. The caller holds mu.
-func (d *Driver) takeUp(c *driver.Claim, found []*driver.Claim) {
+// takeUpLocked has a claim held here that stands on a majority of the nodes.
+func (d *Driver) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 	claim := *c
 	claim.Wait, claim.Record = c.TTL, ""
 	ids := &claimIDs{nodes: map[int]*nodeIDs{}, used: time.Now()}
@@ -146,7 +146,7 @@ func (d *Driver) takeUp(c *driver.Claim, found []*driver.Claim) {
 	if len(ids.nodes) > 0 {
 		d.drawn[c.ID] = ids
 	}
-	d.hold(&claim, c.Ticket)
+	d.holdLocked(&claim, c.Ticket)
 }
 
 // numberOf returns how many ids were drawn when a claim had an id, after its own.

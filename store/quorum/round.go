@@ -60,12 +60,12 @@ type round struct {
 // A question asks one node.
 type question func(ctx context.Context, n *node) (driver.Place, error)
 
-// ask puts a question to some nodes, or with nil to all, each after what the node was asked before about this claim; an
+// askNodes puts a question to some nodes, or with nil to all, each after what the node was asked before about this claim; an
 // empty id waits for nothing. The calls go on when the caller does not, until the time is over.
-func (d *Driver) ask(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+func (d *Driver) askNodes(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.askLocked(within, id, to, enough, q)
+	return d.askNodesLocked(within, id, to, enough, q)
 }
 
 // askRest is ask of the nodes whose votes have not come yet. The others' count as if they came now.
@@ -73,7 +73,7 @@ func (d *Driver) askRest(within time.Duration, id string, votes []vote, enough f
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if votes == nil {
-		return d.askLocked(within, id, nil, enough, q)
+		return d.askNodesLocked(within, id, nil, enough, q)
 	}
 	var rest []int
 	heard := 0
@@ -85,20 +85,20 @@ func (d *Driver) askRest(within time.Duration, id string, votes []vote, enough f
 		}
 	}
 	r := &round{enough: enough, votes: slices.Clone(votes), heard: heard}
-	return r, d.put(r, within, id, rest, q)
+	return r, d.putLocked(r, within, id, rest, q)
 }
 
-// askLocked is ask for who holds mu.
-func (d *Driver) askLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+// askNodesLocked is ask for who holds mu.
+func (d *Driver) askNodesLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
 	r := &round{enough: enough, votes: make([]vote, len(d.nodes))}
 	if to == nil {
 		to = d.all
 	}
-	return r, d.put(r, within, id, to, q)
+	return r, d.putLocked(r, within, id, to, q)
 }
 
-// put puts a round's question. The caller holds mu.
-func (d *Driver) put(r *round, within time.Duration, id string, to []int, q question) error {
+// putLocked puts a round's question.
+func (d *Driver) putLocked(r *round, within time.Duration, id string, to []int, q question) error {
 	if d.ended {
 		return driver.ErrClosed
 	}
@@ -112,15 +112,15 @@ func (d *Driver) put(r *round, within time.Duration, id string, to []int, q ques
 	}
 	for _, i := range to {
 		n := d.nodes[i]
-		slot := d.queue(nodeQueue{id, i})
-		d.work(func() {
+		slot := d.queueLocked(nodeQueue{id, i})
+		d.workLocked(func() {
 			var v vote
 			if v.err = slot.wait(ctx); v.err == nil {
 				v.place, v.err = q(ctx, n)
 			}
 			v.came = true
 			r.cast(i, v)
-			slot.end() // the next request of the queue may look at the vote
+			slot.leave() // the next request of the queue may look at the vote
 		})
 	}
 	return nil

@@ -74,7 +74,7 @@ func (g *Guard) Raise(ctx context.Context, resource string, token int64) (*Keys,
 	if err != nil {
 		return nil, fmt.Errorf("guard: %q: %w", resource, err)
 	}
-	if _, err := k.judge(answer); err != nil {
+	if _, err := k.parseAnswer(answer); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -163,11 +163,11 @@ func (k *Keys) Eval(ctx context.Context, body string, keys, args []string) (m ru
 	if err != nil {
 		return m, fmt.Errorf("guard: %q: %w", k.resource, err)
 	}
-	return k.judge(answer)
+	return k.parseAnswer(answer)
 }
 
-// judge reads what a script answered: 'ok' and a value, or 'mark' and the mark.
-func (k *Keys) judge(answer []rueidis.RedisMessage) (m rueidis.RedisMessage, err error) {
+// parseAnswer reads what a script answered: 'ok' and a value, or 'mark' and the mark.
+func (k *Keys) parseAnswer(answer []rueidis.RedisMessage) (m rueidis.RedisMessage, err error) {
 	if len(answer) < 1 {
 		return m, fmt.Errorf("guard: %q: the script gave no answer", k.resource)
 	}

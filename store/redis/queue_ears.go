@@ -102,13 +102,13 @@ func (e *ears) holds(channel, id, key string, ttl time.Duration) {
 		}
 		c = &heldSince{since: time.Now()}
 		at.held[by] = c
-		e.time(channel, at)
+		e.scheduleLocked(channel, at)
 	}
 	c.until = known.Until(ttl)
 }
 
-// time has it looked at soon whether to listen. The mutex must be held.
-func (e *ears) time(channel string, at *ear) {
+// scheduleLocked has it looked at soon whether to listen.
+func (e *ears) scheduleLocked(channel string, at *ear) {
 	if !at.timed && !at.listen {
 		at.timed = true
 		time.AfterFunc(listenAfter, func() { e.begin(channel) })
@@ -131,7 +131,7 @@ func (e *ears) begin(channel string) {
 	switch {
 	case begins:
 	case len(at.held) > 0:
-		e.time(channel, at)
+		e.scheduleLocked(channel, at)
 	default:
 		delete(e.clients, channel)
 	}

@@ -28,15 +28,15 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 // watchOnce calls changed when it is told of what comes next, and waits until there is a reason to look again.
 func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
 	key := d.key(name)
-	bell, err := d.conn.Bell(ctx, key)
-	defer d.conn.Hush(key, bell)
+	signal, err := d.conn.Bell(ctx, key)
+	defer d.conn.Hush(key, signal)
 	if err == nil {
 		changed()
 	}
 	wait := time.Duration(0)
 	switch {
 	case err != nil:
-	case bell == nil:
+	case signal == nil:
 		wait = watchPoll
 	default:
 		wait, err = d.untilExpiry(ctx, name)
@@ -55,7 +55,7 @@ func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), tim
 		over = timer.C
 	}
 	select {
-	case <-bell:
+	case <-signal:
 	case <-over:
 	case <-ctx.Done():
 	case <-d.conn.Context().Done():

@@ -52,7 +52,7 @@ func (e *keyEars) holds(c *driver.Claim, key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.held[key].id != c.ID {
-		e.within(listenAfter, key)
+		e.readWithinLocked(listenAfter, key)
 	}
 	e.held[key] = heldKey{c.ID, known.Until(c.TTL)}
 }
@@ -80,24 +80,24 @@ func (e *keyEars) changed(keys ...string) {
 	for _, key := range keys {
 		_, held := e.held[key]
 		if _, due := e.due[key]; held && !due {
-			e.within(lookGathered, key)
+			e.readWithinLocked(lookGathered, key)
 		}
 	}
 }
 
-// within has keys read after a while. The mutex must be held.
-func (e *keyEars) within(after time.Duration, keys ...string) {
+// readWithinLocked has keys read after a while.
+func (e *keyEars) readWithinLocked(after time.Duration, keys ...string) {
 	for _, key := range keys {
 		e.due[key] = time.Now().Add(after)
 	}
 	if !e.timed {
 		e.timed = true
-		time.AfterFunc(after, func() { e.conn.Go(e.look) })
+		time.AfterFunc(after, func() { e.conn.Go(e.readDue) })
 	}
 }
 
-// look reads the keys that are due.
-func (e *keyEars) look() {
+// readDue reads the keys that are due.
+func (e *keyEars) readDue() {
 	e.mu.Lock()
 	var keys []string
 	for key, at := range e.due {
@@ -107,7 +107,7 @@ func (e *keyEars) look() {
 		}
 	}
 	if e.timed = false; len(e.due) > 0 {
-		e.within(lookGathered)
+		e.readWithinLocked(lookGathered)
 	}
 	e.mu.Unlock()
 	if len(keys) > 0 {
@@ -126,7 +126,7 @@ func (e *keyEars) read(keys, values []string, ok bool) {
 		switch {
 		case !held:
 		case !ok:
-			e.within(lookAfresh, key)
+			e.readWithinLocked(lookAfresh, key)
 		case known.Over(k.until): // it was left to another process, which renews it
 			delete(e.held, key)
 		case !strings.HasPrefix(values[i], "stile1\n"+k.id+"\n"):

@@ -43,13 +43,13 @@ func newTairCAS(s *SetNX) *tairCAS {
 func (s *tairCAS) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := s.SetNX.Enter(ctx, c)
 	if err == nil && p.Holds && c.Delay == 0 && c.Ticket <= waitingTicket { // one that held before may have been amended
-		s.keep(c, p.Ticket)
+		s.noteValue(c, p.Ticket)
 	}
 	return p, err
 }
 
-// keep notes what stands in the key of a claim.
-func (s *tairCAS) keep(c *driver.Claim, ticket int64) {
+// noteValue notes what stands in the key of a claim.
+func (s *tairCAS) noteValue(c *driver.Claim, ticket int64) {
 	begin, end := valueOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()

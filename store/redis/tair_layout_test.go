@@ -259,7 +259,7 @@ func TestHeldClaimsAreClearedAway(t *testing.T) {
 	for i := range 640 {
 		c := claim("x", fmt.Sprint(i))
 		c.TTL = -time.Second // over at once
-		s.keep(c, 1)
+		s.noteValue(c, 1)
 		if n := len(s.held); n > 128 {
 			t.Fatalf("%d are remembered after %d; want at most 128", n, i+1)
 		}

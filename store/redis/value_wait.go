@@ -45,17 +45,17 @@ func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, e
 	key := s.key(c.Name)
 	pause := lookLeast
 	for {
-		if free, err := s.look(ctx, key, pause); free || err != nil {
+		if free, err := s.waitFree(ctx, key, pause); free || err != nil {
 			return driver.Place{}, err
 		}
 		pause = min(2*pause, lookMost)
 	}
 }
 
-// look looks at a key, and unless it is free waits until there is a reason to look again.
-func (s *valueLock) look(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
-	left, bell, err := s.conn.Look(ctx, key)
-	defer s.conn.Hush(key, bell)
+// waitFree looks at a key, and unless it is free waits until there is a reason to look again.
+func (s *valueLock) waitFree(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
+	left, signal, err := s.conn.Look(ctx, key)
+	defer s.conn.Hush(key, signal)
 	switch {
 	case s.conn.Context().Err() != nil:
 		return false, driver.ErrClosed
@@ -66,13 +66,13 @@ func (s *valueLock) look(ctx context.Context, key string, pause time.Duration) (
 	case left == conn.NoKey:
 		return true, nil
 	}
-	return false, s.pause(ctx, bell, pause, time.Duration(left)*time.Millisecond)
+	return false, s.pause(ctx, signal, pause, time.Duration(left)*time.Millisecond)
 }
 
 // pause waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
-func (s *valueLock) pause(ctx context.Context, bell <-chan struct{}, pause, left time.Duration) error {
+func (s *valueLock) pause(ctx context.Context, signal <-chan struct{}, pause, left time.Duration) error {
 	wait := pause/2 + rand.N(pause/2)
-	if bell != nil {
+	if signal != nil {
 		wait = s.safely
 	}
 	if left > 0 {
@@ -81,7 +81,7 @@ func (s *valueLock) pause(ctx context.Context, bell <-chan struct{}, pause, left
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-bell:
+	case <-signal:
 		return nil
 	case <-timer.C:
 		return nil

@@ -59,7 +59,7 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 		return d, err
 	}
 	d, err := l.open(ctx)
-	return l.keep(ctx, d, err)
+	return l.storeOpened(ctx, d, err)
 }
 
 // open opens the store, which must promise what the others did.
@@ -75,8 +75,8 @@ func (l *late) open(ctx context.Context) (driver.Driver, error) {
 	return d, err
 }
 
-// keep keeps the driver that was opened, or why there is none.
-func (l *late) keep(ctx context.Context, d driver.Driver, err error) (driver.Driver, error) {
+// storeOpened keeps the driver that was opened, or why there is none.
+func (l *late) storeOpened(ctx context.Context, d driver.Driver, err error) (driver.Driver, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

@@ -91,7 +91,7 @@ func (l list) identity() string {
 // check returns why this client must not work, if it must not. The first call notes it among the members.
 func (r *membership) check(ctx context.Context, spawn func(func()) bool) error {
 	r.once.Do(func() {
-		if len(r.pages) == 0 || !spawn(r.keep) {
+		if len(r.pages) == 0 || !spawn(r.renewMembership) {
 			close(r.first)
 		}
 	})
@@ -105,16 +105,16 @@ func (r *membership) check(ctx context.Context, spawn func(func()) bool) error {
 	return r.err
 }
 
-// keep keeps the client among the members until it is closed.
-func (r *membership) keep() {
-	r.look()
+// renewMembership keeps the client among the members until it is closed.
+func (r *membership) renewMembership() {
+	r.refresh()
 	close(r.first)
 	again := time.NewTicker(memberAgain)
 	defer again.Stop()
 	for {
 		select {
 		case <-again.C:
-			r.look()
+			r.refresh()
 		case <-r.ctx.Done():
 			r.leave()
 			return
@@ -122,15 +122,15 @@ func (r *membership) keep() {
 	}
 }
 
-// look notes the client in every store, and reads who was there before. A client that must not work is no member, so
+// refresh notes the client in every store, and reads who was there before. A client that must not work is no member, so
 // that it keeps nobody else from it; it comes back to look again.
-func (r *membership) look() {
+func (r *membership) refresh() {
 	ctx, cancel := context.WithTimeout(r.ctx, memberWithin)
 	defer cancel()
 	apart := make([]bool, len(r.pages))
 	var asked sync.WaitGroup
 	for i, p := range r.pages {
-		asked.Go(func() { apart[i] = p.look(ctx, &r.record) })
+		asked.Go(func() { apart[i] = p.joins(ctx, &r.record) })
 	}
 	asked.Wait()
 	var err error
@@ -143,9 +143,9 @@ func (r *membership) look() {
 	r.err = err
 }
 
-// look reports whether a client that came before has no list in common with this one. Of two that come at once, the later
+// joins reports whether a client that came before has no list in common with this one. Of two that come at once, the later
 // reads after both have come. A client that has one before it does not come at all, so that nobody takes it to be at work.
-func (p *page) look(ctx context.Context, own *memberRecord) bool {
+func (p *page) joins(ctx context.Context, own *memberRecord) bool {
 	if p.claim.ID == "" {
 		if p.before(ctx, own, math.MaxInt64) {
 			return true

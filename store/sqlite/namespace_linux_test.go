@@ -88,7 +88,7 @@ func TestFileIsOpenElsewhereWithAnotherLog(t *testing.T) {
 		t.Errorf("open = %v; want a definite error", err)
 	}
 	p.in.Close()
-	p.end(t)
+	p.waitExit(t)
 	enter(t, open(t, path), claim("x", time.Minute), true)
 }
 
@@ -132,7 +132,7 @@ func TestTwoBootIDsOnOneKernel(t *testing.T) {
 			}
 			enter(t, open(t, path), claim("x", time.Minute), false)
 			p.in.Close()
-			p.end(t)
+			p.waitExit(t)
 		})
 	}
 }

@@ -222,7 +222,7 @@ func (p *process) line() string {
 	return p.out.Text()
 }
 
-func (p *process) end(t testing.TB) {
+func (p *process) waitExit(t testing.TB) {
 	t.Helper()
 	for p.out.Scan() {
 	}
@@ -236,7 +236,7 @@ func run(t testing.TB, part string, args ...string) string {
 	t.Helper()
 	p := start(t, part, args...)
 	line := p.line()
-	p.end(t)
+	p.waitExit(t)
 	return line
 }
 
@@ -248,7 +248,7 @@ func TestProcessesExclude(t *testing.T) {
 		all = append(all, start(t, "count", path, file, strconv.Itoa(rounds)))
 	}
 	for _, p := range all {
-		p.end(t)
+		p.waitExit(t)
 	}
 	if text, err := os.ReadFile(file); string(text) != strconv.Itoa(processes*rounds) {
 		t.Errorf("the number is %s, %v; want %d", text, err, processes*rounds)
@@ -262,7 +262,7 @@ func TestProcessesMakeTheTablesAtOnce(t *testing.T) {
 		all = append(all, start(t, "open", path))
 	}
 	for _, p := range all {
-		p.end(t)
+		p.waitExit(t)
 	}
 	var n int
 	if err := raw(t, path).QueryRowContext(t.Context(), "SELECT count(*) FROM stile_meta").Scan(&n); err != nil || n != 1 {
@@ -312,7 +312,7 @@ func TestWaiterOfAnotherProcessWakes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the child: %v: %s", err, p.err.String())
 		}
-		p.end(t)
+		p.waitExit(t)
 		slowest = max(slowest, time.UnixMicro(told).Sub(left))
 		if _, err := d.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "x"}); err != nil {
 			t.Fatalf("break: %v", err)

@@ -90,7 +90,7 @@ func (rep *report) take(e *events.Event) {
 
 // count counts the tests of a package that has ended.
 func (rep *report) count(p *pkg, e *events.Event) {
-	got := p.end(e, rep.w)
+	got := p.summarize(e, rep.w)
 	rep.sum.passed += got.passed
 	rep.sum.failed += got.failed
 }
@@ -128,8 +128,8 @@ func (p *pkg) failed() bool {
 	return false
 }
 
-// end counts the tests of a package and writes its line, below what the failed ones said.
-func (p *pkg) end(e *events.Event, w io.Writer) (sum summary) {
+// summarize counts the tests of a package and writes its line, below what the failed ones said.
+func (p *pkg) summarize(e *events.Event, w io.Writer) (sum summary) {
 	said := new(bytes.Buffer)
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
 		t := p.tests[name]

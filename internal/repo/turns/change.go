@@ -19,8 +19,8 @@ type change struct {
 // recent is how many commits are the change on main itself.
 const recent = 5
 
-// look asks git. Base is a revision, or empty.
-func look(base string) (*change, error) {
+// changeSince asks git. Base is a revision, or empty.
+func changeSince(base string) (*change, error) {
 	head, err := git("rev-parse", "HEAD")
 	if err != nil {
 		return nil, fmt.Errorf("the parts are chosen by the commit: %w", err)

@@ -21,7 +21,7 @@ import (
 func main() {
 	budget := flag.Duration("budget", 5*time.Minute, "how long the chosen parts may take together")
 	flag.Parse()
-	c, err := look(os.Getenv("BASE"))
+	c, err := changeSince(os.Getenv("BASE"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "turns:", err)
 		os.Exit(1)

@@ -141,7 +141,7 @@ func TestLook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			repository(t)
 			tt.make(t)
-			c, err := look(tt.base)
+			c, err := changeSince(tt.base)
 			if tt.failsFor != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.failsFor) {
 					t.Errorf("got %v, want an error that names %s", err, tt.failsFor)

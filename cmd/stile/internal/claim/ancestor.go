@@ -48,7 +48,7 @@ func HeldLocks() (list []Held) {
 }
 
 // Hold returns the lock that is wanted as an entry of the variable.
-func (w *Wish) Hold(a *driver.Address, name string) Held {
+func (w *Want) Hold(a *driver.Address, name string) Held {
 	h := Held{key: grant.NameKey(a, name), weight: driver.All, of: driver.All, process: os.Getpid()}
 	switch {
 	case w.read:
@@ -61,7 +61,7 @@ func (w *Wish) Hold(a *driver.Address, name string) Held {
 
 // Conflict returns an error if a lock that is wanted cannot be had before an ancestor has ended, or before this shell
 // gives its grant back.
-func (w *Wish) Conflict(a *driver.Address) error {
+func (w *Want) Conflict(a *driver.Address) error {
 	for _, name := range w.Names {
 		if err := w.conflictOn(a, name); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (w *Wish) Conflict(a *driver.Address) error {
 	return nil
 }
 
-func (w *Wish) conflictOn(a *driver.Address, name string) error {
+func (w *Want) conflictOn(a *driver.Address, name string) error {
 	want := w.Hold(a, name)
 	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
 		return exit.Usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",

@@ -20,8 +20,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Wish is what the flags say about the lock that is wanted.
-type Wish struct {
+// A Want is the lock that the flags ask for.
+type Want struct {
 	Names          []string // all of them or none
 	TTL, wait      flags.Duration
 	Delay          flags.Duration // --lock-delay
@@ -33,7 +33,7 @@ type Wish struct {
 	Candidate      bool
 	waitSet, ofSet bool
 	busy           int // the status if the lock is not had in time
-	vigil          *vigil
+	view           *waitView
 }
 
 // Tokens is how many tokens belong to one claim. Its ticket is the first.
@@ -43,7 +43,7 @@ const Tokens = 1 << 10
 const DefaultTTL = 15 * time.Second
 
 // Flags adds those that say which lock is wanted.
-func (w *Wish) Flags(f *pflag.FlagSet) {
+func (w *Want) Flags(f *pflag.FlagSet) {
 	w.TTL = flags.Duration(DefaultTTL)
 	f.Var(&w.TTL, "ttl", "how long the lock outlives this process if it dies")
 	f.Var(&w.wait, "wait", "how long to wait for the lock (default: for ever)")
@@ -63,7 +63,7 @@ func (w *Wish) Flags(f *pflag.FlagSet) {
 }
 
 // Check tells which flags do not go together.
-func (w *Wish) Check(f *pflag.FlagSet) error {
+func (w *Want) Check(f *pflag.FlagSet) error {
 	w.waitSet, w.ofSet = f.Changed("wait"), f.Changed("of")
 	switch {
 	case w.try && w.waitSet:
@@ -93,7 +93,7 @@ func CheckBusy(status int) error {
 }
 
 // lock returns the lock that is wanted, which may be several.
-func (w *Wish) lock(c *stile.Client) *stile.Lock {
+func (w *Want) lock(c *stile.Client) *stile.Lock {
 	if len(w.Names) == 1 {
 		return w.part(c, w.Names[0])
 	}
@@ -104,7 +104,7 @@ func (w *Wish) lock(c *stile.Client) *stile.Lock {
 	return stile.Join(parts...)
 }
 
-func (w *Wish) part(c *stile.Client, name string) *stile.Lock {
+func (w *Want) part(c *stile.Client, name string) *stile.Lock {
 	l := c.Mutex(name)
 	switch {
 	case w.Candidate:
@@ -123,10 +123,10 @@ func (w *Wish) part(c *stile.Client, name string) *stile.Lock {
 const Slack = 500 * time.Millisecond
 
 // Open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
-func (w *Wish) Open(ctx context.Context, s *store.Store, observer stile.Observer) (*stile.Client, error) {
+func (w *Want) Open(ctx context.Context, s *store.Store, observer stile.Observer) (*stile.Client, error) {
 	s.TTL = time.Duration(w.TTL)
-	w.vigil = newVigil(w.Names, time.Duration(w.wait))
-	observer = w.vigil.beside(observer)
+	w.view = newWaitView(w.Names, time.Duration(w.wait))
+	observer = w.view.beside(observer)
 	if !w.waitSet {
 		return s.Open(ctx, observer)
 	}
@@ -141,7 +141,7 @@ func (w *Wish) Open(ctx context.Context, s *store.Store, observer stile.Observer
 }
 
 // Drop closes a client that has no lock, for no longer than --wait allows for.
-func (w *Wish) Drop(c *stile.Client) {
+func (w *Want) Drop(c *stile.Client) {
 	done := make(chan struct{})
 	go func() {
 		c.Close()
@@ -158,7 +158,7 @@ func (w *Wish) Drop(c *stile.Client) {
 }
 
 // Take waits for the lock as long as is wanted.
-func (w *Wish) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) {
+func (w *Want) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) {
 	var (
 		l     = w.lock(c)
 		lease *stile.Lease
@@ -168,9 +168,9 @@ func (w *Wish) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 	case w.try:
 		lease, err = l.TryLock(ctx)
 	case w.waitSet:
-		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.LockWithin(ctx, time.Duration(w.wait)) })
+		lease, err = w.view.watchfully(ctx, c, func() (*stile.Lease, error) { return l.LockWithin(ctx, time.Duration(w.wait)) })
 	default:
-		lease, err = w.vigil.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
+		lease, err = w.view.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
 		return nil, exit.With(w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", NameIn(err, w.Names[0]), speech.WhyLost(err, 0)))

@@ -73,7 +73,7 @@ func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time
 		name, _, _ := strings.Cut(v, "=")
 		env = append(run.Without(env, name), v)
 	}
-	wish := &run.Runner{Wish: claim.Wish{Names: []string{r.entry.name}}}
-	env = append(env, wish.Tell(r.cron.address, lease, deadline)...)
+	want := &run.Runner{Want: claim.Want{Names: []string{r.entry.name}}}
+	env = append(env, want.Tell(r.cron.address, lease, deadline)...)
 	return append(env, tickVariable+"="+jobs.Tick(ctx).UTC().Format(time.RFC3339)), secret, nil
 }

@@ -46,7 +46,7 @@ reason. All keys are always there.`
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
 	var watches, asJSON bool
-	r := &run.Runner{Verb: "elect", Wish: claim.Wish{Candidate: true}}
+	r := &run.Runner{Verb: "elect", Want: claim.Want{Candidate: true}}
 	cmd := &cobra.Command{
 		Use: "elect NAME [flags] -- CMD…", Short: "Run a command while leading, or show who leads", Long: electLong,
 		Example: "  stile elect scheduler --value 10.0.0.7:8080 -- /usr/local/bin/scheduler\n" +

@@ -123,7 +123,7 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 				g.signal(syscall.SIGKILL)
 			}
 			if o.Until != 0 {
-				g.until = o.end()
+				g.until = o.killTime()
 				end.Set(g.until)
 			}
 			g.obey(&o)
@@ -141,8 +141,8 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 	}
 }
 
-// end is when the group is to be killed, on this process's clock.
-func (o *Order) end() time.Duration {
+// killTime is when the group is to be killed, on this process's clock.
+func (o *Order) killTime() time.Duration {
 	if boottime.ID() == "" {
 		return boottime.Now() + o.Left
 	}

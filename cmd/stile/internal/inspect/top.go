@@ -108,7 +108,7 @@ func (t *topper) page(ctx context.Context, s *store.Store) error {
 	}
 	go func() {
 		defer close(done)
-		t.look(ctx, s, func(queues []stile.Queue, err error) {
+		t.listNames(ctx, s, func(queues []stile.Queue, err error) {
 			select {
 			case change <- func() error { return see(queues, err) }:
 			case <-ctx.Done():
@@ -131,8 +131,8 @@ func (t *topper) page(ctx context.Context, s *store.Store) error {
 	return p.run(ctx)
 }
 
-// look lists the names again and again until ctx ends. While the default store has not been made there are none.
-func (t *topper) look(ctx context.Context, s *store.Store, told func([]stile.Queue, error)) {
+// listNames lists the names again and again until ctx ends. While the default store has not been made there are none.
+func (t *topper) listNames(ctx context.Context, s *store.Store, told func([]stile.Queue, error)) {
 	var c *stile.Client
 	defer func() {
 		if c != nil {

@@ -59,7 +59,7 @@ func Wait(s *store.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := (&claim.Wish{Names: args}).Conflict(a); err != nil {
+			if err := (&claim.Want{Names: args}).Conflict(a); err != nil {
 				return err
 			}
 			d.store, s.Tells = a, true

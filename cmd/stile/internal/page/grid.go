@@ -59,7 +59,7 @@ func grid(columns []column, rows [][]string, cells int) []string {
 			widths[i] = max(widths[i], Width(row[i]))
 		}
 	}
-	kept := keep(columns, widths, cells)
+	kept := fitting(columns, widths, cells)
 	shrink(columns, widths, kept, cells)
 	line := func(cell func(i int) string) string {
 		var parts []string
@@ -79,8 +79,8 @@ func grid(columns []column, rows [][]string, cells int) []string {
 	return lines
 }
 
-// keep returns the columns for which there is room when all are as narrow as they may be.
-func keep(columns []column, widths []int, cells int) []int {
+// fitting returns the columns for which there is room when all are as narrow as they may be.
+func fitting(columns []column, widths []int, cells int) []int {
 	for without := 0; ; without++ {
 		var kept []int
 		need, more := -len(gap), false

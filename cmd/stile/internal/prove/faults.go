@@ -120,7 +120,7 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 }
 
 // blocks reports whether a client that stands still keeps the store from answering others, as one may that has a file open.
-func (r *run) blocks(ctx context.Context) bool { return unanswered(r.look(ctx, time.Second)) }
+func (r *run) blocks(ctx context.Context) bool { return unanswered(r.checkFree(ctx, time.Second)) }
 
 func (r *run) kill(ctx context.Context, f *Fault, h *held) {
 	f.Begin = boottime.Now()

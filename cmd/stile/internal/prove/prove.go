@@ -92,7 +92,7 @@ func Run(ctx context.Context, p *Plan) (report *Report, err error) {
 		return nil, err
 	}
 	r.report.ended(context.Cause(ctx))
-	r.report.judge(r)
+	r.report.fromRun(r)
 	return r.report, context.Cause(ctx)
 }
 
@@ -110,7 +110,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	r.report.promised(t, r.ttl, r.For)
 	err = reserve.Unused(ctx, r.client, r.Prefix)
 	if err == nil {
-		err = r.look(ctx, r.bound)
+		err = r.checkFree(ctx, r.bound)
 	}
 	if err != nil {
 		return errors.Join(err, r.client.Close())
@@ -118,8 +118,8 @@ func (r *run) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// look locks and unlocks a name that nobody else wants.
-func (r *run) look(ctx context.Context, within time.Duration) error {
+// checkFree locks and unlocks a name that nobody else wants.
+func (r *run) checkFree(ctx context.Context, within time.Duration) error {
 	lock := r.client.Mutex(r.name("look")).With(stile.LockOptions{TTL: r.ttl, Owner: "stile prove"})
 	lease, err := lock.LockWithin(ctx, within)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *run) play(ctx context.Context) error {
 	for slot := range r.Workers {
 		p, err := r.start(slot)
 		if err != nil {
-			r.end(ctx, 0)
+			r.endWorkers(ctx, 0)
 			return err
 		}
 		r.workers = append(r.workers, p)
@@ -154,7 +154,7 @@ func (r *run) play(ctx context.Context) error {
 	stop()
 	watch.Wait()
 	r.Progress("the clients end", r.bound)
-	r.end(ctx, r.bound)
+	r.endWorkers(ctx, r.bound)
 	r.left(ctx)
 	r.report.took = boottime.Now() - r.report.begin
 	return nil
@@ -217,8 +217,8 @@ func (r *run) replace(slot int) {
 	r.workers[slot] = p
 }
 
-// end has the workers end. Whoever interrupts a run need not wait for long.
-func (r *run) end(ctx context.Context, within time.Duration) {
+// endWorkers has the workers end. Whoever interrupts a run need not wait for long.
+func (r *run) endWorkers(ctx context.Context, within time.Duration) {
 	if ctx.Err() != nil {
 		within = min(within, 5*time.Second)
 	}
@@ -266,7 +266,7 @@ func (r *run) watch(ctx context.Context, cancel func()) {
 	for ; ctx.Err() == nil; pause(ctx, every) {
 		for begin := time.Duration(0); ; pause(ctx, every) {
 			stops, at := r.stops.Load(), boottime.Now()
-			err := r.look(ctx, within)
+			err := r.checkFree(ctx, within)
 			if ctx.Err() != nil || !unanswered(err) || stops%2 == 1 || stops != r.stops.Load() {
 				break
 			}

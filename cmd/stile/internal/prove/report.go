@@ -113,8 +113,8 @@ func (o *Report) capacities() map[string]int64 {
 	return m
 }
 
-// judge looks at what the workers believed.
-func (o *Report) judge(r *run) {
+// fromRun looks at what the workers believed.
+func (o *Report) fromRun(r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o.holds, o.Refused = r.holds, r.refused

@@ -81,7 +81,7 @@ func (k *Keeper) Watch(events *Events, signals <-chan os.Signal) {
 	for due := Positive(0); ; {
 		k.late = max(k.late, boottime.Now()-due)
 		k.update()
-		due = k.look(events)
+		due = k.actOnTime(events)
 		k.Child.alarm.Set(due)
 		select {
 		case n, ok := <-k.Child.news:
@@ -114,8 +114,8 @@ func (k *Keeper) Watch(events *Events, signals <-chan os.Signal) {
 	}
 }
 
-// look does what the time demands, and returns when to look again.
-func (k *Keeper) look(events *Events) time.Duration {
+// actOnTime does what the time demands, and returns when to look again.
+func (k *Keeper) actOnTime(events *Events) time.Duration {
 	now := boottime.Now()
 	switch {
 	case k.killed != 0:

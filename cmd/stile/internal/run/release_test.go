@@ -26,7 +26,7 @@ func TestFailedReleaseSaysHowLongOthersWait(t *testing.T) {
 	speech.Stderr = tty.NewLine(f)
 	defer func() { speech.Stderr = before }()
 
-	r := &Runner{Verb: "run", Wish: claim.Wish{TTL: flags.Duration(15 * time.Second), Delay: flags.Duration(5 * time.Second)}}
+	r := &Runner{Verb: "run", Want: claim.Want{TTL: flags.Duration(15 * time.Second), Delay: flags.Duration(5 * time.Second)}}
 	failed := &stile.Error{Op: "unlock", Name: "a", Err: driver.Refused(os.ErrPermission)}
 	if err := r.ended(&Keeper{}, failed); err != nil {
 		t.Errorf("the end of a run: %v; want that of CMD", err)

@@ -55,7 +55,7 @@ const DefaultGrace = 5 * time.Second
 
 // A Runner is one stile run, or one stile elect.
 type Runner struct {
-	claim.Wish
+	claim.Want
 	Verb                    string
 	maxHold, grace, atLeast flags.Duration
 }
@@ -107,7 +107,7 @@ func CmdOf(cmd *cobra.Command, args []string) []string {
 
 // Flags adds those of a run.
 func (r *Runner) Flags(f *pflag.FlagSet) {
-	r.Wish.Flags(f)
+	r.Want.Flags(f)
 	f.Var(&r.maxHold, "max-hold", "end CMD after this long with SIGTERM, and exit with 79 (default: never)")
 	f.Var(&r.grace, "grace", "time between SIGTERM and SIGKILL (default: 5s, or less with a short --ttl)")
 	f.Var(&r.atLeast, "at-least", "keep the lock taken until at least this long after it was acquired")
@@ -124,7 +124,7 @@ func (r *Runner) Start(cmd *cobra.Command, s *store.Store, names, argv []string)
 
 // check tells which flags do not go together, and works out the grace.
 func (r *Runner) check(cmd *cobra.Command) error {
-	if err := r.Wish.Check(cmd.Flags()); err != nil {
+	if err := r.Want.Check(cmd.Flags()); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("max-hold") && r.maxHold == 0 {
@@ -195,7 +195,7 @@ func (r *Runner) run(ctx context.Context, s *store.Store, argv []string) error {
 		k.Watch(events, signals)
 		c.dismiss()
 	}
-	k.terminal.end()
+	k.terminal.giveBack()
 	switch {
 	case err != nil && k.Why != nil:
 		return r.ended(k, lease.Unlock())

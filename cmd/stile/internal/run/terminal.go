@@ -137,8 +137,8 @@ func (t *terminal) share() {
 	_ = syscall.Kill(0, syscall.SIGCONT) // to a group that this process is in
 }
 
-// end gives the terminal back to those that had it before CMD.
-func (t *terminal) end() {
+// giveBack gives the terminal back to those that had it before CMD.
+func (t *terminal) giveBack() {
 	if t == nil {
 		return
 	}

@@ -58,7 +58,7 @@ type script struct {
 
 // NewLock returns the command.
 func NewLock(s *store.Store) *cobra.Command {
-	w, sc := &claim.Wish{}, &script{Store: s}
+	w, sc := &claim.Want{}, &script{Store: s}
 	cmd := &cobra.Command{
 		Use: "lock NAME [--handle FILE]", Short: "Take a lock for a shell script", Long: lockLong,
 		Example:           "  claim=$(stile lock nightly --ttl 10m) || exit\n  eval \"$claim\"\n  …\n  stile unlock nightly",
@@ -164,7 +164,7 @@ func (sc *script) checkHandleFlag(meant string) error {
 }
 
 // lock takes the lock and writes its handle.
-func (sc *script) lock(ctx context.Context, w *claim.Wish, out io.Writer) error {
+func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error {
 	address, _, err := sc.Address()
 	if err != nil {
 		return err

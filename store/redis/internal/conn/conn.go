@@ -54,7 +54,7 @@ func New(ctx context.Context, client rueidis.Client) (*Conn, error) {
 func newConn() *Conn {
 	c := &Conn{Life: work.Begin()}
 	c.tracker = &tracker{c: c}
-	c.promised.Life, c.promised.Connections, c.promised.Ask = c.Life, c.arrivals(), c.ask
+	c.promised.Life, c.promised.Connections, c.promised.Ask = c.Life, c.arrivals(), c.askTraits
 	return c
 }
 

@@ -30,8 +30,8 @@ type facts struct {
 	tells    bool // of changes of keys
 }
 
-// ask asks one server for all of its facts, in one round trip.
-func ask(ctx context.Context, node rueidis.Client) (*facts, error) {
+// factsOf asks one server for all of its facts, in one round trip.
+func factsOf(ctx context.Context, node rueidis.Client) (*facts, error) {
 	b := node.B()
 	r := node.DoMulti(ctx,
 		b.Info().Build(),
@@ -113,7 +113,7 @@ func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 		failed error
 	)
 	err := c.call(ctx, key, func(ctx context.Context) {
-		if f, failed = ask(ctx, c.client); failed == nil {
+		if f, failed = factsOf(ctx, c.client); failed == nil {
 			now, failed = c.client.Do(ctx, c.client.B().Time().Build()).AsIntSlice()
 		}
 	})

@@ -14,11 +14,11 @@ import (
 // whether it may before it runs a command, so what a server answers with an error was not applied. A proxy between
 // can tell less.
 type fault struct {
-	code    string // the answer's first word; "" if any
-	phrase  string // what the answer contains; "" if anything
-	says    string // for people; %s is who asks
-	verdict verdict
-	stale   bool // the connection leads to where no requests belong any more, so it is given up
+	code     string // the answer's first word; "" if any
+	contains string // what the answer contains; "" if anything
+	says     string // for people; %s is who asks
+	verdict  verdict
+	stale    bool // the connection leads to where no requests belong any more, so it is given up
 }
 
 // A verdict is for how long a fault lasts, and what it says of the request.
@@ -33,13 +33,13 @@ const (
 
 // faults are in the order in which they are looked for.
 var faults = []fault{
-	{phrase: "data string too short", verdict: notStile}, // a script found less than a queue
+	{contains: "data string too short", verdict: notStile}, // a script found less than a queue
 	{code: "WRONGTYPE", verdict: notStile},
 
 	{code: "LOADING", says: "redis is still reading its data", verdict: forNow},
 	{code: "BUSY", says: "redis is busy with another's script", verdict: forNow},
 	{code: "NOREPLICAS", says: "redis has too few replicas in step to accept writes", verdict: forNow},
-	{phrase: noRoom, says: "redis takes no more connections: raise maxclients", verdict: forNow},
+	{contains: noRoom, says: "redis takes no more connections: raise maxclients", verdict: forNow},
 
 	{code: "READONLY", says: notPrimary, verdict: forNow, stale: true},
 	{code: "MASTERDOWN", says: "redis is a replica that has lost its primary", verdict: forNow, stale: true},
@@ -53,24 +53,24 @@ var faults = []fault{
 	{code: "OOM", says: "redis has no memory left for a new claim: raise maxmemory, or free some"},
 
 	{code: "WRONGPASS", says: wrongPassword},
-	{phrase: "invalid password", says: wrongPassword},
+	{contains: "invalid password", says: wrongPassword},
 	{code: "NOAUTH", says: "redis asks for a password: put it in the URL as redis://user:password@host"},
 	{code: "NOPERM", says: noRight},
-	{phrase: "ACL failure", says: noRight},
-	{phrase: "has no permissions", says: noRight},
-	{phrase: "can't run this command", says: noRight},
-	{phrase: "can't access", says: noRight},
-	{phrase: "DB index is out of range", says: "redis has no database of this number"},
+	{contains: "ACL failure", says: noRight},
+	{contains: "has no permissions", says: noRight},
+	{contains: "can't run this command", says: noRight},
+	{contains: "can't access", says: noRight},
+	{contains: "DB index is out of range", says: "redis has no database of this number"},
 
 	{code: "NOWRITE", says: "redis accepts no writes at the moment, as while its provider replaces or locks it", verdict: forNow},
-	{phrase: "too many pending request", says: "too many requests wait in the proxy before redis", verdict: forNow},
-	{phrase: "redis temporary failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
-	{phrase: "redis tempory failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
-	{phrase: "no upstream host", says: "the proxy before redis reaches no server", verdict: forNow},
-	{phrase: "upstream", says: "the proxy before redis lost the server's answer", verdict: doubtful},
-	{phrase: "Connection timed out", says: "the proxy before redis lost the server's answer", verdict: doubtful},
-	{phrase: "Connection reset by peer", says: "the proxy before redis lost the server's answer", verdict: doubtful},
-	{phrase: "Connection refused", says: "the proxy before redis reaches no server", verdict: forNow},
+	{contains: "too many pending request", says: "too many requests wait in the proxy before redis", verdict: forNow},
+	{contains: "redis temporary failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{contains: "redis tempory failure", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{contains: "no upstream host", says: "the proxy before redis reaches no server", verdict: forNow},
+	{contains: "upstream", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{contains: "Connection timed out", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{contains: "Connection reset by peer", says: "the proxy before redis lost the server's answer", verdict: doubtful},
+	{contains: "Connection refused", says: "the proxy before redis reaches no server", verdict: forNow},
 
 	{says: "redis refused the request"},
 }
@@ -86,7 +86,7 @@ func faultOf(text string) *fault {
 	code, _, _ := strings.Cut(text, " ")
 	for i := range faults {
 		f := &faults[i]
-		if (f.code == "" || f.code == code) && strings.Contains(text, f.phrase) {
+		if (f.code == "" || f.code == code) && strings.Contains(text, f.contains) {
 			return f
 		}
 	}

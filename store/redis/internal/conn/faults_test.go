@@ -57,7 +57,7 @@ var onServers = []string{
 func TestFaultsHaveTests(t *testing.T) {
 	c := newConn()
 	for _, f := range faults {
-		name := f.code + f.phrase
+		name := f.code + f.contains
 		words, ok := inWords[name]
 		if !ok {
 			if !slices.Contains(onServers, name) {
@@ -65,8 +65,8 @@ func TestFaultsHaveTests(t *testing.T) {
 			}
 			continue
 		}
-		if got := faultOf(words.text); got.code+got.phrase != name {
-			t.Errorf("%q is taken for fault %q", words.text, got.code+got.phrase)
+		if got := faultOf(words.text); got.code+got.contains != name {
+			t.Errorf("%q is taken for fault %q", words.text, got.code+got.contains)
 		}
 		err := c.refused(words.text)
 		if driver.OutcomeOf(err) != words.outcome || driver.IsUnreachable(err) != words.now {

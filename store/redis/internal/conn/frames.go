@@ -181,12 +181,12 @@ func (f *frames) next(b []byte) (*value, int) {
 		}
 		end := bytes.IndexByte(b[at:], '\n')
 		if end < 0 {
-			f.keep(b[at:])
+			f.noteHeader(b[at:])
 			return nil, len(b)
 		}
 		line := b[at : at+end+1]
 		if at += end + 1; len(f.line) > 0 {
-			f.keep(line)
+			f.noteHeader(line)
 			line = f.line
 		}
 		v := f.header(line)
@@ -198,8 +198,8 @@ func (f *frames) next(b []byte) (*value, int) {
 	return nil, at
 }
 
-// keep keeps a header, or the beginning of a long one.
-func (f *frames) keep(b []byte) {
+// noteHeader keeps a header, or the beginning of a long one.
+func (f *frames) noteHeader(b []byte) {
 	f.line = append(f.line, b[:min(len(b), max(0, longest-len(f.line)))]...)
 }
 

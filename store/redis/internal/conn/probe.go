@@ -30,8 +30,8 @@ func (c *Conn) probe(ctx context.Context) error {
 	return nil
 }
 
-// ask asks every server anew what it can promise. How to talk to the servers stays as it was settled.
-func (c *Conn) ask(ctx context.Context) (driver.Traits, error) {
+// askTraits asks every server anew what it can promise. How to talk to the servers stays as it was settled.
+func (c *Conn) askTraits(ctx context.Context) (driver.Traits, error) {
 	found, err := c.examine(ctx)
 	if err != nil {
 		return driver.Traits{}, err
@@ -42,7 +42,7 @@ func (c *Conn) ask(ctx context.Context) (driver.Traits, error) {
 // examine asks every server for its facts. The error says that no primary answered.
 func (c *Conn) examine(ctx context.Context) ([]*facts, error) {
 	told, failed := askAll(ctx, c, c.client.Nodes(), func(ctx context.Context, _ string, node rueidis.Client) (*facts, error) {
-		return ask(ctx, node)
+		return factsOf(ctx, node)
 	})
 	found := make([]*facts, 0, len(told))
 	for _, f := range told {

@@ -41,12 +41,12 @@ type ear struct {
 	conn    rueidis.DedicatedClient
 	ctx     context.Context // ends when the connection is given up
 	giveUp  context.CancelFunc
-	primary string           // the address that it goes to; "" where there is no other
-	bells   map[string]*bell // by key; nil once the connection is given up; guarded by the tracker's mu
+	primary string                // the address that it goes to; "" where there is no other
+	signals map[string]*keySignal // by key; nil once the connection is given up; guarded by the tracker's mu
 }
 
-// A bell rings once. It is there as long as somebody waits for it.
-type bell struct {
+// A keySignal rings once. It is there as long as somebody waits for it.
+type keySignal struct {
 	rung    chan struct{} // closed when the key has changed
 	waiters int           // that have not given it back
 }
@@ -59,7 +59,7 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan st
 		return 0, nil, c.explain(ctx, err)
 	}
 	defer bounded.release()
-	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
+	r, bell, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
 	if bell == nil && err == nil {
 		r = c.client.Do(bounded.Context, c.client.B().Pttl().Key(key).Build())
 	}
@@ -81,7 +81,7 @@ func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 		return nil, c.explain(ctx, err)
 	}
 	defer bounded.release()
-	r, bell, err := c.tracker.ask(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
+	r, bell, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
 	if bell != nil && err == nil {
 		err = r.Error()
 	}
@@ -100,9 +100,9 @@ func (c *Conn) Hush(key string, rung <-chan struct{}) {
 	if t.ear == nil {
 		return
 	}
-	if b := t.ear.bells[key]; b != nil && b.rung == rung {
+	if b := t.ear.signals[key]; b != nil && b.rung == rung {
 		if b.waiters--; b.waiters == 0 {
-			delete(t.ear.bells, key)
+			delete(t.ear.signals, key)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (c *Conn) Bells() int {
 	if c.tracker.ear == nil {
 		return 0
 	}
-	return len(c.tracker.ear.bells)
+	return len(c.tracker.ear.signals)
 }
 
 // Hear sets what is called with the keys that have changed since they were read by Values, and with none if any of them may have. It
@@ -151,9 +151,9 @@ func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok b
 	return values, true
 }
 
-// ask sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
+// readTracked sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
 // sent, if there is no such place. What fails because the connection is lost is asked once more on another.
-func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
+func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Completed) (
 	r rueidis.RedisResult, bell <-chan struct{}, err error,
 ) {
 	for range 2 {
@@ -163,7 +163,7 @@ func (t *tracker) ask(ctx context.Context, key string, cmd rueidis.Completed) (
 		}
 		// The bell is there before the server reads the key: a change that comes after the read finds it, and one that
 		// comes before is in what the read says.
-		bell = t.bellOf(e, key)
+		bell = t.signalOf(e, key)
 		r = t.read(ctx, e, cmd)[0]
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
@@ -185,18 +185,18 @@ func (t *tracker) read(ctx context.Context, e *ear, cmds ...rueidis.Completed) [
 	return rs
 }
 
-// bellOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
-func (t *tracker) bellOf(e *ear, key string) <-chan struct{} {
+// signalOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
+func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := e.bells[key]
+	b := e.signals[key]
 	if b == nil {
-		b = &bell{rung: make(chan struct{})}
-		if e.bells == nil {
+		b = &keySignal{rung: make(chan struct{})}
+		if e.signals == nil {
 			close(b.rung)
 			return b.rung
 		}
-		e.bells[key] = b
+		e.signals[key] = b
 	}
 	b.waiters++
 	return b.rung
@@ -210,7 +210,7 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	if e != nil || deaf || !t.c.Tells() {
 		return e
 	}
-	e = &ear{bells: map[string]*bell{}, primary: t.c.primary()}
+	e = &ear{signals: map[string]*keySignal{}, primary: t.c.primary()}
 	conn, release := t.c.client.Dedicate()
 	e.conn = conn
 	e.ctx, e.giveUp = context.WithCancel(t.c.Context())
@@ -219,7 +219,7 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	t.mu.Lock()
 	// Two races end here. Another caller may have made an ear meanwhile: then others wait for its bells, and this one is
 	// closed. Or the primary changed while the connection was made: then it may lead to the old primary.
-	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.keep(e, lost, release) }) {
+	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.watchPrimary(e, lost, release) }) {
 		t.ear = e
 		t.mu.Unlock()
 		return e
@@ -235,9 +235,9 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	return other
 }
 
-// keep waits until the connection is lost or given up, or goes to a server that is not the primary any more: that one may
+// watchPrimary waits until the connection is lost or given up, or goes to a server that is not the primary any more: that one may
 // stand still, or tell of a key what is true there only.
-func (t *tracker) keep(e *ear, lost <-chan error, release func()) {
+func (t *tracker) watchPrimary(e *ear, lost <-chan error, release func()) {
 	var moves <-chan time.Time
 	if e.primary != "" {
 		look := time.NewTicker(lookAround)
@@ -264,8 +264,8 @@ func (t *tracker) forget(e *ear) {
 	e.giveUp()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.ringAll()
-	e.bells = nil
+	e.signalAllLocked()
+	e.signals = nil
 	if t.ear != e {
 		return
 	}
@@ -284,23 +284,23 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 		if err != nil {
 			continue
 		}
-		if names = append(names, key); e.bells[key] != nil {
-			close(e.bells[key].rung)
-			delete(e.bells, key)
+		if names = append(names, key); e.signals[key] != nil {
+			close(e.signals[key].rung)
+			delete(e.signals, key)
 		}
 	}
 	if keys == nil {
-		e.ringAll()
+		e.signalAllLocked()
 	}
 	if t.hear != nil && len(names) == len(keys) {
 		t.hear(names...)
 	}
 }
 
-// ringAll rings for all keys. The caller holds the tracker's mu.
-func (e *ear) ringAll() {
-	for _, b := range e.bells {
+// signalAllLocked rings for all keys.
+func (e *ear) signalAllLocked() {
+	for _, b := range e.signals {
 		close(b.rung)
 	}
-	clear(e.bells)
+	clear(e.signals)
 }

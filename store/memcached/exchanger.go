@@ -11,14 +11,14 @@ import (
 	"github.com/stilelock/stile/driver/casqueue"
 )
 
-// A shelf keeps the value of each name under a key. It is a [casqueue.Exchanger].
-type shelf struct {
+// A exchanger keeps the value of each name under a key. It is a [casqueue.Exchanger].
+type exchanger struct {
 	link   *link
 	prefix string
 }
 
 // Look is one round trip. If the value has not changed since it was seen, the answer is one short line.
-func (s *shelf) Look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
+func (s *exchanger) Look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
 	c, err := s.link.get(ctx)
 	if err != nil {
 		return casqueue.Value{}, err
@@ -58,7 +58,7 @@ func unchanged(c *conn, r *reply, key string, was version) (v casqueue.Value, sa
 
 // Exchange is one round trip: the command to store is followed by one to read. A version of another connection than there
 // is now says nothing, since another process of the server has versions of its own. Nothing is stored then.
-func (s *shelf) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
+func (s *exchanger) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
 	c, err := s.link.get(ctx)
 	if err != nil {
 		return casqueue.Value{}, false, err
@@ -96,16 +96,16 @@ func (s *shelf) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value
 // vanished is an exchange that stored claims and found nothing right after. The server drops at once what ends in its past, and
 // that is what a client stores who knows a time that is long past. Then the exchange was made, and by the time that the server
 // tells now all those claims are over. If the value was to end later, somebody has deleted it, and what is there now decides.
-func (s *shelf) vanished(ctx context.Context, c *conn, until int64) (casqueue.Value, bool, error) {
-	now, err := s.ask(ctx, c)
+func (s *exchanger) vanished(ctx context.Context, c *conn, until int64) (casqueue.Value, bool, error) {
+	now, err := s.serverTime(ctx, c)
 	if err != nil {
 		return casqueue.Value{}, false, driver.Afterwards(err)
 	}
 	return casqueue.Value{Now: seconds(now)}, until <= now, nil
 }
 
-// ask asks the server what time it is.
-func (s *shelf) ask(ctx context.Context, c *conn) (now int64, err error) {
+// serverTime asks the server what time it is.
+func (s *exchanger) serverTime(ctx context.Context, c *conn) (now int64, err error) {
 	r, err := c.do(ctx, []byte("stats\r\n"), 1)
 	if err == nil {
 		now, err = r[0].time()
@@ -119,15 +119,15 @@ func (s *shelf) ask(ctx context.Context, c *conn) (now int64, err error) {
 
 // fresh asks the server what time it is if that was told too long ago. It need not succeed: what is stored by an old time is found
 // out.
-func (s *shelf) fresh(ctx context.Context) {
+func (s *exchanger) fresh(ctx context.Context) {
 	if c := s.link.latest(); c.clock.old() {
-		_, _ = s.ask(ctx, c)
+		_, _ = s.serverTime(ctx, c)
 	}
 }
 
 // remove deletes the value of a queue that nobody is in any more, where memory is full and an empty one cannot be stored.
 // The last ticket is forgotten sooner.
-func (s *shelf) remove(ctx context.Context, c *conn, key string, cas uint64) (casqueue.Value, bool, error) {
+func (s *exchanger) remove(ctx context.Context, c *conn, key string, cas uint64) (casqueue.Value, bool, error) {
 	r, err := c.do(ctx, appendGet(appendDelete(nil, key, cas), key), 2)
 	if err != nil {
 		return casqueue.Value{}, false, s.link.explain(err)
@@ -141,7 +141,7 @@ func (s *shelf) remove(ctx context.Context, c *conn, key string, cas uint64) (ca
 }
 
 // value returns what an answer says is under a key. That of an absent value does not tell the time.
-func (s *shelf) value(c *conn, key string, r *reply) (casqueue.Value, error) {
+func (s *exchanger) value(c *conn, key string, r *reply) (casqueue.Value, error) {
 	switch r.status {
 	case "EN":
 		return casqueue.Value{Now: seconds(c.clock.least())}, nil
@@ -172,11 +172,11 @@ func (s *shelf) value(c *conn, key string, r *reply) (casqueue.Value, error) {
 }
 
 // Clock is that of the server, or what is known of it.
-func (s *shelf) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
+func (s *exchanger) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
 
 // Names has the server list its keys, all that it has, on a connection of its own; the error is [driver.ErrUnsupported]
 // where it does not. A long name is in its value.
-func (s *shelf) Names(ctx context.Context, prefix string) (names []string, err error) {
+func (s *exchanger) Names(ctx context.Context, prefix string) (names []string, err error) {
 	keys, err := s.link.keys(ctx, func(key string) bool { return strings.HasPrefix(key, s.prefix) })
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (s *shelf) Names(ctx context.Context, prefix string) (names []string, err e
 }
 
 // GetMany is [casqueue.Many].
-func (s *shelf) GetMany(ctx context.Context, names []string) ([]casqueue.Value, []error) {
+func (s *exchanger) GetMany(ctx context.Context, names []string) ([]casqueue.Value, []error) {
 	values, errs, keys := make([]casqueue.Value, len(names)), make([]error, len(names)), make([]string, len(names))
 	for i, name := range names {
 		keys[i] = s.key(name)
@@ -215,7 +215,7 @@ func (s *shelf) GetMany(ctx context.Context, names []string) ([]casqueue.Value, 
 }
 
 // Traits is [driver.Driver].
-func (s *shelf) Traits() driver.Traits {
+func (s *exchanger) Traits() driver.Traits {
 	f := s.link.latest().facts
 	t := promise(f)
 	t.Granularity = time.Second // of the clock; [casqueue.Driver] makes up for it
@@ -231,13 +231,13 @@ func (s *shelf) Traits() driver.Traits {
 }
 
 // Close is [driver.Driver].
-func (s *shelf) Close() error {
+func (s *exchanger) Close() error {
 	s.link.close()
 	return nil
 }
 
 // key returns the key of a name. A long name goes by its SHA-256; the value has the name in full.
-func (s *shelf) key(name string) string {
+func (s *exchanger) key(name string) string {
 	key := s.prefix + driver.EncodeName(name)
 	if len(key) <= maxKey {
 		return key

@@ -14,9 +14,9 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
-// A vigil follows what a process waits for, for a person. It begins when the waiting has lasted a moment, and looks at the
-// queue of one name at a time: of several that are to be held, the first that is not held yet.
-type vigil struct {
+// A waitView shows a person what a process waits for. It begins when the waiting has lasted a moment, and looks at
+// the queue of one name at a time: of several names, the first that is not held yet.
+type waitView struct {
 	names   []string // in the order in which they are taken
 	most    time.Duration
 	changed chan struct{} // has an event after a change of what is below
@@ -29,14 +29,14 @@ type vigil struct {
 // verboseDelay is in the place of speech.Delay with --verbose.
 const verboseDelay = 100 * time.Millisecond
 
-// watchfully calls take, which waits for what the vigil follows, and tells a person meanwhile what it waits for: with
-// --verbose by lines, on a terminal by one that is redrawn, and elsewhere not at all.
-func (v *vigil) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
+// watchfully calls take, which waits for the lock, and shows a person meanwhile what it waits for: with --verbose by
+// lines, on a terminal by one line that is redrawn, and elsewhere not at all.
+func (v *waitView) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
 	show := Shower()
 	if show == nil {
 		return take()
 	}
-	stop := v.keep(ctx, c, show)
+	stop := v.start(ctx, c, show)
 	lease, err := take()
 	stop()
 	speech.Stderr.Erase()
@@ -80,14 +80,14 @@ func saying(once bool) func(*page.Wait) {
 	}
 }
 
-func newVigil(names []string, most time.Duration) *vigil {
-	return &vigil{
+func newWaitView(names []string, most time.Duration) *waitView {
+	return &waitView{
 		names: slices.Sorted(slices.Values(names)), most: most, changed: make(chan struct{}, 1), tickets: map[string]int64{},
 	}
 }
 
-// beside returns an observer that tells the vigil too.
-func (v *vigil) beside(observer stile.Observer) stile.Observer {
+// beside returns an observer that informs the view too.
+func (v *waitView) beside(observer stile.Observer) stile.Observer {
 	return func(e stile.Event) {
 		v.observe(e)
 		if observer != nil {
@@ -97,7 +97,7 @@ func (v *vigil) beside(observer stile.Observer) stile.Observer {
 }
 
 // observe is told what becomes of the claims.
-func (v *vigil) observe(e stile.Event) {
+func (v *waitView) observe(e stile.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch e.Kind {
@@ -115,7 +115,7 @@ func (v *vigil) observe(e stile.Event) {
 }
 
 // now returns the name that is waited for, and the ticket of the claim if it is known; no name if all are held.
-func (v *vigil) now() (name string, ticket int64) {
+func (v *waitView) now() (name string, ticket int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.had >= len(v.names) {
@@ -132,8 +132,8 @@ type Look struct {
 	Err   error
 }
 
-// keep says what is waited for until the returned function is called, which waits for the end of it.
-func (v *vigil) keep(ctx context.Context, c *stile.Client, show func(*page.Wait)) (stop func()) {
+// start says what is waited for until the returned function is called, which waits for the end of it.
+func (v *waitView) start(ctx context.Context, c *stile.Client, show func(*page.Wait)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	begun := time.Now()
@@ -161,7 +161,7 @@ func (v *vigil) keep(ctx context.Context, c *stile.Client, show func(*page.Wait)
 }
 
 // follow shows the queue of one name until that name is waited for no more.
-func (v *vigil) follow(ctx context.Context, c *stile.Client, name string, begun time.Time, show func(*page.Wait)) {
+func (v *waitView) follow(ctx context.Context, c *stile.Client, name string, begun time.Time, show func(*page.Wait)) {
 	ctx, cancel := context.WithCancel(ctx)
 	looks := make(chan Look)
 	watched := make(chan struct{})
@@ -197,7 +197,7 @@ func (v *vigil) follow(ctx context.Context, c *stile.Client, name string, begun 
 	}
 }
 
-func (v *vigil) wait(name string, ticket int64, begun time.Time, last Look) *page.Wait {
+func (v *waitView) wait(name string, ticket int64, begun time.Time, last Look) *page.Wait {
 	w := &page.Wait{Name: name, Waited: time.Since(begun), Most: v.most, Ticket: ticket, Silent: errors.Is(last.Err, stile.ErrUnreachable)}
 	if !last.At.IsZero() {
 		w.Queue, w.Seen = page.Aged(last.Queue, time.Since(last.At)), last.Err == nil
