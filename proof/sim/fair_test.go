@@ -135,7 +135,8 @@ func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, 
 	}
 }
 
-// trouble befalls one request. A renewal is not late by much, since a lease that was handed over may be short.
+// trouble is the fault of one request. A renewal is not late by much, since a lease that was handed over may be
+// short.
 func trouble(random *rand.Rand) memory.Fault {
 	verb, late := memory.Renew, time.Duration(100+random.IntN(200))*time.Millisecond
 	if random.IntN(3) > 0 {
@@ -146,7 +147,7 @@ func trouble(random *rand.Rand) memory.Fault {
 	return f
 }
 
-// endRound finds the store as it was in the morning.
+// endRound finds the store as it was when the round began.
 func (f *fair) endRound(day int, hasty []*peer, shut bool) {
 	rest := 6 * time.Second
 	if shut {
@@ -204,7 +205,7 @@ type worker struct {
 
 func (c *worker) Errorf(format string, args ...any) { c.world.Errorf(format, args...) }
 
-// spend starts a day of a citizen, and returns of how many calls it is.
+// spend starts a worker's day, and returns the number of its calls.
 func (c *worker) spend(day *sync.WaitGroup) (calls int) {
 	turns := 1 + c.random.IntN(3)
 	day.Go(func() {
@@ -257,7 +258,7 @@ func (c *worker) join() {
 	}
 }
 
-// take acquires a lock, or gives up if the citizen is hasty.
+// take acquires a lock, or gives up if the worker is hasty.
 func (c *worker) take(lock *stile.Lock) *stile.Lease {
 	ctx, cancel := context.WithCancelCause(c.world.Context())
 	defer cancel(nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Whatever befalls the store, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and
+// Whatever fault the store meets, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and
 // nothing is left when it is over.
 func TestStorm(t *testing.T) {
 	bySeed(t, 100, func(w *world, seed int64) { storm(w, uint64(seed)) })
@@ -45,7 +45,7 @@ func storm(w *world, seed uint64) {
 			p = b
 		}
 		s := &stormWorker{world: w, peer: p, random: rand.New(rand.NewPCG(seed, own))} //nolint:gosec // the same
-		all.Go(s.sail)
+		all.Go(s.lockAgain)
 	}
 	for range 30 {
 		p := []*peer{a, b}[random.IntN(2)]
@@ -102,7 +102,7 @@ type stormWorker struct {
 
 func (s *stormWorker) Errorf(format string, args ...any) { s.world.Errorf(format, args...) }
 
-func (s *stormWorker) sail() {
+func (s *stormWorker) lockAgain() {
 	for range 12 {
 		s.question()
 		lock, hold, parts := s.choose()
