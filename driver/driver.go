@@ -32,7 +32,9 @@ type Driver interface {
 	//
 	// A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.
 	// A claim with a Ticket has entered before: it is found, or the error is [ErrGone], and nothing is put back.
-	// The error is a [*CapacityError] if the queue has another capacity.
+	// The error is a [*CapacityError] if the queue has another capacity. In some stores a refused claim stands in the queue until
+	// its client takes it out again or, if the client has died, until its lease ends. Meanwhile it counts for all there is: it
+	// holds beside nobody, and no claim behind it holds.
 	Enter(ctx context.Context, c *Claim) (Place, error)
 
 	// Await returns when the place of a waiting claim may have changed, and may return early. A place that holds says that

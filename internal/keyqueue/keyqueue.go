@@ -1,0 +1,227 @@
+// Package keyqueue is the rule of [driver.Queue] for stores in which every claim is a key of its own, and the store gives the
+// order: etcd, Consul and ZooKeeper. It is pure.
+//
+// A [driver.Queue] decides before a claim enters. A store of keys often lets a claim enter first, and says then whom the claim
+// stands behind. So there are two questions: [Queue.Admit] asks before the key is made, by what was read or by nothing, and
+// [Queue.Judge] asks after that.
+//
+// The queue may have strangers. A foreign entry is another library's, and has no capacity. A claim of another capacity than the
+// queue's came in while its client read, or its client died before it took the claim out again. Each stranger counts for all
+// there is: it holds only at the head, and while it stands, nobody behind it holds. A claim of the queue's own capacity may
+// stand behind a stranger, and waits until that has gone.
+package keyqueue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// Facts are what the rule needs of an entry.
+type Facts struct {
+	ID, Client, Owner, Record string
+
+	Ticket, Weight, Capacity int64
+	Since                    time.Time // when it entered, for people: no two clocks agree; the zero Time means that it is not known
+	Left                     bool      // released, and kept for a while
+	Foreign                  bool      // another library's: it has no id and no owner, and its Capacity is what it keeps from others when alone
+}
+
+// An Entry is what a store has of a claim.
+type Entry interface{ Facts() Facts }
+
+// A Queue is the claims of a name in the order in which they entered, or the first of them.
+type Queue[E Entry] []E
+
+// Capacity is that of the first claim that has one; of foreign entries alone, that of the first; 0 if nobody is there.
+func (q Queue[E]) Capacity() (foreign int64) {
+	for i := range q {
+		f := q[i].Facts()
+		if !f.Foreign {
+			return f.Capacity
+		}
+		if i == 0 {
+			foreign = f.Capacity
+		}
+	}
+	return foreign
+}
+
+// Weights are what the entries weigh for a claim of this capacity. It counts a stranger as all there is.
+func (q Queue[E]) Weights(capacity int64) []int64 {
+	list := make([]int64, len(q))
+	for i := range q {
+		f := q[i].Facts()
+		if list[i] = f.Weight; f.Foreign || f.Capacity != capacity {
+			list[i] = capacity
+		}
+	}
+	return list
+}
+
+// Holding reports how many entries at the head hold.
+func (q Queue[E]) Holding() int {
+	capacity := q.Capacity()
+	return driver.Holding(capacity, q.Weights(capacity))
+}
+
+// fits reports whether a claim would hold at the tail.
+func (q Queue[E]) fits(c *driver.Claim) bool {
+	return driver.Holding(c.Capacity, append(q.Weights(c.Capacity), c.Weight)) > len(q)
+}
+
+// Find returns where a claim stands, or -1.
+func (q Queue[E]) Find(id string) int {
+	return slices.IndexFunc(q, func(e E) bool { f := e.Facts(); return f.ID == id && !f.Foreign })
+}
+
+// Earlier returns the claims of earlier runs of a claim's job, which go when the claim enters. This run's own claims are no
+// earlier run's, and one that is kept keeps everybody out, the next run too.
+func (q Queue[E]) Earlier(c *driver.Claim) (earlier Queue[E]) {
+	for _, e := range q {
+		if f := e.Facts(); reclaims(c, &f) {
+			earlier = append(earlier, e)
+		}
+	}
+	return earlier
+}
+
+func reclaims(c *driver.Claim, f *Facts) bool {
+	return c.Reclaim && c.Owner != "" && f.Owner == c.Owner && f.Client != c.Client && !f.Left && !f.Foreign
+}
+
+// Without returns the queue without the claims of earlier runs.
+func (q Queue[E]) Without(c *driver.Claim) Queue[E] {
+	return slices.DeleteFunc(slices.Clone(q), func(e E) bool { f := e.Facts(); return reclaims(c, &f) })
+}
+
+// Admit decides by a queue in which a claim does not stand whether it may enter. The place is that of a try which would have to
+// wait, and does not enter; it is nil for a claim that may.
+func (q Queue[E]) Admit(c *driver.Claim) (*driver.Place, error) {
+	rest := q.Without(c)
+	if err := rest.refuses(c); err != nil {
+		return nil, err
+	}
+	if c.Try && !rest.fits(c) {
+		p := q.Place(len(q))
+		return &p, nil
+	}
+	return nil, nil
+}
+
+// Another returns a capacity in the queue that is not this one, or 0. Foreign entries have none.
+func (q Queue[E]) Another(capacity int64) int64 {
+	for i := range q {
+		if f := q[i].Facts(); !f.Foreign && f.Capacity != capacity {
+			return f.Capacity
+		}
+	}
+	return 0
+}
+
+// refuses returns the error of a claim that would come in behind a queue of another capacity, or nil.
+func (q Queue[E]) refuses(c *driver.Claim) error {
+	if have := q.Capacity(); have != 0 && have != c.Capacity {
+		return &driver.CapacityError{Have: have, Want: c.Capacity}
+	}
+	return nil
+}
+
+// A Verdict is what the queue says of a claim that stands in it.
+type Verdict int
+
+const (
+	// Waits says that the claim stays and waits.
+	Waits Verdict = iota
+	// Holds says that the claim holds.
+	Holds
+	// Evicts says that the claim stays, and that claims of earlier runs before it go first.
+	Evicts
+	// Refused says that the claim was not let in and goes, since those before it have another capacity.
+	Refused
+	// TooLate says that the claim was not let in and goes, since it only tries and would wait.
+	TooLate
+)
+
+// Judge decides about the claim at an index. One that knows its ticket was let in. The error is that of a claim that is
+// Refused.
+func (q Queue[E]) Judge(c *driver.Claim, at int) (Verdict, error) {
+	ahead, holds := q[:at], at < q.Holding()
+	if c.Ticket == 0 {
+		if err := ahead.Without(c).refuses(c); err != nil {
+			return Refused, err
+		}
+		if len(ahead.Earlier(c)) > 0 {
+			return Evicts, nil
+		}
+	}
+	switch {
+	case holds:
+		return Holds, nil
+	case c.Ticket == 0 && c.Try:
+		return TooLate, nil
+	}
+	return Waits, nil
+}
+
+// Place is where entry i stands, or, if i is one past the tail, where it would.
+func (q Queue[E]) Place(i int) driver.Place {
+	p := driver.Place{Ahead: i}
+	if i < len(q) {
+		p.Ticket, p.Holds = q[i].Facts().Ticket, i < q.Holding()
+	}
+	if !p.Holds && i > 0 {
+		p.Blocker = q.Standing(0)
+	}
+	return p
+}
+
+// Standing is entry i as an observer sees it.
+func (q Queue[E]) Standing(i int) driver.ClaimInfo { return q.standing(i, q.Holding()) }
+
+func (q Queue[E]) standing(i, holding int) driver.ClaimInfo {
+	f := q[i].Facts()
+	s := driver.ClaimInfo{Ticket: f.Ticket, Weight: f.Weight, Holds: i < holding, Left: f.Left, Record: f.Record}
+	if f.Foreign {
+		s.Weight = q.Capacity()
+	}
+	if !f.Since.IsZero() {
+		s.Since = max(0, time.Since(f.Since))
+	}
+	return s
+}
+
+// Standings are all entries as an observer sees them.
+func (q Queue[E]) Standings() []driver.ClaimInfo {
+	list, holding := make([]driver.ClaimInfo, len(q)), q.Holding()
+	for i := range q {
+		list[i] = q.standing(i, holding)
+	}
+	return list
+}
+
+// Watches returns the indexes of the entries that a waiting claim watches: it cannot come to hold before one of them goes or
+// weighs less. They are as few and as near as can be, since those near the head go first and would wake it in vain: mostly one.
+// A claim that holds has none.
+func (q Queue[E]) Watches(own int) (watched []int) {
+	if own < q.Holding() {
+		return nil
+	}
+	f := q[own].Facts()
+	needed := f.Capacity - f.Weight + 1 // of its own capacity: at the head may stand a claim of another one
+	weights := q[:own].Weights(f.Capacity)
+	for i, w := range slices.Backward(weights) {
+		if w >= needed {
+			return []int{i}
+		}
+	}
+	for i, w := range slices.Backward(weights) {
+		if needed <= 0 {
+			break
+		}
+		watched = append(watched, i)
+		needed -= w
+	}
+	return watched
+}
