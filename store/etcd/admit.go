@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
@@ -13,13 +12,13 @@ import (
 // where a claim stands that may not: one that only tries, and would wait. No queue was read yet if nothing is known: then it
 // is as if nobody were there, and apply finds out.
 func (d *Driver) admit(ctx context.Context, a *attempt) (*driver.Place, error) {
-	if p, err := refuse(a.c, a.q); p != nil || err != nil {
+	if p, err := a.q.Admit(a.c); p != nil || err != nil {
 		if a.k != nil {
 			d.end(a.k, claimGone)
 		}
 		return p, err
 	}
-	if a.k != nil && a.q.at(a.k.key) >= 0 {
+	if a.k != nil && at(a.q, a.k.key) >= 0 {
 		d.strip(a) // another client has put this very key
 	}
 	if a.k != nil && a.value != nil {
@@ -71,32 +70,4 @@ func (d *Driver) outfit(ctx context.Context, a *attempt) error {
 func (d *Driver) strip(a *attempt) {
 	d.end(a.k, claimLost)
 	a.k, a.up, a.granted = nil, nil, true
-}
-
-// refuse tells a claim its place, or the error, if it cannot join a queue.
-func refuse(c *driver.Claim, q queue) (*driver.Place, error) {
-	rest := slices.DeleteFunc(slices.Clone(q), func(e entry) bool { return reclaims(c, &e) })
-	switch {
-	case len(rest) == 0:
-		return nil, nil
-	case rest.capacity() != c.Capacity:
-		return nil, &driver.CapacityError{Have: rest.capacity(), Want: c.Capacity}
-	case c.Try && !rest.fits(c.Weight, c.Capacity):
-		p := q.place(len(q))
-		return &p, nil
-	}
-	return nil, nil
-}
-
-// reclaimedBy returns the entries of a queue that a claim reclaims.
-func (q queue) reclaimedBy(c *driver.Claim) queue {
-	if !c.Reclaim {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(q), func(e entry) bool { return !reclaims(c, &e) })
-}
-
-// reclaims reports whether the entry is of an earlier run of the claim's job, and not kept.
-func reclaims(c *driver.Claim, e *entry) bool {
-	return c.Reclaim && c.Owner != "" && !e.foreign && !e.Left && string(e.Owner) == c.Owner && e.Client != c.Client
 }

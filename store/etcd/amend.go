@@ -18,7 +18,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim, k *localClaim) erro
 		if err != nil {
 			return err
 		}
-		i := q.find(c.ID)
+		i := q.Find(c.ID)
 		if i < 0 {
 			return d.over(ctx, k, nil, nil)
 		}
@@ -26,7 +26,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim, k *localClaim) erro
 		if !is(c, e) || e.key != k.key {
 			return d.over(ctx, k, e, nil)
 		}
-		weight, record, err := c.Amended(e.Weight, string(e.Record), i < q.holding())
+		weight, record, err := c.Amended(e.Weight, string(e.Record), i < q.Holding())
 		if err != nil || weight == e.Weight && record == string(e.Record) {
 			return err
 		}

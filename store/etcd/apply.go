@@ -17,7 +17,7 @@ const mostReclaimed = 64
 // apply puts the key of a claim, unless the queue is not as admit saw it. It reports whether it did; the attempt has the
 // queue as it is now.
 func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
-	earlier, most := a.q.reclaimedBy(a.c), min(mostReclaimed, int(d.atOnce.Load()))
+	earlier, most := a.q.Earlier(a.c), min(mostReclaimed, int(d.atOnce.Load()))
 	if len(earlier) > most {
 		return false, d.makeRoom(ctx, a, earlier[:most])
 	}
@@ -46,7 +46,7 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 		return false, nil
 	}
 	a.put, a.in = true, true
-	if a.at = a.q.find(a.c.ID); a.at < 0 {
+	if a.at = a.q.Find(a.c.ID); a.at < 0 {
 		return false, errors.New("etcd answered without the key that it put")
 	}
 	if a.q[a.at].key != a.k.key {
@@ -60,7 +60,7 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 // double takes the key of a claim out again that stands by another key already, which another driver has put since the queue was
 // read.
 func (d *Driver) double(ctx context.Context, a *attempt) error {
-	own := a.q.at(a.k.key)
+	own := at(a.q, a.k.key)
 	if err := d.remove(ctx, a.c, a.k, &a.q[own]); err != nil && !errors.Is(err, driver.ErrGone) {
 		d.end(a.k, claimKept) // the key goes with its lease
 		return err
@@ -89,7 +89,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 			return d.batch.do(ctx, folder, []clientv3.Cmp{first}, []clientv3.Op{put}, otherwise)
 		})
 	}
-	conditions, then := deletes(a.q.reclaimedBy(a.c))
+	conditions, then := deletes(a.q.Earlier(a.c))
 	conditions = append(conditions, missing(a.k.key))
 	if a.c.Try || a.c.Reclaim && a.c.Owner != "" {
 		conditions = append(conditions, first)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/keyqueue"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -20,16 +21,17 @@ func (d *Driver) judge(ctx context.Context, a *attempt) (driver.Place, error) {
 	}
 	if !a.put {
 		a.k = d.meet(c, e)
-	} else if have := a.q[:a.at].capacity(); a.at > 0 && have != c.Capacity {
+	}
+	if verdict, why := a.q.Judge(c, a.at); verdict == keyqueue.Refused {
 		// A claim that waits in any case is put whoever else has come. Meanwhile the queue had run empty, and has begun anew.
-		return driver.Place{}, d.retract(ctx, a, have)
+		return driver.Place{}, d.retract(ctx, a, why)
 	}
 	if !a.put {
 		if err := d.sustain(ctx, c, a.k, e, a.up, a.term); err != nil {
 			return driver.Place{}, d.orLost(a.k, err)
 		}
 	}
-	p := a.q.place(a.at)
+	p := a.q.Place(a.at)
 	if life, on := d.leases(a.k); p.Holds && c.Delay > 0 && on == life {
 		if err := d.lengthen(ctx, c, a.k, e); err != nil {
 			return driver.Place{}, d.orLost(a.k, err)
@@ -58,7 +60,7 @@ func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, whole
 		switch {
 		case k.ear == hearing && knew: // it has heard more than this answer tells
 		case whole:
-			gone = d.readAheadLocked(c, k, q[:i], q.weights(c.Capacity)[:i], seen)
+			gone = d.readAheadLocked(c, k, q[:i], q[:i].Weights(c.Capacity), seen)
 		default: // what it had heard was lost while the head was read
 			d.deafenLocked(k)
 			k.nudge()
@@ -112,13 +114,13 @@ func (d *Driver) watchSoonLocked(k *localClaim, after time.Duration) {
 	}
 }
 
-// retract takes a claim out again that entered just when its queue had become one of another capacity.
-func (d *Driver) retract(ctx context.Context, a *attempt, have int64) error {
+// retract takes a claim out again that entered just when its queue had become one of another capacity, and returns why.
+func (d *Driver) retract(ctx context.Context, a *attempt, why error) error {
 	if err := d.remove(ctx, a.c, a.k, &a.q[a.at]); err != nil && !errors.Is(err, driver.ErrGone) {
 		return err
 	}
 	d.end(a.k, claimGone)
-	return &driver.CapacityError{Have: have, Want: a.c.Capacity}
+	return why
 }
 
 // lengthen hangs a claim's key on a lease that is longer by the lock-delay. The key keeps its create revision, and the

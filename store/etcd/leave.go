@@ -119,12 +119,12 @@ func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) err
 		if err != nil {
 			return err
 		}
-		i := q.find(l.Claim.ID)
+		i := q.Find(l.Claim.ID)
 		if i < 0 || !is(l.Claim, &q[i]) {
 			return d.removed(k, driver.ErrGone)
 		}
 		e := &q[i]
-		if i >= q.holding() {
+		if i >= q.Holding() {
 			return d.removed(k, d.remove(ctx, l.Claim, k, e))
 		}
 		short, err := d.pool.grant(ctx, d.seconds(l.Keep))
@@ -187,7 +187,7 @@ func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.Cla
 		}
 		if r.Succeeded {
 			now := queueOf(r.Responses[0].GetResponseRange().Kvs)
-			return now.standing(slices.IndexFunc(now, func(e entry) bool { return e.key == q[i].key })), nil
+			return now.Standing(slices.IndexFunc(now, func(e entry) bool { return e.key == q[i].key })), nil
 		}
 	}
 }

@@ -55,11 +55,7 @@ func (d *Driver) listOne(ctx context.Context, name string) ([]driver.Listing, er
 }
 
 func listing(name string, q queue) driver.Listing {
-	l := driver.Listing{Name: name, Capacity: q.capacity()}
-	for i := range q {
-		l.Claims = append(l.Claims, q.standing(i))
-	}
-	return l
+	return driver.Listing{Name: name, Capacity: q.Capacity(), Claims: q.Standings()}
 }
 
 // remaining is what is left of the lease of a claim; if only its lock-delay is left, the negative of that; 0 if etcd does

@@ -76,7 +76,7 @@ func (d *Driver) enter(ctx context.Context, a *attempt) (driver.Place, error) {
 // whether another stands there, by an earlier request or by another driver, is found out by the transaction that puts it.
 func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 	if a.seen > 0 {
-		if a.at = a.q.find(a.c.ID); a.at < 0 {
+		if a.at = a.q.Find(a.c.ID); a.at < 0 {
 			return false, nil
 		}
 		a.up, a.in = nil, true
@@ -142,7 +142,7 @@ func (d *Driver) find(ctx context.Context, c *driver.Claim) (*entry, error) {
 		return nil, err
 	}
 	q := queueOf(r.Responses[0].GetResponseRange().Kvs)
-	if i := q.find(c.ID); i >= 0 && is(c, &q[i]) {
+	if i := q.Find(c.ID); i >= 0 && is(c, &q[i]) {
 		return &q[i], nil
 	}
 	return nil, driver.ErrGone

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/keyqueue"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -62,8 +63,23 @@ func is(c *driver.Claim, e *entry) bool {
 	return !e.foreign && e.ID == c.ID && !e.Left && (c.Ticket == 0 || c.Ticket == e.created)
 }
 
+// Facts are what the rule needs of the entry. A foreign client's takes the whole lock.
+func (e entry) Facts() keyqueue.Facts {
+	f := keyqueue.Facts{
+		ID: e.ID, Client: e.Client, Owner: string(e.Owner), Record: string(e.Record),
+		Ticket: e.created, Weight: e.Weight, Capacity: e.Capacity, Left: e.Left, Foreign: e.foreign,
+	}
+	if f.Foreign {
+		f.Weight, f.Capacity = driver.All, driver.All
+	}
+	if e.Since > 0 {
+		f.Since = time.UnixMilli(e.Since)
+	}
+	return f
+}
+
 // A queue is all the keys of a name, or those up to one of them, in the order in which they were created.
-type queue []entry
+type queue = keyqueue.Queue[entry]
 
 func queueOf(kvs []*mvccpb.KeyValue) queue {
 	q := make(queue, 0, len(kvs))
@@ -85,62 +101,7 @@ func only(kvs []*mvccpb.KeyValue) *entry {
 	return &e
 }
 
-func (q queue) find(id string) int {
-	return slices.IndexFunc(q, func(e entry) bool { return e.ID == id && !e.foreign })
-}
-
-func (q queue) at(key string) int {
+// at returns where a key stands in a queue, or -1.
+func at(q queue, key string) int {
 	return slices.IndexFunc(q, func(e entry) bool { return e.key == key })
-}
-
-// capacity is that of the claim that entered first. Foreign clients know of none.
-func (q queue) capacity() int64 {
-	if i := slices.IndexFunc(q, func(e entry) bool { return !e.foreign }); i >= 0 {
-		return q[i].Capacity
-	}
-	return driver.All
-}
-
-// weights are those of the entries; a foreign one takes all there is.
-func (q queue) weights(capacity int64) []int64 {
-	list := make([]int64, len(q))
-	for i := range q {
-		if list[i] = q[i].Weight; q[i].foreign {
-			list[i] = capacity
-		}
-	}
-	return list
-}
-
-func (q queue) holding() int {
-	capacity := q.capacity()
-	return driver.Holding(capacity, q.weights(capacity))
-}
-
-// fits reports whether a claim at the tail would hold.
-func (q queue) fits(weight, capacity int64) bool {
-	return driver.Holding(capacity, append(q.weights(capacity), weight)) == len(q)+1
-}
-
-// place tells where entry i stands, or, if i is one past the tail, where it would.
-func (q queue) place(i int) driver.Place {
-	p := driver.Place{Ahead: i}
-	if i < len(q) {
-		p.Ticket, p.Holds = q[i].created, i < q.holding()
-	}
-	if !p.Holds && i > 0 {
-		p.Blocker = q.standing(0)
-	}
-	return p
-}
-
-func (q queue) standing(i int) driver.ClaimInfo {
-	e := &q[i]
-	s := driver.ClaimInfo{
-		Ticket: e.created, Weight: q.weights(q.capacity())[i], Holds: i < q.holding(), Left: e.Left, Record: string(e.Record),
-	}
-	if e.Since > 0 {
-		s.Since = max(0, time.Since(time.UnixMilli(e.Since)))
-	}
-	return s
 }
