@@ -25,12 +25,14 @@ func admit(c *driver.Claim, q *queue) (earlier []*entry, full *driver.Place, err
 	if q == nil {
 		return nil, nil, nil
 	}
-	earlier = q.earlierThan(c)
+	earlier = q.entries.Earlier(c)
 	rest := q.after(earlier)
-	if why := rest.misfit(c); why != nil {
-		return nil, nil, why
-	}
-	if c.Try && !rest.hasRoom(c) {
+	switch waits, err := q.entries.Admit(c); {
+	case err != nil:
+		return nil, nil, err
+	case rest.foreign && exclusive(c):
+		return nil, nil, rest.foreignKey()
+	case waits != nil, c.Try && exclusive(c) && rest.barred():
 		return nil, outside(q), nil
 	}
 	return earlier, nil, nil
@@ -39,32 +41,4 @@ func admit(c *driver.Claim, q *queue) (earlier []*entry, full *driver.Place, err
 // after returns the queue once the earlier claims have gone.
 func (q *queue) after(earlier []*entry) *queue {
 	return q.except(func(e *entry) bool { return slices.Contains(earlier, e) })
-}
-
-// earlierThan returns the claims that an earlier run of the claim's job has in a queue, but for those that are kept.
-func (q *queue) earlierThan(c *driver.Claim) (list []*entry) {
-	if !c.Reclaim || c.Owner == "" {
-		return nil
-	}
-	for _, e := range q.entries {
-		if e.Owner == c.Owner && e.Client != c.Client && !e.Left {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// ahead returns the part of a queue before a claim; nobody, if the claim is not there.
-func (q *queue) ahead(id string) *queue {
-	own := q.find(id)
-	return q.except(func(e *entry) bool { return own == nil || e.ticket() >= own.ticket() })
-}
-
-// hasRoom reports whether a claim would hold at once.
-func (q *queue) hasRoom(c *driver.Claim) bool {
-	free := c.Capacity
-	for _, e := range q.entries {
-		free -= e.Weight
-	}
-	return free >= c.Weight && !(exclusive(c) && q.barred())
 }

@@ -40,7 +40,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 			return driver.ErrGone
 		}
 		d.weigh(lc, e)
-		s := q.spotOf(lc, e.Capacity)
+		s := q.spotOf(lc)
 		weight, record, err := c.Amended(e.Weight, e.Record, d.holds(lc, s))
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func (d *Driver) weigh(lc *localClaim, e *entry) {
 
 // rewrite returns the operations that give a claim another weight and record. The lock's key shows the record too.
 func rewrite(s *spot, weight int64, record string) ([]op, error) {
-	e := *s.peers.entries[s.at]
+	e := *s.entry()
 	e.Weight = weight
 	if e.Record, e.Raw = record, nil; !utf8.ValidString(record) {
 		e.Record, e.Raw = "", []byte(record)

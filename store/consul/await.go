@@ -131,34 +131,22 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 	if e == nil || e.Left {
 		return nil, false, driver.ErrGone
 	}
-	peers := q.peers(e.Capacity)
-	for i := range peers.entries {
-		if peers.entries[i] == e {
-			return peers.before(i), i < peers.holding() && !peers.barred(), nil
-		}
-	}
-	return nil, false, driver.ErrGone
+	i := slices.Index(q.entries, e)
+	return q.before(i), i < q.entries.Holding() && !q.barred(), nil
 }
 
-// before returns what has to change before entry i of a queue of peers can hold: mostly the one key before it, so that
-// a lock that is handed on wakes one client.
+// before returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed on
+// wakes one client.
 func (q *queue) before(i int) *target {
-	me := q.entries[i]
-	if i == 0 {
-		if q.barred() {
-			return &target{key: q.lockKey.Key, index: q.lockKey.ModifyIndex}
-		}
+	watched := q.entries.Watches(i)
+	switch {
+	case i == 0 && q.barred():
+		return &target{key: q.lockKey.Key, index: q.lockKey.ModifyIndex}
+	case i == 0:
 		return nil
-	}
-	if me.exclusive() {
-		return &target{key: q.entries[i-1].Key, index: q.entries[i-1].ModifyIndex}
-	}
-	if me.Capacity == driver.All { // one that shares waits for the last before it that does not
-		for _, e := range slices.Backward(q.entries[:i]) {
-			if e.Weight == driver.All {
-				return &target{key: e.Key, index: e.ModifyIndex}
-			}
-		}
+	case len(watched) == 1:
+		e := q.entries[watched[0]]
+		return &target{key: e.Key, index: e.ModifyIndex}
 	}
 	t := &target{key: q.folder, recurse: true}
 	for _, e := range q.entries {

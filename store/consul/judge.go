@@ -8,27 +8,29 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/keyqueue"
 )
 
 // A spot is where a claim stands in its queue.
 type spot struct {
 	q      *queue
-	peers  *queue // the claims of the same capacity
-	at     int    // among the peers
-	fits   bool   // it holds by the rule
-	hasKey bool   // its session has the lock's key
+	at     int
+	fits   bool // it holds by the rule
+	hasKey bool // its session has the lock's key
 }
 
 // spotOf returns where a claim stands in a queue, or nil.
-func (q *queue) spotOf(lc *localClaim, capacity int64) *spot {
-	peers := q.peers(capacity)
-	for i, e := range peers.entries {
+func (q *queue) spotOf(lc *localClaim) *spot {
+	for i, e := range q.entries {
 		if e.Key == lc.key && e.Session == lc.session.id {
-			return &spot{q, peers, i, i < peers.holding(), q.has(lc.session.id)}
+			return &spot{q, i, i < q.entries.Holding(), q.has(lc.session.id)}
 		}
 	}
 	return nil
 }
+
+// entry returns the claim as it stands in the store.
+func (s *spot) entry() *entry { return s.q.entries[s.at] }
 
 // judge is the last step of Enter: it tells where a claim stands in a queue, and takes the lock's key for an exclusive
 // one whose turn it is. A claim that may not stay is taken out.
@@ -39,14 +41,15 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 		return driver.Place{}, err
 	}
 	for range rounds {
-		if why := unwelcome(c, q); why != nil {
-			return driver.Place{}, d.withdraw(ctx, c, lc, q, why)
-		}
-		s := q.spotOf(lc, c.Capacity)
-		switch {
-		case s == nil:
+		s := q.spotOf(lc)
+		if s == nil {
 			d.finish(lc, claimLost)
 			return driver.Place{}, driver.ErrGone
+		}
+		if why := unwelcome(c, s); why != nil {
+			return driver.Place{}, d.withdraw(ctx, c, lc, q, why)
+		}
+		switch {
 		case d.holds(lc, s):
 			return d.granted(lc, s)
 		case !s.fits:
@@ -79,10 +82,14 @@ func (d *Driver) judge(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 // its queue, so a claim that knows its ticket has none to remove.
 func (d *Driver) evictEarlier(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (*queue, error) {
 	for conflicts := 0; conflicts < rounds; {
-		earlier := q.ahead(c.ID).earlierThan(c)
-		if len(earlier) == 0 || c.Ticket != 0 {
+		at := q.entries.Find(driver.EncodeName(c.ID))
+		if at < 0 {
 			return q, nil
 		}
+		if verdict, _ := q.entries.Judge(c, at); verdict != keyqueue.Evicts {
+			return q, nil
+		}
+		earlier := q.entries[:at].Earlier(c)
 		ops := slices.Concat(d.check(lc), evict(q, earlier[:min(len(earlier), maxReclaim)]))
 		next, bad, err := d.try(ctx, lc, ops)
 		if err == nil && bad != nil {
@@ -97,13 +104,19 @@ func (d *Driver) evictEarlier(ctx context.Context, c *driver.Claim, lc *localCla
 	return nil, driver.Unreachable(errors.New("the queue changed each time while a claim removed those of an earlier run"))
 }
 
-// unwelcome is misfit for a claim that has entered. One that knows its ticket was let in: then it is the claim of another
-// capacity that is about to go.
-func unwelcome(c *driver.Claim, q *queue) error {
-	if c.Ticket != 0 {
-		q = q.peers(c.Capacity)
+// unwelcome returns why a claim that has entered cannot stay, or nil. One that does not know its ticket may find claims of
+// another capacity behind it, since the answer to its request was lost: if there are such, it goes too.
+func unwelcome(c *driver.Claim, s *spot) error {
+	if verdict, why := s.q.entries.Judge(c, s.at); verdict == keyqueue.Refused {
+		return why
 	}
-	return q.misfit(c)
+	if have := s.q.entries[s.at+1:].Another(c.Capacity); c.Ticket == 0 && have != 0 {
+		return &driver.CapacityError{Have: have, Want: c.Capacity}
+	}
+	if s.q.foreign && exclusive(c) {
+		return s.q.foreignKey()
+	}
+	return nil
 }
 
 // holds reports whether a claim holds with what it has. An exclusive one needs the lock's key. One that shares does
@@ -112,14 +125,14 @@ func unwelcome(c *driver.Claim, q *queue) error {
 func (d *Driver) holds(lc *localClaim, s *spot) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.fits && (s.hasKey || !s.peers.entries[s.at].exclusive() && (lc.state == claimHolding || !s.q.leftover()))
+	return s.fits && (s.hasKey || !s.entry().exclusive() && (lc.state == claimHolding || !s.q.leftover()))
 }
 
 // turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the lock's
 // key, which can be had when its lock-delay is over.
 func turn(lc *localClaim, s *spot) []op {
 	takes := takeLockKey(s.q, lc)
-	if !s.peers.entries[s.at].exclusive() {
+	if !s.entry().exclusive() {
 		takes = append(takes, op{Verb: remove, Key: s.q.lockKey.Key, about: lockKey})
 	}
 	return takes
@@ -127,7 +140,7 @@ func turn(lc *localClaim, s *spot) []op {
 
 // granted is the place of a claim that holds.
 func (d *Driver) granted(lc *localClaim, s *spot) (driver.Place, error) {
-	e := s.peers.entries[s.at]
+	e := s.entry()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !lc.become(claimHolding) {
@@ -161,12 +174,12 @@ func (d *Driver) later(
 
 // waits is the place of a claim that waits.
 func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Place, error) {
-	p := driver.Place{Ticket: s.peers.entries[s.at].ticket(), Ahead: s.at, Retry: retry}
+	p := driver.Place{Ticket: s.entry().ticket(), Ahead: s.at, Retry: retry}
 	switch {
 	case s.at > 0:
-		p.Blocker = s.peers.standing(0)
-	case s.peers.barred():
-		p.Ahead, p.Blocker = 1, s.peers.stranger()
+		p.Blocker = s.q.standing(0)
+	case s.q.barred():
+		p.Ahead, p.Blocker = 1, s.q.stranger()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +187,7 @@ func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Pla
 		return driver.Place{}, driver.ErrGone // as in granted
 	}
 	p.TTL = max(1, lc.session.left())
-	if lc.wait = s.peers.before(s.at); lc.wait != nil && lc.wait.recurse {
+	if lc.wait = s.q.before(s.at); lc.wait != nil && lc.wait.recurse {
 		// The index of a folder counts keys too that are gone, and none that is left shows it. What changed up to the index that
 		// Await was told is in this queue, which was read after that.
 		lc.wait.index = max(lc.wait.index, lc.folderIndex)
@@ -185,7 +198,7 @@ func (d *Driver) waits(lc *localClaim, s *spot, retry time.Duration) (driver.Pla
 // returnLockKey returns the operations that give the lock's key back which a claim has that is behind another. The answer
 // may be lost, and the request come when the claim holds by that key. So it does nothing once the one before has gone.
 func returnLockKey(lc *localClaim, s *spot) []op {
-	before := s.peers.entries[s.at-1]
+	before := s.q.entries[s.at-1]
 	return []op{
 		{Verb: same, Key: before.Key, Index: before.ModifyIndex},
 		{Verb: locked, Key: s.q.lockKey.Key, Session: lc.session.id, about: lockKey},

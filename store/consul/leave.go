@@ -111,7 +111,7 @@ func (d *Driver) stay(ctx context.Context, lc *localClaim, l *driver.Release) er
 		if lc = d.owner(l.Claim, lc, q); lc == nil {
 			return d.without(after, driver.ErrGone)
 		}
-		s := q.spotOf(lc, q.find(l.Claim.ID).Capacity)
+		s := q.spotOf(lc)
 		if !s.fits {
 			return d.without(after, d.leave(ctx, l.Claim, lc, q))
 		}
@@ -154,7 +154,7 @@ func (d *Driver) without(after *session, why error) error {
 
 // handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
 func handOver(lc *localClaim, s *spot, to *session) ([]op, error) {
-	e := *s.peers.entries[s.at]
+	e := *s.entry()
 	e.Left = true
 	text, err := json.Marshal(e.value)
 	if err != nil {

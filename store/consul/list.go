@@ -77,10 +77,9 @@ func nameOf(folder string, keys []pair) (string, bool) {
 }
 
 func listing(name string, q *queue) driver.Listing {
-	l := driver.Listing{Name: name, Capacity: q.entries[0].Capacity}
-	peers := q.peers(l.Capacity)
-	for i := range peers.entries {
-		l.Claims = append(l.Claims, peers.standing(i))
+	l := driver.Listing{Name: name, Capacity: q.entries.Capacity()}
+	for i := range q.entries {
+		l.Claims = append(l.Claims, q.standing(i))
 	}
 	return l
 }

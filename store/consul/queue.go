@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/keyqueue"
 )
 
 // The flags of keys, by which clients know their own.
@@ -45,13 +46,21 @@ type entry struct {
 func (e *entry) ticket() int64   { return int64(e.CreateIndex) } //nolint:gosec // an index of Raft is far below 1<<63
 func (e *entry) exclusive() bool { return e.Weight == driver.All && e.Capacity == driver.All }
 
+// Facts are what the rule needs of the entry.
+func (e *entry) Facts() keyqueue.Facts {
+	return keyqueue.Facts{
+		ID: e.id, Client: e.Client, Owner: e.Owner, Record: e.Record,
+		Ticket: e.ticket(), Weight: e.Weight, Capacity: e.Capacity, Since: time.UnixMilli(e.Entered), Left: e.Left,
+	}
+}
+
 // A queue is the claims of a name, and the key that keeps clients of other kinds out.
 type queue struct {
 	folder  string
-	entries []*entry // in ticket order
-	lockKey *pair    // nil if it is not there
-	dead    []*pair  // claims whose session is over, and that had a lock-delay
-	foreign bool     // the lock's key or another there is not for locks of this kind
+	entries keyqueue.Queue[*entry] // in ticket order
+	lockKey *pair                  // nil if it is not there
+	dead    []*pair                // claims whose session is over, and that had a lock-delay
+	foreign bool                   // the lock's key or another there is not for locks of this kind
 }
 
 // maxText is how long a key may be, and roomForID what of it is kept for a claim's id.
@@ -130,11 +139,8 @@ func (q *queue) find(id string) *entry {
 	if q == nil {
 		return nil
 	}
-	id = driver.EncodeName(id)
-	for _, e := range q.entries {
-		if e.id == id {
-			return e
-		}
+	if i := q.entries.Find(driver.EncodeName(id)); i >= 0 {
+		return q.entries[i]
 	}
 	return nil
 }
@@ -163,41 +169,12 @@ func (q *queue) leftover() bool {
 	return q.lockKey != nil && q.lockKey.Session == "" && q.lockKey.Flags == lockFlags
 }
 
-// other returns a capacity that claims in the queue have, and is not this one; else 0.
-func (q *queue) other(capacity int64) int64 {
-	for _, e := range q.entries {
-		if e.Capacity != capacity {
-			return e.Capacity
-		}
-	}
-	return 0
-}
-
-// misfit returns why a claim cannot stand in a queue at all, or nil.
-func (q *queue) misfit(c *driver.Claim) error {
-	if have := q.other(c.Capacity); have != 0 {
-		return &driver.CapacityError{Have: have, Want: c.Capacity}
-	}
-	if q.foreign && exclusive(c) {
-		return q.foreignKey()
-	}
-	return nil
-}
-
 // foreignKey explains what is in the place of the lock's key.
 func (q *queue) foreignKey() error {
 	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
 		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
 	}
 	return fmt.Errorf("%w: a semaphore of Consul's own (consul lock -n) is at %s", driver.ErrForeign, q.folder)
-}
-
-// peers returns the claims with this capacity. A claim with another one was or is about to be refused: whoever enters
-// takes himself out again if he sees one, so that of those that were let in all have the same.
-func (q *queue) peers(capacity int64) *queue {
-	like := *q
-	like.entries = slices.DeleteFunc(slices.Clone(q.entries), func(e *entry) bool { return e.Capacity != capacity })
-	return &like
 }
 
 // except returns the queue without some claims, and without the lock's key if one of them has it.
@@ -215,31 +192,16 @@ func (q *queue) except(gone func(e *entry) bool) *queue {
 	return &rest
 }
 
-// holding reports how many claims of a queue of peers hold by the rule.
-func (q *queue) holding() int {
-	if len(q.entries) == 0 {
-		return 0
-	}
-	weights := make([]int64, len(q.entries))
-	for i, e := range q.entries {
-		weights[i] = e.Weight
-	}
-	return driver.Holding(q.entries[0].Capacity, weights)
-}
-
 // barred reports whether a client of another kind has the lock.
 func (q *queue) barred() bool {
 	return q.lockKey != nil && q.lockKey.Session != "" && q.of(q.lockKey.Session) == nil
 }
 
-// standing tells what an observer sees of entry i of a queue of peers.
+// standing tells what an observer sees of entry i.
 func (q *queue) standing(i int) driver.ClaimInfo {
-	e := q.entries[i]
-	return driver.ClaimInfo{
-		Ticket: e.ticket(), Weight: e.Weight, Left: e.Left, Record: e.Record,
-		Holds: i < q.holding() && !(e.exclusive() && q.barred()),
-		Since: max(0, time.Since(time.UnixMilli(e.Entered))),
-	}
+	s := q.entries.Standing(i)
+	s.Holds = s.Holds && !(q.entries[i].exclusive() && q.barred())
+	return s
 }
 
 // stranger is what an observer sees of the client of another kind that has the lock.

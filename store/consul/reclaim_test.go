@@ -37,7 +37,7 @@ func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 					break
 				}
 				if q, err = d.look(timely(t), run.Name); err == nil { // as enterNew does
-					lc, after, bad, err = d.apply(timely(t), run, q, q.earlierThan(run))
+					lc, after, bad, err = d.apply(timely(t), run, q, q.entries.Earlier(run))
 				}
 			}
 			if err != nil || bad != nil {

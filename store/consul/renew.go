@@ -50,7 +50,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*local
 	if err != nil {
 		return nil, err
 	}
-	if s := q.spotOf(lc, q.find(c.ID).Capacity); s != nil && s.fits && s.hasKey {
+	if s := q.spotOf(lc); s != nil && s.fits && s.hasKey {
 		d.move(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
 	return d.keep(lc), nil
