@@ -11,68 +11,73 @@ import (
 // precheck looks before a claim enters that may not have to. It returns the place of one that does not, and removes what
 // is to be reclaimed for one that does.
 func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
+	for {
+		q, err := d.queueUnder(ctx, s, dir, c)
+		if err != nil {
+			return nil, err
+		}
+		p, err := q.Admit(c)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			*p, err = d.behind(ctx, s, dir, q)
+			return p, err
+		}
+		if again, err := d.evict(ctx, s, dir, q.Earlier(c)); !again {
+			return nil, err
+		}
+	}
+}
+
+// reclaim removes what a claim reclaims under a folder, and does not ask whether it fits there.
+func (d *Driver) reclaim(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) error {
+	for {
+		q, err := d.queueUnder(ctx, s, dir, c)
+		if err != nil {
+			return err
+		}
+		if again, err := d.evict(ctx, s, dir, q.Earlier(c)); !again {
+			return err
+		}
+	}
+}
+
+// queueUnder returns the queue of a folder for a claim that is to enter. What the nodes hold is read for one that reclaims.
+func (d *Driver) queueUnder(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (queue, error) {
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
 		return nil, err
 	}
+	if errors.Is(list.Err, wire.NoNode) {
+		return nil, nil
+	}
 	if list.Err != nil {
-		if errors.Is(list.Err, wire.NoNode) {
-			return nil, nil
-		}
 		return nil, d.refused(dir, list.Err)
 	}
 	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
-	rest, earlier, err := d.reclaimed(ctx, s, dir, c, q)
-	if err != nil {
-		return nil, err
+	if !reclaims(c) {
+		return q, nil
 	}
-	if have := rest.capacity(); have > 0 && c.Capacity > 0 && have != c.Capacity {
-		return nil, &driver.CapacityError{Have: have, Want: c.Capacity}
-	}
-	if c.Try && !rest.fits(c.Weight, c.Capacity) {
-		p, err := d.behind(ctx, s, dir, q)
-		return &p, err
-	}
-	again, err := d.evict(ctx, s, earlier)
-	if again {
-		return d.precheck(ctx, s, dir, c)
-	}
-	return nil, err
+	return q, d.read(ctx, s, dir, q)
 }
 
 func reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
-// reclaimed parts a queue into the claims that a claim reclaims, with calls that remove them, and the rest.
-func (d *Driver) reclaimed(
-	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, q queue,
-) (rest queue, earlier []*wire.Call, err error) {
-	if !reclaims(c) || len(q) == 0 {
-		return q, nil, nil
-	}
-	gets, err := d.read(ctx, s, dir, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, get := range gets {
-		if e := readData(get.Data); get.Err == nil && e.Owner == c.Owner && e.Client != c.Client && e.Kept == 0 {
-			earlier = append(earlier, wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version))
-		} else {
-			rest = append(rest, q[i])
-		}
-	}
-	return rest, earlier, nil
-}
-
 // evict removes the claims that are reclaimed. If one of them left just now, and is kept, all is to be looked at again.
-func (d *Driver) evict(ctx context.Context, s *wire.Session, earlier []*wire.Call) (again bool, err error) {
+func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier queue) (again bool, err error) {
 	if len(earlier) == 0 {
 		return false, nil
 	}
-	if err := d.do(ctx, s, earlier...); err != nil {
+	deletes := make([]*wire.Call, len(earlier))
+	for i, n := range earlier {
+		deletes[i] = wire.DeleteAt(dir+"/"+n.name, n.read.Stat.Version)
+	}
+	if err := d.do(ctx, s, deletes...); err != nil {
 		return false, err
 	}
-	for _, del := range earlier {
+	for _, del := range deletes {
 		if errors.Is(del.Err, wire.BadVersion) {
 			return true, nil
 		}
@@ -89,13 +94,17 @@ func (d *Driver) evict(ctx context.Context, s *wire.Session, earlier []*wire.Cal
 func (d *Driver) evictSince(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
 ) (*wire.Call, error) {
-	for c.Ticket == 0 && list.Err == nil {
+	for c.Ticket == 0 && reclaims(c) && list.Err == nil {
 		q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
-		_, earlier, err := d.reclaimed(ctx, lc.session, lc.dir, c, q[:max(0, q.find(d.nameOf(lc)))])
-		if err != nil || len(earlier) == 0 {
+		q = q[:max(0, find(q, d.nameOf(lc)))]
+		if err := d.read(ctx, lc.session, lc.dir, q); err != nil {
 			return list, err
 		}
-		if _, err := d.evict(ctx, lc.session, earlier); err != nil {
+		earlier := q.Earlier(c)
+		if len(earlier) == 0 {
+			return list, nil
+		}
+		if _, err := d.evict(ctx, lc.session, lc.dir, earlier); err != nil {
 			return list, err
 		}
 		list = wire.List(lc.dir, nil)
@@ -112,16 +121,13 @@ func (d *Driver) evictSince(
 
 // behind is the place of a try that did not enter a queue.
 func (d *Driver) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
-	p := driver.Place{Ahead: len(q)}
 	if len(q) == 0 {
-		return p, nil
+		return driver.Place{}, nil
 	}
-	gets, err := d.read(ctx, s, dir, q[:1])
-	if err != nil {
-		return p, err
+	err := d.read(ctx, s, dir, q[:1])
+	p := q.Place(len(q))
+	if err != nil || q[0].read.Err != nil { // it has gone meanwhile
+		p.Blocker = driver.ClaimInfo{}
 	}
-	if gets[0].Err == nil {
-		p.Blocker = q.standings(gets)[0]
-	}
-	return p, nil
+	return p, err
 }

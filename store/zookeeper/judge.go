@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/keyqueue"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
@@ -27,7 +28,7 @@ func (d *Driver) judge(
 				return p, err
 			}
 		}
-		p, err := d.notePlace(c, lc, own, own < q.holding(), fresh)
+		p, err := d.notePlace(c, lc, own, own < q.Holding(), fresh)
 		if err != nil || p.Holds {
 			return p, err
 		}
@@ -44,15 +45,15 @@ func (d *Driver) judge(
 func (d *Driver) sendAway(
 	ctx context.Context, c *driver.Claim, lc *localClaim, q queue, own int,
 ) (p driver.Place, away bool, err error) {
-	capacity := q.capacity()
-	if capacity == c.Capacity && (!c.Try || own < q.holding()) {
+	verdict, why := q.Judge(c, own)
+	if verdict != keyqueue.Refused && verdict != keyqueue.TooLate {
 		return p, false, nil
 	}
 	if err := d.withdraw(ctx, lc); err != nil {
 		return p, true, err
 	}
-	if capacity != c.Capacity {
-		return p, true, &driver.CapacityError{Have: capacity, Want: c.Capacity}
+	if why != nil {
+		return p, true, why
 	}
 	p, err = d.behind(ctx, lc.session, lc.dir, q[:own])
 	return p, true, err
@@ -93,7 +94,7 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 	}
 	q, odd := d.layoutOf(lc.dir).newQueue(list.Children)
 	d.strange(lc.dir, odd)
-	own := q.find(d.nameOf(lc))
+	own := find(q, d.nameOf(lc))
 	if own < 0 && !proven {
 		return nil, 0, errUnproven
 	}
@@ -162,7 +163,8 @@ func (d *Driver) wait(
 	}
 	if !d.watched(lc, w) {
 		if w.head != nil {
-			p.Blocker = q.standings([]*wire.Call{w.head})[0]
+			q[0].read = w.head
+			p.Blocker = q.Standing(0)
 		}
 		return nil, nil
 	}
@@ -198,11 +200,12 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 		w.inspect = d.inspect(lc)
 		w.calls = append(w.calls, w.inspect)
 	}
-	if q.succeeds(own) {
+	if succeeds(q, own) {
 		w.next = q[0].name
 	}
 	kept := map[string]*wire.Watch{}
-	for _, g := range q.guards(own) {
+	for _, at := range q.Watches(own) {
+		g := &q[at]
 		if watch := lc.guards[g.name]; watch.Stands() {
 			kept[g.name] = watch
 			delete(lc.guards, g.name)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
@@ -101,53 +100,43 @@ func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) 
 	var all []driver.Listing
 	for i, list := range lists {
 		l := driver.Listing{Name: names[i]}
-		q, gets, err := d.standing(ctx, s, list)
+		q, err := d.standing(ctx, s, list)
 		if err != nil {
 			return nil, err
 		}
-		if l.Capacity, l.Claims = q.capacity(), q.standings(gets); len(q) > 0 {
+		if l.Capacity, l.Claims = q.Capacity(), q.Standings(); len(q) > 0 {
 			all = append(all, l)
 		}
 	}
 	return all, nil
 }
 
-// standing returns the claims of a list of children, in the order of their tickets, and what their nodes hold.
-func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call) (queue, []*wire.Call, error) {
+// standing returns the claims of a list of children that are there yet, in the order of their tickets, with what their nodes hold.
+func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call) (there queue, err error) {
 	dir := list.Target()
 	if errors.Is(list.Err, wire.NoNode) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if list.Err != nil {
-		return nil, nil, d.refused(dir, list.Err)
+		return nil, d.refused(dir, list.Err)
 	}
 	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
-	type claim struct {
-		node
-		get *wire.Call
-	}
-	var claims []claim
 	for part := range slices.Chunk(q, atOnce) {
-		gets, err := d.read(ctx, s, dir, part)
-		if err != nil {
-			return nil, nil, err
+		if err := d.read(ctx, s, dir, part); err != nil {
+			return nil, err
 		}
-		for i, get := range gets {
-			if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
-				return nil, nil, d.refused(get.Target(), get.Err)
+		for _, n := range part {
+			if n.read.Err != nil && !errors.Is(n.read.Err, wire.NoNode) {
+				return nil, d.refused(n.read.Target(), n.read.Err)
 			}
-			if get.Err == nil {
-				claims = append(claims, claim{part[i], get})
+			if n.read.Err == nil {
+				there = append(there, n)
 			}
 		}
 	}
-	slices.SortFunc(claims, func(a, b claim) int { return cmp.Compare(ticketOf(a.get), ticketOf(b.get)) })
-	q, gets := nil, make([]*wire.Call, len(claims))
-	for i, c := range claims {
-		q, gets[i] = append(q, c.node), c.get
-	}
-	return q, gets, nil
+	slices.SortFunc(there, func(a, b node) int { return cmp.Compare(ticketOf(a.read), ticketOf(b.read)) })
+	return there, nil
 }
 
 // Break is [driver.Breaker]. The claim is read first and deleted then: the answer says that it waited, also if it came to hold
@@ -173,16 +162,16 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	q, gets, err := d.standing(ctx, s, list)
+	q, err := d.standing(ctx, s, list)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	for i, standing := range q.standings(gets) {
+	for i, standing := range q.Standings() {
 		if b.Ticket != 0 && standing.Ticket != b.Ticket {
 			continue
 		}
 		if b.Ask {
-			return standing, d.ask(ctx, s, &standing, gets[i])
+			return standing, d.ask(ctx, s, &standing, q[i].read)
 		}
 		del := wire.Delete(dir + "/" + q[i].name)
 		if err := d.do(ctx, s, del); err != nil {
@@ -196,25 +185,15 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 	return driver.ClaimInfo{}, driver.ErrGone
 }
 
-// read reads the nodes of claims.
-func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) ([]*wire.Call, error) {
+// read reads the nodes of claims. Each has the answer then.
+func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) error {
 	gets := make([]*wire.Call, len(q))
-	for i, n := range q {
-		gets[i] = wire.Get(dir+"/"+n.name, nil)
+	for i := range q {
+		gets[i] = wire.Get(dir+"/"+q[i].name, nil)
+		q[i].read = gets[i]
 	}
-	return gets, d.do(ctx, s, gets...)
-}
-
-// standings are the first claims of a queue as observers see them, from what their nodes hold.
-func (q queue) standings(gets []*wire.Call) []driver.ClaimInfo {
-	list := make([]driver.ClaimInfo, len(gets))
-	holding := q.holding()
-	for i, get := range gets {
-		held := readData(get.Data)
-		list[i] = driver.ClaimInfo{
-			Ticket: ticketOf(get), Weight: q[i].weight, Holds: i < holding, Left: held.Kept > 0, Record: held.Record,
-			Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
-		}
+	if len(gets) == 0 {
+		return nil
 	}
-	return list
+	return d.do(ctx, s, gets...)
 }

@@ -168,7 +168,7 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 		return false, d.refused(lc.dir, list.Err)
 	}
 	q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
-	i := q.named(d.stemOf(lc))
+	i := named(q, d.stemOf(lc))
 	if i >= 0 {
 		get := wire.Get(lc.dir+"/"+q[i].name, nil)
 		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/keyqueue"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
 // A layout says how the nodes of claims are named.
@@ -23,12 +26,26 @@ const (
 	leasesLayout                  // what stands under leases: each is a permit
 )
 
-// A node is a claim as the name of its node tells it.
+// A node is a claim as the name of its node tells it, and with what the node holds if that was read.
 type node struct {
 	name     string
 	seq      int32 // what the server appended
 	weight   int64
 	capacity int64
+	read     *wire.Call // nil if it was not read
+}
+
+// Facts are what the rule needs of the node. Another client's node counts as a mutex, or as a reader or writer, and so its name
+// tells a capacity.
+func (n node) Facts() keyqueue.Facts {
+	f := keyqueue.Facts{Weight: n.weight, Capacity: n.capacity}
+	if n.read == nil || n.read.Err != nil {
+		return f
+	}
+	held := readData(n.read.Data)
+	f.Client, f.Owner, f.Record, f.Left = held.Client, held.Owner, held.Record, held.Kept > 0
+	f.Ticket, f.Since = ticketOf(n.read), time.UnixMilli(n.read.Stat.Ctime)
+	return f
 }
 
 // The words before the number in names of locks: Curator's and go-zookeeper's mutex, Curator's leader latch, the permits of
@@ -132,7 +149,7 @@ func (n *node) shape(before string) {
 func before(a, b int32) bool { return a-b < 0 }
 
 // A queue is the claims of a name in the order in which they entered.
-type queue []node
+type queue = keyqueue.Queue[node]
 
 // newQueue orders the children of a lock by the numbers in their names, which agree with the order of creation. It
 // returns too the names that are no claims.
@@ -151,7 +168,7 @@ func (l layout) newQueue(children []string) (q queue, odd []string) {
 		return strings.Compare(a.name, b.name)
 	})
 	if l == leasesLayout {
-		q.adopt()
+		adopt(q)
 	}
 	return q, odd
 }
@@ -163,46 +180,13 @@ func cmpWrapped(a, b int32) int32 {
 	return 1
 }
 
-func (q queue) find(name string) int {
+func find(q queue, name string) int {
 	return slices.IndexFunc(q, func(n node) bool { return n.name == name })
 }
 
 // named returns where the claim is whose names begin like this, or -1.
-func (q queue) named(guid string) int {
+func named(q queue, guid string) int {
 	return slices.IndexFunc(q, func(n node) bool { return strings.HasPrefix(n.name, guid) })
-}
-
-// capacity is that of the claim at the head, or 0 if there is none.
-func (q queue) capacity() int64 {
-	if len(q) == 0 {
-		return 0
-	}
-	return q[0].capacity
-}
-
-// weights are what the claims weigh in a queue with the capacity of the head. One with another capacity lets nobody
-// after it in, and does not hold itself: either it is about to be taken out again, or it is what the queue is going to be
-// like.
-func (q queue) weights() []int64 {
-	list := make([]int64, len(q))
-	for i, n := range q {
-		list[i] = n.weight
-		if n.capacity != q[0].capacity {
-			list[i] = driver.All
-		}
-	}
-	return list
-}
-
-// holding reports how many claims at the head hold.
-func (q queue) holding() int {
-	return driver.Holding(q.capacity(), q.weights())
-}
-
-// fits reports whether one more claim would hold at once.
-func (q queue) fits(weight, capacity int64) bool {
-	with := append(slices.Clip(q), node{weight: weight, capacity: capacity})
-	return with.holding() == len(with)
 }
 
 // plain reports whether a node is one of a mutex, or named like one, in whose place no client of others puts another node.
@@ -215,29 +199,6 @@ func (n *node) plain() bool {
 // mutexes, whose numbers rise. It is not so for readers and writers: a reader of Curator's that held to write has the
 // writer's number, and goes on when the writer's node is deleted. A claim of stile's that is amended has another node in
 // its place, but is not heard to be deleted; see [wire.Replace].
-func (q queue) succeeds(own int) bool {
+func succeeds(q queue, own int) bool {
 	return own == 1 && q[0].plain() && q[1].plain() && q[0].seq < q[1].seq && q[1].seq < math.MaxInt32
-}
-
-// guards returns which claims the one at an index must watch: it cannot come to hold before one of them goes, since they
-// weigh so much that without them gone there is no room for it. They are as few and as near as can be: those near the
-// head go first, and would wake it in vain.
-func (q queue) guards(own int) []node {
-	for i := own - 1; i >= 0; i-- {
-		if q[i].capacity != q[own].capacity {
-			return q[i : i+1]
-		}
-	}
-	needed := q[own].capacity - q[own].weight + 1
-	for i := own - 1; i >= 0; i-- {
-		if q[i].weight >= needed {
-			return q[i : i+1]
-		}
-	}
-	var guards []node
-	for i := own - 1; i >= 0 && needed > 0; i-- {
-		guards = append(guards, q[i])
-		needed -= q[i].weight
-	}
-	return guards
 }

@@ -251,12 +251,12 @@ func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name strin
 		return false, err
 	}
 	q, _ := d.layoutOf(dir).newQueue(list.Children)
-	switch i := q.find(name); {
+	switch i := find(q, name); {
 	case errors.Is(get.Err, wire.NoNode) || get.Err == nil && list.Err == nil && i < 0:
 		return false, driver.ErrGone
 	case list.Err != nil || get.Err != nil:
 		return false, d.refused(dir, errors.Join(list.Err, get.Err))
-	case i >= q.holding():
+	case i >= q.Holding():
 		return false, nil
 	}
 	held := readData(get.Data)
@@ -294,7 +294,7 @@ func (d *Driver) leaveNode(ctx context.Context, s *wire.Session, dir, begins str
 		return d.refused(dir, list.Err)
 	}
 	q, _ := d.layoutOf(dir).newQueue(list.Children)
-	i := q.named(begins)
+	i := named(q, begins)
 	if i < 0 {
 		return driver.ErrGone
 	}

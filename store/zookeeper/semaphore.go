@@ -43,8 +43,7 @@ func (d *Driver) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted)
 		if err != nil {
 			return err
 		}
-		_, err = d.precheck(ctx, s, p.dir+leasesDir, &driver.Claim{Client: c.Client, Owner: c.Owner, Reclaim: true})
-		if !errors.Is(err, driver.ErrSession) {
+		if err = d.reclaim(ctx, s, p.dir+leasesDir, c); !errors.Is(err, driver.ErrSession) {
 			return err
 		}
 	}

@@ -74,7 +74,7 @@ func (n *node) permit() {
 
 // adopt counts the permits of other clients as some of those that stile's claims are of. Beside a mutex, or readers and
 // writers, each is a mutex.
-func (q queue) adopt() {
+func adopt(q queue) {
 	capacity := int64(0)
 	for _, n := range q {
 		if capacity == 0 {
@@ -174,5 +174,5 @@ func (l line) holding() int {
 	if l.capacity() == 0 {
 		return len(l) // those of other clients alone, who do not say
 	}
-	return q.holding()
+	return q.Holding()
 }

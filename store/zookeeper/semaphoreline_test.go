@@ -21,10 +21,10 @@ func TestSemaphoreNames(t *testing.T) {
 				t.Errorf("%q is of %q, %d of %d, %v; want %q, %v", name, key, weight, capacity, ok, guid(c.ID), shape)
 			}
 		}
-		if n, ok := locksLayout.parse(locks); !ok || n != (node{locks, 42, all, all}) {
+		if n, ok := locksLayout.parse(locks); !ok || n != (node{name: locks, seq: 42, weight: all, capacity: all}) {
 			t.Errorf("%q is %+v, %v; want number 42, and alone", locks, n, ok)
 		}
-		want := node{leases, 7, min(1, shape[0]), shape[1]}
+		want := node{name: leases, seq: 7, weight: min(1, shape[0]), capacity: shape[1]}
 		if shape[0] == all {
 			want.weight = all
 		}

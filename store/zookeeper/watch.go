@@ -80,7 +80,7 @@ func (d *Driver) overlook(ctx context.Context, dir string, b *signal) ([]*wire.C
 	}
 	q, odd := d.layoutOf(dir).newQueue(list.Children)
 	d.strange(dir, odd)
-	for _, n := range q[:q.holding()] {
+	for _, n := range q[:q.Holding()] {
 		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.raise)))
 	}
 	if len(watches) == 1 {
