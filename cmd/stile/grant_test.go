@@ -229,9 +229,9 @@ func TestLockWhereItCannotBeLeft(t *testing.T) {
 	}
 }
 
-// The recipes of docs/reference/command.md do what they say, also when a step of theirs fails.
+// The recipes of docs/command/lock.md do what they say, also when a step of theirs fails.
 func TestRecipes(t *testing.T) {
-	_, text, _ := strings.Cut(documents(t)["../../docs/reference/command.md"], "### Recipes\n")
+	_, text, _ := strings.Cut(documents(t)["../../docs/command/lock.md"], "## Recipes\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	blocks := shellBlock.FindAllStringSubmatch(text, -1)
 	if len(blocks) != 2 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,16 +85,23 @@ func writeFlags(w io.Writer, title string, flags *pflag.FlagSet) {
 		if f.Hidden {
 			return
 		}
-		word := "--" + f.Name
-		if f.Shorthand != "" {
-			word = "-" + f.Shorthand + ", " + word
-		}
-		kind, text := pflag.UnquoteUsage(f)
-		if number := f.Value.Type() == "int" && f.DefValue != "0"; number {
-			text += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace(word+" "+kind)), roff(text))
+		word, text := describe(f)
+		fmt.Fprintf(w, ".TP\n.B %s\n%s\n", roff(word), roff(text))
 	})
+}
+
+// describe returns a flag with the kind of its value, and its text with the default.
+func describe(f *pflag.Flag) (word, text string) {
+	word = "--" + f.Name
+	if f.Shorthand != "" {
+		word = "-" + f.Shorthand + ", " + word
+	}
+	kind, text := pflag.UnquoteUsage(f)
+	kinds := []string{"int", "duration"}
+	if slices.Contains(kinds, f.Value.Type()) && !strings.Contains(text, "(default") && !slices.Contains([]string{"", "0", "0s"}, f.DefValue) {
+		text += " (default " + f.DefValue + ")"
+	}
+	return strings.TrimSpace(word + " " + kind), text
 }
 
 // writeText writes paragraphs, and as they are those that are indented, such as lists.

@@ -6,18 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/stilelock/stile/cmd/stile/internal/elect"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 )
 
 // The documents say nothing that can be checked here and is not: the table of stores is what the stores say of
@@ -177,56 +169,6 @@ func parses(args []string) error {
 }
 
 // reference returns the command with what its library adds when it runs.
-func reference() *cobra.Command {
-	root := newRoot()
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	return root
-}
-
-// TestCommandReference finds what docs/reference/command.md leaves out.
-func TestCommandReference(t *testing.T) {
-	text := documents(t)["../../docs/reference/command.md"]
-	sections := map[string]string{}
-	for part := range strings.SplitSeq(text, "\n## ") {
-		title, body, _ := strings.Cut(part, "\n")
-		sections[title] = body
-	}
-	for _, c := range reference().Commands() {
-		for _, c := range append(c.Commands(), c) {
-			if c.Hidden || c.HasParent() && c.Parent().Name() == "completion" || !c.Runnable() {
-				continue
-			}
-			title := "`" + c.CommandPath() + "`"
-			body := sections[title]
-			if body == "" {
-				body = sections[strings.TrimSuffix(title, " "+c.Name()+"`")+"`"]
-			}
-			if body == "" && !slices.Contains([]string{"help", "demo"}, c.Name()) {
-				t.Errorf("there is no section %s", title)
-			}
-			c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Name != "help" && !strings.Contains(body, "`--"+f.Name+"`") && !strings.Contains(body, "`--"+f.Name+" ") {
-					t.Errorf("section %s has no --%s", title, f.Name)
-				}
-			})
-		}
-	}
-	for _, code := range []int{exit.Failed, exit.BadUsage, exit.Store, exit.System, exit.Output, exit.Held, exit.Lost, exit.NotExecutable, exit.NotFound} {
-		if !strings.Contains(text, fmt.Sprintf("| %d |", code)) {
-			t.Errorf("exit status %d is missing", code)
-		}
-	}
-	for _, view := range []reflect.Type{reflect.TypeFor[inspect.QueueView](), reflect.TypeFor[inspect.ClaimView](), reflect.TypeFor[elect.LeaderView]()} {
-		for f := range view.Fields() {
-			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if !strings.Contains(text, "| `"+key+"` |") {
-				t.Errorf("JSON key %q is missing", key)
-			}
-		}
-	}
-}
-
 // TestNamedTests finds the tests that the documents name as behind a claim and that are not there.
 func TestNamedTests(t *testing.T) {
 	var tests strings.Builder

@@ -14,11 +14,11 @@ import (
 )
 
 // What the documents say of the stores is what the stores say of themselves: a choice in README.md, and a table and
-// the remarks of each in docs/choose/promises.md.
+// the remarks of each in docs/evidence/promises.md.
 
 var updateDocs = flag.Bool("update", false, "write what the documents say of the stores and their URLs anew")
 
-const promises = "../../docs/choose/promises.md"
+const promises = "../../docs/evidence/promises.md"
 
 // choices are the rows of the choice in README.md: whoever has this, and the store of which URL they take.
 var choices = []struct{ have, row, url string }{

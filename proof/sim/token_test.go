@@ -91,7 +91,7 @@ func TestOneSentenceAboutTokens(t *testing.T) {
 	const promise = "larger than the token of every earlier grant of the name that excluded this one"
 	for _, path := range []string{
 		"README.md", "lease.go", "guard/doc.go", "docs/explain/safety.md", "docs/explain/how-it-works.md",
-		"docs/howto/guard.md", "docs/reference/command.md",
+		"docs/howto/guard.md", "docs/command/run.md",
 	} {
 		text, err := os.ReadFile("../../" + path)
 		if err != nil {

@@ -54,7 +54,7 @@ func (w *Want) Flags(f *pflag.FlagSet) {
 	f.Var(&w.Delay, "lock-delay", "if the lock is lost, keep others out for this long more, since work may still run (default: none)")
 	f.BoolVar(&w.reclaim, "reclaim", false, "remove the claim of an earlier run with the same --owner, which must have ended")
 	if w.Candidate {
-		f.StringVar(&w.Value, "value", "", "what others are told of the leader, such as its address (default: the host's name)")
+		f.StringVar(&w.Value, "value", "", "what others see of the leader, such as its address (default: the host's name)")
 		return
 	}
 	f.BoolVar(&w.read, "read", false, "share the lock with others that read")

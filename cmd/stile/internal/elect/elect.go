@@ -31,7 +31,7 @@ const electLong = `Stands for leader of NAME, and runs CMD while it leads.
 All that stile run says of CMD, its environment, its signals and its end is true
 here too: CMD is gone before its lease ends, and a moment late if its claim was
 broken by hand or forgotten by the store. CMD also gets STILE_VALUE,
-which is --value: what others are told of the leader, such as its address.
+which is --value: what others see of the leader, such as its address.
 
 When CMD ends, stile resigns and ends as CMD did. When the leadership is lost, CMD
 is ended, and stile exits with 79. It does not stand again: have your

@@ -32,8 +32,8 @@ one learns at once; elsewhere at its next renewal, a third of its ttl later at m
 A waiter that is removed ends where the store carries who removed it and why, as
 Redis and PostgreSQL do; elsewhere it comes back at the tail.
 
-With --ask nothing is removed: the holder is told that somebody asks for the lock,
-and decides. In ZooKeeper it is told at once, elsewhere at its next renewal; a
+With --ask nothing is removed: the holder hears that somebody asks for the lock,
+and decides. In ZooKeeper it hears so at once, elsewhere at its next renewal; a
 stile run says so on stderr. ZooKeeper and memcached's queue can carry this.
 
 Asks first on a terminal; elsewhere it needs --yes, but not with --ask. Prints a
@@ -75,7 +75,7 @@ func Break(s *store.Store) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&b.reason, "reason", "", "why, for the record")
 	f.StringVar(&ticket, "ticket", "", "the claim to remove (default: the first in the queue)")
-	f.BoolVar(&b.ask, "ask", false, "remove nothing: have the holder told that somebody asks for the lock (ZooKeeper, memcached)")
+	f.BoolVar(&b.ask, "ask", false, "remove nothing: ask the holder for the lock (ZooKeeper, memcached)")
 	f.BoolVar(&b.yes, "yes", false, "do not ask")
 	return cmd
 }

@@ -21,8 +21,8 @@ import (
 const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
 NAME again already. Do what must not happen at the same time under stile run.
 
-With --gone it waits until those who hold NAME now have left, also if others came
-to hold after them, as for the end of one run of a job.`
+With --gone it waits only until the present holders have left, even if others hold
+after them, as for the end of one run of a job.`
 
 // A departure is one stile wait: what has to be over.
 type departure struct {
@@ -47,7 +47,7 @@ func Wait(s *store.Store) *cobra.Command {
 	d := &departure{}
 	cmd := &cobra.Command{
 		Use: "wait NAME", Short: "Wait until nobody holds a lock", Long: waitLong,
-		Example:           "  stile wait migration --wait 10m && ./start",
+		Example:           "  stile wait migration --wait 10m || exit",
 		Args:              flags.OneName,
 		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +70,7 @@ func Wait(s *store.Store) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&d.gone, "gone", false, "wait only for those who hold NAME now")
+	f.BoolVar(&d.gone, "gone", false, "wait only for the present holders of NAME")
 	f.Var(&d.wait, "wait", "how long to wait (default: for ever)")
 	f.IntVarP(&d.busy, "conflict-exit-code", "E", exit.Held, "the exit status if NAME is still held after --wait")
 	return cmd
