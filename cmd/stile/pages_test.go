@@ -94,23 +94,7 @@ var (
 func helpPage(c *cobra.Command) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "```text\n%s\n```\n\n", c.UseLine())
-	paragraphs := strings.Split(strings.TrimSpace(c.Long), "\n\n")
-	for i, p := range paragraphs {
-		switch in := indented.MatchString(p); {
-		case in && !(i > 0 && indented.MatchString(paragraphs[i-1])): // a list, or lines of a file
-			fmt.Fprint(&w, "```text\n", indented.ReplaceAllString(strings.TrimPrefix(p, "\n"), ""), "\n")
-		case in:
-			fmt.Fprint(&w, "\n", indented.ReplaceAllString(p, ""), "\n")
-		default:
-			fmt.Fprint(&w, literal.ReplaceAllString(p, "$1`$2`"), "\n")
-		}
-		if indented.MatchString(p) && !(i+1 < len(paragraphs) && indented.MatchString(paragraphs[i+1])) {
-			w.WriteString("```\n")
-		}
-		if !indented.MatchString(p) || i+1 == len(paragraphs) || !indented.MatchString(paragraphs[i+1]) {
-			w.WriteString("\n")
-		}
-	}
+	writeLong(&w, c.Long)
 	if c.HasExample() {
 		fmt.Fprintf(&w, "```sh\n%s\n```\n\n", indented.ReplaceAllString(c.Example, ""))
 	}
@@ -127,4 +111,27 @@ func helpPage(c *cobra.Command) string {
 		fmt.Fprintf(&w, "| `%s` | %s | %s |\n", word, literal.ReplaceAllString(text, "$1`$2`"), literal.ReplaceAllString(otherwise, "$1`$2`"))
 	})
 	return w.String()
+}
+
+// writeLong writes paragraphs; those that are indented, such as lists, are blocks of text.
+func writeLong(w *strings.Builder, long string) {
+	open := false
+	for p := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {
+		switch listed := indented.MatchString(p); {
+		case listed && !open:
+			w.WriteString("```text\n")
+		case listed:
+			w.WriteString("\n")
+		case open:
+			w.WriteString("```\n\n")
+		}
+		if open = indented.MatchString(p); open {
+			fmt.Fprintln(w, indented.ReplaceAllString(strings.TrimPrefix(p, "\n"), ""))
+		} else {
+			fmt.Fprint(w, literal.ReplaceAllString(p, "$1`$2`"), "\n\n")
+		}
+	}
+	if open {
+		w.WriteString("```\n\n")
+	}
 }
