@@ -1,0 +1,176 @@
+// Package api has the requests and answers of the lock service: each request is one call of package driver, as JSON. Package
+// server answers them, and package store/remote sends them.
+//
+// Durations are integers of nanoseconds, and their names end in _ns. Tickets are strings of digits: JavaScript and jq round
+// numbers from 1<<53 on, and a token, which is made of a ticket, is above that. Records are base64.
+//
+// An error is JSON too: see [Error]. An answer that is not of this package came from somebody between the client and the
+// service, such as a proxy. It says nothing about the request, whose outcome is unknown.
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The paths of the requests. All are POST requests with a body of JSON, except Watch: GET with the parameter name, answered
+// by events.
+const (
+	Enter    = "/v1/enter"    // EnterRequest, PlaceAnswer
+	Await    = "/v1/await"    // AwaitRequest, PlaceAnswer
+	Renew    = "/v1/renew"    // RenewRequest, RenewAnswer
+	Leave    = "/v1/leave"    // LeaveRequest, LeaveAnswer
+	List     = "/v1/list"     // ListRequest, a ListPart per line
+	Break    = "/v1/break"    // BreakRequest, BreakAnswer
+	Identity = "/v1/identity" // Nothing, IdentityAnswer
+	Traits   = "/v1/traits"   // Nothing, TraitsAnswer
+	Watch    = "/v1/watch"    // events
+)
+
+// The types of bodies.
+const (
+	JSON   = "application/json"
+	Lines  = "application/x-ndjson"
+	Events = "text/event-stream"
+)
+
+// The events of Watch. Lines that begin with a colon say only that the service is alive.
+const (
+	EventChanged = "event: changed"
+	EventEnd     = "event: end" // its data is an Error
+	EventData    = "data: "
+)
+
+// Alive is how often a watch without changes says that the service is alive.
+const Alive = 10 * time.Second
+
+// TraitsTag is the header in which each answer names the traits of the store. Other traits have another tag.
+const TraitsTag = "Stile-Traits"
+
+// Bounds of what a request or an answer may have.
+const (
+	MaxRequest = 1 << 20          // bytes of a request's body
+	MaxAnswer  = 8 << 20          // bytes of an answer, except List's
+	MaxList    = 256 << 20        // bytes of List's answer
+	MaxClaims  = 512              // claims of one renewal
+	MaxText    = 1024             // bytes of an id, of a client's or an owner's name
+	MaxAwait   = time.Minute      // how long a request of Await may last
+	MaxTicket  = int64(1)<<53 - 1 // of a claim; see driver.Place
+)
+
+// An EnterRequest is a call of Enter.
+type EnterRequest struct {
+	Claim Claim `json:"claim"`
+}
+
+// An AwaitRequest is a call of Await that ends without news after a time.
+type AwaitRequest struct {
+	Claim  Claim         `json:"claim"`
+	Within time.Duration `json:"within_ns"`
+}
+
+// A RenewRequest is a call of Renew.
+type RenewRequest struct {
+	Claims []Claim `json:"claims"`
+}
+
+// A LeaveRequest is a call of Leave.
+type LeaveRequest struct {
+	Claim Claim         `json:"claim"`
+	Keep  time.Duration `json:"keep_ns,omitempty"`
+}
+
+// A ListRequest is a call of List.
+type ListRequest struct {
+	Name   string `json:"name,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+}
+
+// A BreakRequest is a call of Break.
+type BreakRequest struct {
+	Name   string `json:"name"`
+	Ticket int64  `json:"ticket,string"`
+	Ask    bool   `json:"ask,omitempty"`
+	Record []byte `json:"record,omitempty"`
+}
+
+// Nothing is the body of a request that has no arguments.
+type Nothing struct{}
+
+// A PlaceAnswer answers Enter and Await.
+type PlaceAnswer struct {
+	Place *Place `json:"place"`
+}
+
+// A RenewAnswer answers Renew: each claim at the same index.
+type RenewAnswer struct {
+	Renewals []Renewal `json:"renewals"`
+}
+
+// A LeaveAnswer answers Leave.
+type LeaveAnswer struct {
+	Left bool `json:"left"`
+}
+
+// A ListPart is one line of List's answer: how many more keys or rows the store has looked at, the queue of a name, an
+// error, or the end.
+type ListPart struct {
+	Heard   int      `json:"heard,omitempty"`
+	Listing *Listing `json:"listing,omitempty"`
+	Error   *Error   `json:"error,omitempty"`
+	End     bool     `json:"end,omitempty"`
+}
+
+// A BreakAnswer answers Break.
+type BreakAnswer struct {
+	Claim *ClaimInfo `json:"claim"`
+}
+
+// An IdentityAnswer answers Identity.
+type IdentityAnswer struct {
+	Identity string `json:"identity"`
+}
+
+// A TraitsAnswer answers Traits. It says too which optional interfaces of package driver the store has.
+type TraitsAnswer struct {
+	Traits  *StoreTraits `json:"traits"`
+	Lists   bool         `json:"lists"`
+	Watches bool         `json:"watches"`
+	Breaks  bool         `json:"breaks"`
+}
+
+// An Answer is one of the answers. Whole reports whether it has what each such answer has: other JSON has not.
+type Answer interface{ Whole() bool }
+
+// Whole is [Answer.Whole].
+func (a *PlaceAnswer) Whole() bool { return a.Place != nil }
+
+// Whole is [Answer.Whole].
+func (a *RenewAnswer) Whole() bool { return len(a.Renewals) > 0 }
+
+// Whole is [Answer.Whole].
+func (a *LeaveAnswer) Whole() bool { return a.Left }
+
+// Whole is [Answer.Whole].
+func (a *BreakAnswer) Whole() bool { return a.Claim != nil }
+
+// Whole is [Answer.Whole].
+func (a *IdentityAnswer) Whole() bool { return a.Identity != "" }
+
+// Whole is [Answer.Whole].
+func (a *TraitsAnswer) Whole() bool { return a.Traits != nil && a.Traits.Store != "" }
+
+// Compose returns a request's body. A body that is too large is refused: no server reads it.
+func Compose(request any) ([]byte, error) {
+	body, err := json.Marshal(request)
+	if err == nil && len(body) > MaxRequest {
+		err = fmt.Errorf("the request has %d bytes; the limit is %d", len(body), MaxRequest)
+	}
+	if err != nil {
+		return nil, driver.Refused(err)
+	}
+	return body, nil
+}

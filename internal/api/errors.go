@@ -1,0 +1,197 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// An Error is an error of package driver, or the service's own. It keeps all that a caller may ask of it: which of the
+// package's errors it is, what became of the request, and whether the store could be asked.
+type Error struct {
+	Code        string `json:"code"`
+	Outcome     string `json:"outcome"` // of the request: unknown, unsent, refused; see driver.Outcome
+	Unreachable bool   `json:"unreachable,omitempty"`
+	Message     string `json:"message"` // for people
+
+	Have   int64  `json:"have,omitempty"`   // of CodeCapacity
+	Want   int64  `json:"want,omitempty"`   // of CodeCapacity
+	Record []byte `json:"record,omitempty"` // of CodeBroken and CodeRecord
+	Scheme string `json:"scheme,omitempty"` // of CodeMissing
+}
+
+// The codes.
+const (
+	CodeGone        = "gone"        // driver.ErrGone
+	CodeSession     = "session"     // driver.ErrSession
+	CodeBroken      = "broken"      // driver.BrokenError
+	CodeUnsupported = "unsupported" // driver.ErrUnsupported
+	CodeForeign     = "foreign"     // driver.ErrForeign
+	CodeCapacity    = "capacity"    // driver.CapacityError
+	CodeRecord      = "record"      // driver.RecordError
+	CodeMissing     = "missing"     // driver.MissingError
+	CodeFailed      = "failed"      // any other error of the store
+	CodeInvalid     = "invalid"     // the request breaks the contract, and no driver got it
+	CodeForbidden   = "forbidden"   // the service does not serve whoever asked
+)
+
+// statuses are those of HTTP, for proxies and people: clients of this package go by the code.
+var statuses = map[string]int{
+	CodeGone: http.StatusGone, CodeSession: http.StatusGone, CodeBroken: http.StatusGone,
+	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
+	CodeRecord: http.StatusConflict, CodeMissing: http.StatusNotImplemented, CodeFailed: http.StatusInternalServerError,
+	CodeInvalid: http.StatusBadRequest, CodeForbidden: http.StatusForbidden,
+}
+
+// Status returns the error's status of HTTP.
+func (e *Error) Status() int {
+	if e.Unreachable {
+		return http.StatusServiceUnavailable
+	}
+	return statuses[e.Code]
+}
+
+// maxMessage is the largest message in bytes.
+const maxMessage = 1000
+
+// NewError returns the error of an answer, and nil for nil.
+//
+// [driver.ErrClosed] says that the service has closed its store, not that the client is closed. So it arrives as the error
+// of a store that cannot be reached.
+func NewError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{
+		Code: CodeFailed, Outcome: driver.OutcomeOf(err).String(), Unreachable: driver.IsUnreachable(err), Message: plain(err.Error()),
+	}
+	if errors.Is(err, driver.ErrClosed) {
+		e.Unreachable, e.Message = true, "the lock service has closed its store"
+	}
+	e.know(err)
+	return e
+}
+
+// plain is a message on one line, cut to its largest size.
+func plain(text string) string {
+	if len(text) > maxMessage {
+		text = text[:maxMessage]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+}
+
+// know finds out which of package driver's errors an error is, and what that one says.
+func (e *Error) know(err error) {
+	if broken, ok := errors.AsType[*driver.BrokenError](err); ok {
+		e.Code, e.Record = CodeBroken, []byte(broken.Record)
+	} else if capacity, ok := errors.AsType[*driver.CapacityError](err); ok {
+		e.Code, e.Have, e.Want = CodeCapacity, capacity.Have, capacity.Want
+	} else if record, ok := errors.AsType[*driver.RecordError](err); ok {
+		e.Code, e.Record = CodeRecord, []byte(record.Have)
+	} else if missing, ok := errors.AsType[*driver.MissingError](err); ok {
+		e.Code, e.Scheme = CodeMissing, missing.Scheme
+	} else {
+		for _, s := range sentinels {
+			if errors.Is(err, s.err) {
+				e.Code = s.code
+				return
+			}
+		}
+	}
+}
+
+// sentinels are the errors without fields. ErrSession is ErrGone too, and so comes first.
+var sentinels = []struct {
+	code string
+	err  error
+}{
+	{CodeSession, driver.ErrSession},
+	{CodeGone, driver.ErrGone},
+	{CodeForeign, driver.ErrForeign},
+	{CodeUnsupported, driver.ErrUnsupported},
+}
+
+// outcomes are the words of outcomes, and the marks that they stand for.
+var outcomes = map[string]struct {
+	outcome driver.Outcome
+	mark    func(error) error
+}{
+	driver.OutcomeUnknown.String(): {driver.OutcomeUnknown, driver.Unknown},
+	driver.OutcomeUnsent.String():  {driver.OutcomeUnsent, driver.Unsent},
+	driver.OutcomeRefused.String(): {driver.OutcomeRefused, driver.Refused},
+}
+
+// ReadError returns the error in the body of an answer, and false if the body is not of this package.
+func ReadError(body []byte) (*Error, bool) {
+	e := &Error{}
+	if json.Unmarshal(body, e) != nil || !e.whole() {
+		return nil, false
+	}
+	return e, true
+}
+
+// whole reports whether it has what each error of this package has.
+func (e *Error) whole() bool {
+	_, known := outcomes[e.Outcome]
+	return known && statuses[e.Code] != 0
+}
+
+// errNotWhole is an error inside an answer that does not say what an error must say.
+var errNotWhole = errors.New("the lock service sent an error that says nothing")
+
+// Err returns the error as a driver returns it, and nil for nil.
+func (e *Error) Err() error {
+	if e == nil {
+		return nil
+	}
+	if !e.whole() {
+		return driver.Unknown(errNotWhole)
+	}
+	err := error(&served{plain(e.Message), e.known()})
+	if e.Unreachable {
+		err = driver.Unreachable(err)
+	}
+	if o := outcomes[e.Outcome]; driver.OutcomeOf(err) != o.outcome {
+		err = o.mark(err)
+	}
+	return err
+}
+
+// known returns the error of package driver that the code stands for, or nil.
+func (e *Error) known() error {
+	switch e.Code {
+	case CodeBroken:
+		return &driver.BrokenError{Record: string(e.Record)}
+	case CodeCapacity:
+		return &driver.CapacityError{Have: e.Have, Want: e.Want}
+	case CodeRecord:
+		return &driver.RecordError{Have: string(e.Record)}
+	case CodeMissing:
+		return &driver.MissingError{Scheme: e.Scheme}
+	}
+	for _, s := range sentinels {
+		if s.code == e.Code {
+			return s.err
+		}
+	}
+	return nil
+}
+
+// A served error has the service's message, and is the error that the code stands for.
+type served struct {
+	message string
+	known   error
+}
+
+func (s *served) Error() string { return s.message }
+
+func (s *served) Unwrap() error { return s.known }
