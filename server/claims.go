@@ -1,0 +1,136 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+// Nothing here sends Leave because a connection or a wait has ended: the client may be back by another server already, and
+// hold. A claim whose client is gone ends with its lease.
+
+// invalid is the error of a request that no driver gets.
+func invalid(err error) error { return &invalidError{err} }
+
+type invalidError struct{ error }
+
+func (e *invalidError) Unwrap() error { return e.error }
+
+// errEnding is the error of a wait that ends with the server.
+var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
+
+// begin begins a call about a claim.
+func (s *Server) begin(ctx context.Context, c *api.Claim) (context.Context, func()) {
+	return s.calls.begin(ctx, claimKey{c.Name, c.ID})
+}
+
+// superseded marks the error of a call that ended for a newer one: its client may ask again.
+func superseded(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errNewer) {
+		return driver.Unreachable(err)
+	}
+	return err
+}
+
+func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
+	if err := q.Claim.CheckLeased(); err != nil {
+		return nil, invalid(err)
+	}
+	ctx, end := s.begin(ctx, &q.Claim)
+	defer end()
+	c := q.Claim.Driver()
+	p, err := s.d.Enter(ctx, c)
+	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
+		err = s.rid(ctx, c, err)
+	}
+	if err != nil {
+		return nil, superseded(ctx, err)
+	}
+	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
+}
+
+// rid removes what an earlier Enter of a claim, that arrived late, may have left behind after the claim was gone: that one
+// had no ticket yet, and so entered anew. The client hears that its claim is gone once there is nothing left of it.
+func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
+	late := *c
+	late.Ticket = 0
+	err := s.d.Leave(ctx, &driver.Release{Claim: &late})
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		return gone
+	}
+	return driver.Unknown(fmt.Errorf("the claim is gone, and what may be left of it was not removed: %w", err))
+}
+
+func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
+	if err := q.Claim.Check(); err != nil {
+		return nil, invalid(err)
+	}
+	if q.Within <= 0 {
+		return nil, invalid(errors.New("within_ns must say how long to wait"))
+	}
+	if s.ending.Err() != nil {
+		return nil, errEnding
+	}
+	ctx, end := s.begin(ctx, &q.Claim)
+	defer end()
+	wait, cancel := context.WithTimeout(ctx, min(q.Within, api.MaxAwait))
+	defer cancel()
+	stop := context.AfterFunc(s.ending, cancel)
+	defer stop()
+	p, err := s.d.Await(wait, q.Claim.Driver())
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, superseded(ctx, err)
+	case s.ending.Err() != nil:
+		return nil, errEnding
+	case wait.Err() != nil:
+		p = driver.Place{} // the time is over, without news
+	default:
+		return nil, err
+	}
+	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
+}
+
+// renew begins no call of the claims: a renewal may go on while the claim awaits, or leaves.
+func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
+	if n := len(q.Claims); n == 0 || n > api.MaxClaims {
+		return nil, invalid(fmt.Errorf("a renewal has from 1 to %d claims; this one has %d", api.MaxClaims, n))
+	}
+	var (
+		a     = &api.RenewAnswer{Renewals: make([]api.Renewal, len(q.Claims))}
+		valid []*driver.Claim
+		index []int
+	)
+	for i := range q.Claims {
+		if err := q.Claims[i].CheckLeased(); err != nil {
+			a.Renewals[i].Error = errorOf(invalid(err))
+			continue
+		}
+		valid, index = append(valid, q.Claims[i].Driver()), append(index, i)
+	}
+	if len(valid) > 0 {
+		for i, r := range s.d.Renew(ctx, valid) {
+			a.Renewals[index[i]] = api.NewRenewal(r)
+		}
+	}
+	return a, nil
+}
+
+func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
+	if err := q.Claim.Check(); err != nil {
+		return nil, invalid(err)
+	}
+	if q.Keep < 0 || q.Keep > driver.MaxTTL {
+		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", driver.MaxTTL))
+	}
+	ctx, end := s.begin(ctx, &q.Claim)
+	defer end()
+	if err := s.d.Leave(ctx, &driver.Release{Claim: q.Claim.Driver(), Keep: q.Keep}); err != nil {
+		return nil, superseded(ctx, err)
+	}
+	return &api.LeaveAnswer{Left: true}, nil
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+const (
+	readWithin  = 10 * time.Second // how long the body of a request may take
+	writeWithin = 30 * time.Second // how long a client may take to accept a part of an answer
+)
+
+// serve returns the handler of a request that is answered at once.
+func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		if !read(w, r, &q) {
+			return
+		}
+		a, err := answer(r.Context(), &q)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		w.Header().Set(api.TraitsTag, s.traits().Tag())
+		write(w, http.StatusOK, a)
+	}
+}
+
+// read takes a request from its body, or refuses it. A field that this server does not know may be a power that it lacks, so
+// it is refused, and never ignored.
+func read(w http.ResponseWriter, r *http.Request, q any) bool {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != api.JSON {
+		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of a request must be "+api.JSON))
+		return false
+	}
+	// A body that never ends keeps its connection no longer than this. Once the body has ended, net/http lifts the limit:
+	// what follows may be a long wait.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // it fails where the program that mounts the handler has limits of its own
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxRequest))
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid, fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
+		return false
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, api.CodeInvalid, errors.New("the request's body did not arrive"))
+		return false
+	}
+	if err := decode(body, q); err != nil {
+		refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("the request's body is not that of %s: %w", r.URL.Path, err))
+		return false
+	}
+	return true
+}
+
+// decode takes a request from JSON that has nothing else.
+func decode(body []byte, q any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(q); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON")
+	}
+	return nil
+}
+
+// errorOf is the error of an answer.
+func errorOf(err error) *api.Error {
+	if invalid, ok := errors.AsType[*invalidError](err); ok {
+		e := api.NewError(driver.Refused(invalid))
+		e.Code = api.CodeInvalid
+		return e
+	}
+	return api.NewError(err)
+}
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	w.Header().Set(api.TraitsTag, s.traits().Tag())
+	e := errorOf(err)
+	write(w, e.Status(), e)
+}
+
+// refuse answers a request that is not served, and ends its connection: the rest of the body may never come.
+func refuse(w http.ResponseWriter, status int, code string, err error) {
+	e := api.NewError(driver.Refused(err))
+	e.Code = code
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server would read the rest
+	write(w, status, e)
+}
+
+// write sends an answer.
+func write(w http.ResponseWriter, status int, a any) {
+	text, err := json.Marshal(a)
+	if err == nil && len(text) > api.MaxAnswer {
+		err = fmt.Errorf("the answer has %d bytes; the limit is %d", len(text), api.MaxAnswer)
+	}
+	if err != nil { // the request may have been applied
+		e := api.NewError(driver.Unknown(err))
+		status = e.Status()
+		text, _ = json.Marshal(e)
+	}
+	rc := http.NewResponseController(w)
+	limitWrite(rc)
+	defer unlimitWrite(rc)
+	w.Header().Set("Content-Type", api.JSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if _, err := w.Write(text); err == nil {
+		_ = rc.Flush() // within the limit, and not after it
+	}
+}
+
+func limitWrite(rc *http.ResponseController)   { _ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) }
+func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Time{}) }
+
+// forwarding are the headers that proxies add.
+var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
+
+// onlyLoopback refuses requests that do not come from a program of this machine. A proxy on this machine has a loopback
+// address too, and so does a page whose name leads here (DNS rebinding): the headers show them.
+func onlyLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := fromLoopback(r); err != nil {
+			refuse(w, http.StatusForbidden, api.CodeForbidden, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fromLoopback returns why a request may come from elsewhere.
+func fromLoopback(r *http.Request) error {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	switch {
+	case local == nil || !loopback(local.String()) || !loopback(r.RemoteAddr):
+		return errors.New("the lock service has no credentials yet, and so serves only its own machine, on a loopback address")
+	case !loopback(r.Host):
+		return errors.New("the lock service has no credentials yet, and so serves only requests to localhost or a loopback address: " +
+			"the Host is another")
+	}
+	for _, name := range forwarding {
+		if r.Header.Get(name) != "" {
+			return fmt.Errorf("the lock service has no credentials yet, and so serves no proxy: the request has the header %s", name)
+		}
+	}
+	return nil
+}
+
+// loopback reports whether a host, mostly with a port, is the machine itself.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}

@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+func (s *Server) describe(context.Context, *api.Nothing) (any, error) {
+	return &api.TraitsAnswer{Traits: s.traits(), Lists: s.lister != nil, Watches: s.watcher != nil, Breaks: s.breaker != nil}, nil
+}
+
+func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {
+	if s.identity == nil {
+		return nil, driver.ErrUnsupported
+	}
+	id, err := s.identity.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &api.IdentityAnswer{Identity: id}, nil
+}
+
+func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
+	if err := driver.CheckName(q.Name); err != nil {
+		return nil, invalid(err)
+	}
+	switch {
+	case q.Ticket < 0 || q.Ticket > api.MaxTicket:
+		return nil, invalid(fmt.Errorf("a ticket is from 0 to %d", api.MaxTicket))
+	case len(q.Record) > driver.MaxRecord:
+		return nil, invalid(fmt.Errorf("a record has more than %d bytes", driver.MaxRecord))
+	case s.breaker == nil:
+		return nil, driver.ErrUnsupported
+	}
+	c, err := s.breaker.Break(ctx, &driver.BreakRequest{Name: q.Name, Ticket: q.Ticket, Ask: q.Ask, Record: string(q.Record)})
+	if err != nil {
+		return nil, err
+	}
+	return &api.BreakAnswer{Claim: api.NewClaimInfo(c)}, nil
+}
+
+// list answers with a line for each part, so that the client hears of the store's progress. An error before the first line
+// is an answer of its own.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	var q api.ListRequest
+	if !read(w, r, &q) {
+		return
+	}
+	if s.lister == nil {
+		s.fail(w, driver.ErrUnsupported)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	var (
+		out   = s.stream(w, api.Lines)
+		heard atomic.Int64
+		news  = make(chan struct{}, 1)
+		ended = make(chan struct{})
+		list  []driver.Listing
+		err   error
+	)
+	go func() {
+		defer close(ended)
+		list, err = s.lister.List(driver.WhenHeard(ctx, func(n int) {
+			heard.Add(int64(n))
+			notify(news)
+		}), &driver.Query{Name: q.Name, Prefix: q.Prefix})
+	}()
+	for over := false; !over; {
+		select {
+		case <-news:
+		case <-ended:
+			over = true
+		}
+		if n := heard.Swap(0); n > 0 && !out.part(&api.ListPart{Heard: int(n)}) {
+			cancel() // the client is gone
+		}
+	}
+	if err != nil && !out.begun {
+		s.fail(w, err)
+		return
+	}
+	if err != nil {
+		out.part(&api.ListPart{Error: errorOf(err)})
+		return
+	}
+	for i := range list {
+		if !out.part(&api.ListPart{Listing: api.NewListing(list[i])}) {
+			return
+		}
+	}
+	out.part(&api.ListPart{End: true})
+}
+
+// notify says that there is news, unless that was said and not yet heard.
+func notify(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// watch answers with an event for each change, until the client goes or the store can no longer watch.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("name")
+	if err := driver.CheckName(name); err != nil {
+		s.fail(w, invalid(err))
+		return
+	}
+	if s.watcher == nil {
+		s.fail(w, driver.ErrUnsupported)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	stop := context.AfterFunc(s.ending, cancel)
+	defer stop()
+	var (
+		out   = s.stream(w, api.Events)
+		news  = make(chan struct{}, 1)
+		ended = make(chan error, 1)
+		alive = time.NewTicker(api.Alive)
+	)
+	defer alive.Stop()
+	go func() { ended <- s.watcher.Watch(ctx, name, func() { notify(news) }) }()
+	for {
+		var there bool
+		select {
+		case <-news:
+			there = out.write(api.EventChanged + "\n" + api.EventData + "{}\n\n")
+		case <-alive.C:
+			there = out.write(":\n\n")
+		case err := <-ended:
+			if s.ending.Err() != nil {
+				err = errEnding
+			}
+			out.end(err)
+			return
+		}
+		if !there {
+			cancel()
+			_ = <-ended // the client is gone, and hears of no reason
+			return
+		}
+	}
+}
+
+// A stream is an answer that is written in parts.
+type stream struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	begun bool
+}
+
+// stream readies an answer in parts. Its head goes out with the first part.
+func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set(api.TraitsTag, s.traits().Tag())
+	return &stream{w: w, rc: http.NewResponseController(w)}
+}
+
+// write sends a part, and reports whether the client is still there.
+func (st *stream) write(text string) bool {
+	st.begun = true
+	limitWrite(st.rc)
+	defer unlimitWrite(st.rc)
+	if _, err := st.w.Write([]byte(text)); err != nil {
+		return false
+	}
+	err := st.rc.Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported)
+}
+
+// part sends a part of a list.
+func (st *stream) part(p *api.ListPart) bool {
+	line, err := json.Marshal(p)
+	return err == nil && st.write(string(line)+"\n")
+}
+
+// end sends the error that ends a watch.
+func (st *stream) end(err error) {
+	if err == nil {
+		err = driver.Unreachable(errors.New("the watch has ended"))
+	}
+	if text, err := json.Marshal(errorOf(err)); err == nil {
+		st.write(api.EventEnd + "\n" + api.EventData + string(text) + "\n\n")
+	}
+}

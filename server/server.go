@@ -1,0 +1,89 @@
+// Package server serves the locks of a store over HTTP, to clients that cannot reach the store or do not speak its protocol:
+//
+//	s, err := server.New(store) // of driver.Open
+//	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+//	web.RegisterOnShutdown(s.EndWaits)
+//
+// One request is one call of the store's driver, and nothing of a claim lives in the server except calls that are under way.
+// So several servers over one store are replicas: a client may send each request to another one, and a server that dies
+// takes no lease with it. Package store/remote is the client, for URLs of the scheme stile.
+//
+// There are no credentials yet. So a server answers only programs of its own machine that connect to it directly, on a
+// loopback address: see [Server.ServeHTTP].
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+// A Server is an [http.Handler] over the driver of a store.
+type Server struct {
+	d        driver.Driver
+	lister   driver.Lister // nil if the driver is none, like those below
+	watcher  driver.Watcher
+	breaker  driver.Breaker
+	identity driver.Identifier
+
+	handler http.Handler
+	calls   calls           // about claims
+	ending  context.Context // ends with EndWaits
+	end     context.CancelFunc
+}
+
+// New returns a server over a store. The caller closes the store, after the last request.
+//
+// A store whose claims live in a client's session is refused: for the store, all clients of a server are one, whose claims
+// would end together.
+func New(d driver.Driver) (*Server, error) {
+	if t := d.Traits(); t.InSession || t.OwnClient {
+		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
+			driver.ErrUnsupported, t.Store)
+	}
+	s := &Server{d: d, calls: calls{of: map[claimKey]*call{}}}
+	s.lister, _ = d.(driver.Lister)
+	s.watcher, _ = d.(driver.Watcher)
+	s.breaker, _ = d.(driver.Breaker)
+	s.identity, _ = d.(driver.Identifier)
+	s.ending, s.end = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
+	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
+	mux.HandleFunc("POST "+api.Renew, serve(s, s.renew))
+	mux.HandleFunc("POST "+api.Leave, serve(s, s.leave))
+	mux.HandleFunc("POST "+api.Break, serve(s, s.breaks))
+	mux.HandleFunc("POST "+api.Identity, serve(s, s.identify))
+	mux.HandleFunc("POST "+api.Traits, serve(s, s.describe))
+	mux.HandleFunc("POST "+api.List, s.list)
+	mux.HandleFunc("GET "+api.Watch, s.watch)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
+	})
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
+	}))
+	s.handler = onlyLoopback(origins.Handler(mux))
+	return s, nil
+}
+
+// ServeHTTP answers a request, if it comes from a program of this machine: the connection has loopback addresses on both
+// sides, the Host is that of a loopback address, no proxy has forwarded the request, and no page of another site has sent
+// it. It refuses any other request with status 403.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// EndWaits ends the requests that wait for news, from now on: their clients ask another server, or this one again. Every
+// other request is still answered. It is for [http.Server.RegisterOnShutdown]. Calling it twice is harmless.
+func (s *Server) EndWaits() { s.end() }
+
+// traits are what the server can promise: those of the store, but nobody here is alerted of a break.
+func (s *Server) traits() *api.StoreTraits {
+	t := s.d.Traits()
+	t.HearsBreak = false
+	return api.NewTraits(t)
+}

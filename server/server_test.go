@@ -1,0 +1,328 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A fake is a store whose calls a test can answer itself, and that notes each Leave.
+type fake struct {
+	*memory.Driver
+	traits func(*driver.Traits)
+	enter  func(context.Context, *driver.Claim) (driver.Place, error)
+	await  func(context.Context, *driver.Claim) (driver.Place, error)
+	leave  func(*driver.Release) error
+	left   chan driver.Claim
+}
+
+func newFake() *fake { return &fake{Driver: memory.New(), left: make(chan driver.Claim, 10)} }
+
+func (f *fake) Traits() driver.Traits {
+	t := f.Driver.Traits()
+	if f.traits != nil {
+		f.traits(&t)
+	}
+	return t
+}
+
+func (f *fake) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if f.enter != nil {
+		return f.enter(ctx, c)
+	}
+	return f.Driver.Enter(ctx, c)
+}
+
+func (f *fake) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if f.await != nil {
+		return f.await(ctx, c)
+	}
+	return f.Driver.Await(ctx, c)
+}
+
+func (f *fake) Leave(ctx context.Context, l *driver.Release) error {
+	f.left <- *l.Claim
+	if f.leave != nil {
+		return f.leave(l)
+	}
+	return f.Driver.Leave(ctx, l)
+}
+
+func newServer(t *testing.T, d driver.Driver) *server.Server {
+	t.Helper()
+	s, err := server.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start has a server listen, and returns it with its URL.
+func start(t *testing.T, d driver.Driver) (*server.Server, string) {
+	s := newServer(t, d)
+	web := httptest.NewServer(s)
+	t.Cleanup(func() {
+		s.EndWaits()
+		web.CloseClientConnections()
+		web.Close()
+		d.Close()
+	})
+	return s, web.URL
+}
+
+// claim is that of a request.
+func claim(id string, ticket int64) api.Claim {
+	return api.Claim{Name: "a", ID: id, Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour, Ticket: ticket}
+}
+
+func body(t testing.TB, q any) string {
+	t.Helper()
+	text, err := json.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// post sends a request as a program of this machine does, and returns the answer.
+func post(ctx context.Context, url, text string) (status int, answer []byte, err error) {
+	return postBy(ctx, http.DefaultClient, url, text)
+}
+
+func postBy(ctx context.Context, by *http.Client, url, text string) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(text))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", api.JSON)
+	res, err := by.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(res.Body)
+	return res.StatusCode, answer, err
+}
+
+// asks is post that must be answered. It returns the error in the answer, or nil.
+func asks(t testing.TB, url, text string) (status int, failed error) {
+	t.Helper()
+	status, answer, err := post(t.Context(), url, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := api.ReadError(answer); ok {
+		return status, e.Err()
+	}
+	return status, nil
+}
+
+// A store whose claims live in one client's session is not shared among many.
+func TestSessionsAreRefused(t *testing.T) {
+	for name, trait := range map[string]func(*driver.Traits){
+		"in session": func(t *driver.Traits) { t.InSession = true },
+		"own client": func(t *driver.Traits) { t.OwnClient = true },
+	} {
+		f := newFake()
+		f.traits = trait
+		if _, err := server.New(f); !errors.Is(err, driver.ErrUnsupported) {
+			t.Errorf("%s: %v; want ErrUnsupported", name, err)
+		}
+	}
+}
+
+// Trap: an Enter that arrives late, after its claim was removed, enters anew in some stores. Once the client hears that the
+// claim is gone, nothing of it is left.
+func TestGoneByTicketLeavesByID(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		leave   error
+		outcome driver.Outcome
+		gone    bool
+	}{
+		{"was left behind", nil, driver.OutcomeRefused, true},
+		{"nothing is left", driver.ErrGone, driver.OutcomeRefused, true},
+		{"cannot be removed", driver.Refused(errors.New("no")), driver.OutcomeUnknown, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake()
+			f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, driver.ErrGone }
+			f.leave = func(*driver.Release) error { return tt.leave }
+			_, url := start(t, f)
+			_, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 7)}))
+			if errors.Is(err, driver.ErrGone) != tt.gone || driver.OutcomeOf(err) != tt.outcome {
+				t.Errorf("enter = %v (%v); want gone %v, %v", err, driver.OutcomeOf(err), tt.gone, tt.outcome)
+			}
+			if c := <-f.left; c.ID != "x" || c.Ticket != 0 {
+				t.Errorf("claim %s with ticket %d has left; want x, without a ticket", c.ID, c.Ticket)
+			}
+			_, err = asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
+			if !errors.Is(err, driver.ErrGone) || len(f.left) != 0 {
+				t.Errorf("enter without a ticket = %v, and %d have left; want ErrGone, and none", err, len(f.left))
+			}
+		})
+	}
+}
+
+// Trap: a client may be back while the server has not heard yet that its earlier request was given up. A driver gets one
+// call at a time about a claim.
+func TestOneCallPerClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		calls, returned, finish := 0, false, make(chan struct{})
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if calls++; calls > 1 {
+				if !returned {
+					t.Error("the second Enter began before the first had returned")
+				}
+				return driver.Place{Ticket: 1, Holds: true}, nil
+			}
+			<-ctx.Done()
+			<-finish // what a driver still has to do
+			returned = true
+			return driver.Place{}, driver.Ended(ctx, true)
+		}
+		by := connected(t, f)
+		var ends [2]chan error
+		for i := range ends {
+			ends[i] = make(chan error, 1)
+			go func() {
+				_, answer, err := postBy(t.Context(), by, inBubble+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
+				if e, ok := api.ReadError(answer); ok {
+					err = e.Err()
+				}
+				ends[i] <- err
+			}()
+			synctest.Wait()
+		}
+		close(finish)
+		if err := <-ends[0]; !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnknown {
+			t.Errorf("the first enter = %v; want an unknown outcome, and that it may be repeated", err)
+		}
+		if err := <-ends[1]; err != nil {
+			t.Errorf("the second enter = %v; want nil", err)
+		}
+	})
+}
+
+// Trap: a client whose connection ends may hold by another replica already. Nobody sends Leave for it.
+func TestNoLeaveForALostConnection(t *testing.T) {
+	f := newFake()
+	begun, over := make(chan struct{}, 1), make(chan struct{}, 1)
+	wait := func(ctx context.Context, _ *driver.Claim) (driver.Place, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		over <- struct{}{}
+		return driver.Place{}, driver.Ended(ctx, true)
+	}
+	f.leave = func(*driver.Release) error { return nil }
+	f.enter, f.await = wait, wait
+	s, url := start(t, f)
+	for path, text := range map[string]string{
+		api.Enter: body(t, &api.EnterRequest{Claim: claim("x", 0)}),
+		api.Await: body(t, &api.AwaitRequest{Claim: claim("y", 1), Within: time.Minute}),
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := post(ctx, url+path, text)
+			ended <- err
+		}()
+		<-begun
+		cancel()
+		if err := <-ended; err == nil {
+			t.Errorf("%s was answered", path)
+		}
+		<-over
+	}
+	s.EndWaits()
+	if _, err := asks(t, url+api.Leave, body(t, &api.LeaveRequest{Claim: claim("z", 1)})); err != nil {
+		t.Error(err)
+	}
+	if c := <-f.left; c.ID != "z" || len(f.left) > 0 {
+		t.Errorf("claim %s has left, and %d more; want only z", c.ID, len(f.left))
+	}
+}
+
+// A wait ends with the time that the client gives it, and without news. It ends sooner with the server, as something to ask
+// another server; every other request is answered.
+func TestWaitsEnd(t *testing.T) {
+	f := newFake()
+	s, url := start(t, f)
+	for _, id := range []string{"holder", "waiter"} {
+		if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim(id, 0)})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, answer, err := post(t.Context(), url+api.Await, body(t, &api.AwaitRequest{Claim: claim("waiter", 2), Within: time.Millisecond}))
+	if err != nil || !strings.Contains(string(answer), `"place":{"ticket":"0","holds":false`) {
+		t.Errorf("await of a millisecond = %s, %v; want a place that says nothing", answer, err)
+	}
+	begun := make(chan struct{}, 1)
+	f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		begun <- struct{}{}
+		return f.Driver.Await(ctx, c)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := asks(t, url+api.Await, body(t, &api.AwaitRequest{Claim: claim("waiter", 2), Within: time.Minute}))
+		ended <- err
+	}()
+	<-begun
+	s.EndWaits()
+	_, late := asks(t, url+api.Await, body(t, &api.AwaitRequest{Claim: claim("waiter", 2), Within: time.Minute}))
+	for _, err := range []error{<-ended, late} {
+		if !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnsent {
+			t.Errorf("await when the server ends = %v; want unreachable and unsent", err)
+		}
+	}
+	if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("waiter", 2)})); err != nil {
+		t.Errorf("enter when the server ends = %v; want nil", err)
+	}
+}
+
+// Trap: a store that the server closes is, to clients, one that cannot be reached.
+func TestClosedStore(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	f.Close()
+	status, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
+	if status != http.StatusServiceUnavailable || errors.Is(err, driver.ErrClosed) || !driver.IsUnreachable(err) {
+		t.Errorf("enter = %d, %v; want 503, unreachable, and not ErrClosed", status, err)
+	}
+}
+
+// A claim of a renewal that breaks the contract touches no other, and reaches no driver.
+func TestRenewalsAreChecked(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)})); err != nil {
+		t.Fatal(err)
+	}
+	bad := claim("y", 0)
+	bad.TTL = 0
+	_, answer, err := post(t.Context(), url+api.Renew, body(t, &api.RenewRequest{Claims: []api.Claim{bad, claim("x", 0)}}))
+	var got api.RenewAnswer
+	if err != nil || json.Unmarshal(answer, &got) != nil || len(got.Renewals) != 2 {
+		t.Fatalf("renew = %s, %v; want two renewals", answer, err)
+	}
+	if e := got.Renewals[0].Error; e == nil || e.Code != api.CodeInvalid || got.Renewals[1].Error != nil || got.Renewals[1].TTL == 0 {
+		t.Errorf("renew = %s; want the first invalid, the second renewed", answer)
+	}
+	many := &api.RenewRequest{Claims: make([]api.Claim, api.MaxClaims+1)}
+	if status, _ := asks(t, url+api.Renew, body(t, many)); status != http.StatusBadRequest {
+		t.Errorf("renew of %d claims = %d; want 400", len(many.Claims), status)
+	}
+}
