@@ -81,5 +81,6 @@ var packages = map[string]string{
 	"redlock": "redis", "redlocks": "redis", "tair": "redis", "tairs": "redis",
 	"shard":  "shard",
 	"sqlite": "sqlite",
-	"zk":     "zookeeper", "zks": "zookeeper",
+	"stile":  "remote", "stiles": "remote",
+	"zk": "zookeeper", "zks": "zookeeper",
 }

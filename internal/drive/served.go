@@ -1,0 +1,91 @@
+//go:build unix
+
+package drive
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/server"
+	_ "github.com/stilelock/stile/store/remote" // of the scheme stile
+)
+
+// Served returns a store as clients of the lock service see it: over HTTP, with some replicas of the service, each with a
+// driver of its own. It has of the store what a client of the service can meet too.
+func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
+	t.Helper()
+	at := func(addrs ...string) string { return "stile://" + strings.Join(addrs, ",") }
+	addr := Service(t, replicas, s.Open)
+	served := drivertest.Store{
+		Open: Opener(at(addr)), Detour: Detour(at, addr), Lease: s.Lease, Slack: s.Slack, Wake: s.Wake, Halfway: s.Halfway, OneCase: s.OneCase,
+		Edge: map[string]func(testing.TB, string) driver.Driver{},
+	}
+	if s.Fresh != nil {
+		served.Fresh = func(t testing.TB) func() driver.Driver {
+			fresh := s.Fresh(t)
+			open := Opener(at(Service(t, replicas, func(testing.TB) driver.Driver { return fresh() })))
+			return func() driver.Driver { return open(t) }
+		}
+	}
+	for edge, open := range s.Edge {
+		served.Edge[edge] = func(t testing.TB, name string) driver.Driver {
+			return Opener(at(Service(t, 1, func(t testing.TB) driver.Driver { return open(t, name) })))(t)
+		}
+	}
+	return served
+}
+
+// Service starts replicas of the lock service, each with a driver that open returns, and returns the address of the one, or
+// of a balancer that sends each request to the next replica. They end with the test.
+func Service(t testing.TB, replicas int, open func(testing.TB) driver.Driver) (addr string) {
+	t.Helper()
+	var targets []*url.URL
+	for range replicas {
+		d := open(t)
+		t.Cleanup(func() { d.Close() })
+		s, err := server.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		web := httptest.NewServer(s)
+		t.Cleanup(func() {
+			s.EndWaits()
+			web.CloseClientConnections()
+			web.Close()
+		})
+		target, err := url.Parse(web.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, target)
+	}
+	if len(targets) == 1 {
+		return targets[0].Host
+	}
+	return balancer(t, targets)
+}
+
+// balancer starts a proxy that sends each request to the next of some servers, and returns its address.
+func balancer(t testing.TB, targets []*url.URL) string {
+	var n atomic.Int64
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	web := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(targets[n.Add(1)%int64(len(targets))])
+		},
+	})
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	return web.Listener.Addr().String()
+}

@@ -1,0 +1,144 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+// A request is one that is made of one host or the next.
+type request struct {
+	method, path string
+	body         []byte
+}
+
+// call sends a request and takes its answer.
+func (c *client) call(ctx context.Context, path string, q any, a api.Answer) error {
+	body, err := api.Compose(q)
+	if err != nil {
+		return err
+	}
+	return c.each(ctx, &request{http.MethodPost, path, body}, func(x *exchange, res *http.Response) error {
+		text, err := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer+1))
+		if err != nil {
+			return x.failed(err)
+		}
+		if res.StatusCode == http.StatusOK && kindOf(res) == api.JSON && json.Unmarshal(text, a) == nil && a.Whole() {
+			return nil
+		}
+		return x.refused(res, text)
+	})
+}
+
+// each sends a request to the host that is asked first, or, as long as one was certainly not sent or not judged, to the next
+// one, and has its answer read.
+func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
+	for range c.hosts {
+		c.mu.Lock()
+		i := c.host
+		c.mu.Unlock()
+		err = c.exchange(ctx, c.hosts[i], q, read)
+		if err == nil || driver.OutcomeOf(err) != driver.OutcomeUnsent || ctx.Err() != nil || c.closed() {
+			return err
+		}
+		c.mu.Lock()
+		if c.host == i {
+			c.host = (i + 1) % len(c.hosts)
+		}
+		c.mu.Unlock()
+	}
+	return err
+}
+
+func (c *client) closed() bool { return c.life.Context().Err() != nil }
+
+// An exchange is a request to one host, and its answer.
+type exchange struct {
+	c      *client
+	caller context.Context
+	host   string
+	sent   bool // it has a connection, so that something of it may have left
+}
+
+// exchange sends a request to a host and has its answer read.
+func (c *client) exchange(ctx context.Context, host string, q *request, read func(*exchange, *http.Response) error) error {
+	x := &exchange{c: c, caller: ctx, host: host}
+	if c.closed() || ctx.Err() != nil {
+		return x.failed(driver.ErrClosed)
+	}
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(c.life.Context(), cancel)
+	defer stop()
+	traced := httptrace.WithClientTrace(until, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
+	r, err := http.NewRequestWithContext(traced, q.method, host+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		return driver.Refused(err)
+	}
+	if q.method == http.MethodPost {
+		r.Header.Set("Content-Type", api.JSON)
+	}
+	// Without an http.Client: it would follow a redirect, and send the request once more.
+	res, err := c.transport.RoundTrip(r)
+	if err != nil {
+		return x.failed(err)
+	}
+	defer res.Body.Close()
+	err = read(x, res)
+	if tag := res.Header.Get(api.TraitsTag); err == nil {
+		c.heard(tag)
+	}
+	return err
+}
+
+// failed is the error of an exchange that did not come to its end.
+func (x *exchange) failed(err error) error {
+	if ended := driver.Ended(x.caller, x.sent); ended != nil {
+		return ended
+	}
+	if x.c.closed() {
+		err = driver.ErrClosed
+	} else {
+		err = driver.Unreachable(fmt.Errorf("lock service %s: %w", x.host, err))
+	}
+	if x.sent {
+		return driver.Unknown(err)
+	}
+	return driver.Unsent(err)
+}
+
+// refused is the error of an answer that is not the one to its request. What is not the service's own came from somebody
+// between, and says nothing about the request.
+func (x *exchange) refused(res *http.Response, text []byte) error {
+	if res.StatusCode != http.StatusOK {
+		if e, ok := api.ReadError(text); ok {
+			return e.Err()
+		}
+	}
+	err := fmt.Errorf("lock service %s: an answer that is not the service's: %s", x.host, res.Status)
+	if res.StatusCode >= http.StatusInternalServerError {
+		err = driver.Unreachable(err)
+	}
+	return driver.Unknown(err)
+}
+
+// kindOf is the type of an answer's body.
+func kindOf(res *http.Response) string {
+	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
+}
+
+// errCut is the error of an answer in parts that ends too soon.
+var errCut = errors.New("the answer ended too soon")

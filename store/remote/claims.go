@@ -1,0 +1,119 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/work"
+)
+
+// Enter is [driver.Driver.Enter].
+func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, error) {
+	w, err := api.NewClaim(claim)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	return c.place(ctx, api.Enter, &api.EnterRequest{Claim: *w})
+}
+
+// mostEarly is how much sooner than its caller's context a wait ends: a request that ends with its context costs its
+// connection.
+const mostEarly = 100 * time.Millisecond
+
+// Await is [driver.Driver.Await].
+func (c *client) Await(ctx context.Context, claim *driver.Claim) (driver.Place, error) {
+	w, err := api.NewClaim(claim)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	within := api.MaxAwait
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		within = min(within, left-min(left/8, mostEarly))
+	}
+	if within <= 0 {
+		return driver.Place{}, driver.Ended(ctx, false)
+	}
+	return c.place(ctx, api.Await, &api.AwaitRequest{Claim: *w, Within: within})
+}
+
+// place sends a request that is answered by a place.
+func (c *client) place(ctx context.Context, path string, q any) (driver.Place, error) {
+	var a api.PlaceAnswer
+	if err := c.call(ctx, path, q, &a); err != nil {
+		return driver.Place{}, err
+	}
+	return a.Place.Driver(), nil
+}
+
+// atOnce is how many requests of one renewal are sent at once.
+const atOnce = 4
+
+// Renew is [driver.Driver.Renew]. Claims that are too many for one request, or too large, are renewed by several.
+func (c *client) Renew(ctx context.Context, claims []*driver.Claim) []driver.Renewal {
+	var (
+		renewals = make([]driver.Renewal, len(claims))
+		batches  []batch
+		size     int
+	)
+	for i, claim := range claims {
+		w, err := api.NewClaim(claim)
+		if err != nil {
+			renewals[i].Err = err
+			continue
+		}
+		n := mostOf(claim)
+		if last := len(batches) - 1; last < 0 || size+n > api.MaxRequest || len(batches[last].claims) == api.MaxClaims {
+			batches, size = append(batches, batch{}), 0
+		}
+		b := &batches[len(batches)-1]
+		b.claims, b.index = append(b.claims, *w), append(b.index, i)
+		size += n
+	}
+	work.Each(len(batches), atOnce, func(i int) { c.renew(ctx, &batches[i], renewals) })
+	return renewals
+}
+
+// A batch is the claims of one request, and which of the caller's claims they are.
+type batch struct {
+	claims []api.Claim
+	index  []int
+}
+
+// mostOf is the most bytes that a claim takes in a request: JSON escapes a byte by six at most.
+func mostOf(c *driver.Claim) int {
+	const rest = 512 // the names of the fields, and numbers
+	n := rest + 6*(len(c.Name)+len(c.ID)+len(c.Client)+len(c.Owner)) + 2*len(c.Record)
+	if c.Amend != nil {
+		n += 2 * len(c.Amend.Record)
+	}
+	return n
+}
+
+// renew renews the claims of one request.
+func (c *client) renew(ctx context.Context, b *batch, renewals []driver.Renewal) {
+	var a api.RenewAnswer
+	err := c.call(ctx, api.Renew, &api.RenewRequest{Claims: b.claims}, &a)
+	if err == nil && len(a.Renewals) != len(b.claims) {
+		err = driver.Unknown(fmt.Errorf("the lock service answered %d renewals by %d", len(b.claims), len(a.Renewals)))
+	}
+	for i, at := range b.index {
+		if err != nil {
+			renewals[at].Err = err
+		} else {
+			renewals[at] = a.Renewals[i].Driver()
+		}
+	}
+}
+
+// Leave is [driver.Driver.Leave].
+func (c *client) Leave(ctx context.Context, l *driver.Release) error {
+	w, err := api.NewClaim(l.Claim)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, api.Leave, &api.LeaveRequest{Claim: *w, Keep: l.Keep}, &api.LeaveAnswer{})
+}

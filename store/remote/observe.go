@@ -1,0 +1,192 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+)
+
+type (
+	lister  struct{ *client }
+	watcher struct{ *client }
+	breaker struct{ *client }
+)
+
+// able returns the driver with what the service's store can do beside the rest.
+func (c *client) able(t *api.TraitsAnswer) driver.Driver {
+	l, w, b := lister{c}, watcher{c}, breaker{c}
+	switch {
+	case t.Lists && t.Watches && t.Breaks:
+		return &struct {
+			*client
+			driver.Lister
+			driver.Watcher
+			driver.Breaker
+		}{c, l, w, b}
+	case t.Lists && t.Watches:
+		return &struct {
+			*client
+			driver.Lister
+			driver.Watcher
+		}{c, l, w}
+	case t.Lists && t.Breaks:
+		return &struct {
+			*client
+			driver.Lister
+			driver.Breaker
+		}{c, l, b}
+	case t.Watches && t.Breaks:
+		return &struct {
+			*client
+			driver.Watcher
+			driver.Breaker
+		}{c, w, b}
+	case t.Lists:
+		return &struct {
+			*client
+			driver.Lister
+		}{c, l}
+	case t.Watches:
+		return &struct {
+			*client
+			driver.Watcher
+		}{c, w}
+	case t.Breaks:
+		return &struct {
+			*client
+			driver.Breaker
+		}{c, b}
+	}
+	return c
+}
+
+// Identity is [driver.Identifier.Identity]: the id of the service's store.
+func (c *client) Identity(ctx context.Context) (string, error) {
+	var a api.IdentityAnswer
+	err := c.call(ctx, api.Identity, api.Nothing{}, &a)
+	return a.Identity, err
+}
+
+// Break is [driver.Breaker.Break].
+func (b breaker) Break(ctx context.Context, q *driver.BreakRequest) (driver.ClaimInfo, error) {
+	if err := text(q.Name); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	var a api.BreakAnswer
+	r := &api.BreakRequest{Name: q.Name, Ticket: q.Ticket, Ask: q.Ask, Record: []byte(q.Record)}
+	if err := b.call(ctx, api.Break, r, &a); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	return a.Claim.Driver(), nil
+}
+
+// text refuses a name that JSON cannot carry.
+func text(name string) error {
+	if !utf8.ValidString(name) {
+		return driver.Refused(errors.New("the name is not valid UTF-8"))
+	}
+	return nil
+}
+
+// List is [driver.Lister.List]. Its answer comes in parts.
+func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listing, err error) {
+	if err := text(q.Name + q.Prefix); err != nil {
+		return nil, err
+	}
+	body, err := api.Compose(&api.ListRequest{Name: q.Name, Prefix: q.Prefix})
+	if err != nil {
+		return nil, err
+	}
+	err = l.each(ctx, &request{http.MethodPost, api.List, body}, func(x *exchange, res *http.Response) error {
+		if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
+			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // what did not arrive is not the service's
+			return x.refused(res, head)
+		}
+		list, err = x.listings(ctx, res.Body)
+		return err
+	})
+	return list, err
+}
+
+// listings reads the answer to a List.
+func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.Listing, err error) {
+	for d := json.NewDecoder(io.LimitReader(body, api.MaxList)); ; {
+		var part api.ListPart
+		if err := d.Decode(&part); errors.Is(err, io.EOF) {
+			return nil, x.failed(errCut)
+		} else if err != nil {
+			return nil, x.failed(err)
+		}
+		switch {
+		case part.End:
+			return list, nil
+		case part.Error != nil:
+			return nil, part.Error.Err()
+		case part.Listing != nil:
+			list = append(list, part.Listing.Driver())
+		default:
+			driver.Heard(ctx, part.Heard)
+		}
+	}
+}
+
+// errSilent is the error of a watch whose service says nothing any more.
+var errSilent = errors.New("it does not say that it is alive")
+
+// Watch is [driver.Watcher.Watch]. A service that says nothing for a while counts as dead.
+func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
+	if err := text(name); err != nil {
+		return err
+	}
+	heeded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(w.silence, cancel)
+	defer silent.Stop()
+	q := &request{http.MethodGet, api.Watch + "?name=" + url.QueryEscape(name), nil}
+	err := w.each(heeded, q, func(x *exchange, res *http.Response) error {
+		if res.StatusCode != http.StatusOK || kindOf(res) != api.Events {
+			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer))
+			return x.refused(res, head)
+		}
+		return x.events(res.Body, func() { silent.Reset(w.silence) }, changed)
+	})
+	if heeded.Err() != nil && ctx.Err() == nil && !w.closed() {
+		return driver.Unreachable(errSilent)
+	}
+	return err
+}
+
+// events reads the events of a watch until it ends, and returns why.
+func (x *exchange) events(body io.Reader, alive, changed func()) error {
+	end := false
+	lines := bufio.NewScanner(body)
+	for lines.Scan() {
+		alive()
+		data, isData := strings.CutPrefix(lines.Text(), api.EventData)
+		switch {
+		case lines.Text() == api.EventChanged:
+			changed()
+		case lines.Text() == api.EventEnd:
+			end = true
+		case end && isData:
+			if e, ok := api.ReadError([]byte(data)); ok {
+				return e.Err()
+			}
+			return x.failed(errCut)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return x.failed(err)
+	}
+	return x.failed(errCut)
+}

@@ -1,0 +1,131 @@
+// Package remote is the driver of stores behind the lock service: see package server. A program that uses it needs neither
+// the store's client library nor a way to the store.
+//
+// Importing it registers the schemes stile, plain HTTP, and stiles, TLS:
+//
+//	stile://host[:7845][,host2]
+//
+// Several hosts are replicas of one service, over one store. A request that was not sent to one of them is sent to the next.
+// Parameters: dial_timeout; with stiles also tls_ca, tls_cert and tls_key.
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/secure"
+	"github.com/stilelock/stile/internal/work"
+)
+
+// DefaultPort is the service's port, where a URL names none.
+const DefaultPort = "7845"
+
+const (
+	defaultDialTimeout = 5 * time.Second
+	idleConns          = 64               // to each host, that are kept for the next requests
+	idleFor            = 90 * time.Second // which the service must not end sooner
+)
+
+func init() {
+	driver.Register("stile", Open)
+	driver.Register("stiles", Open)
+}
+
+// Open connects to the lock service at an address. The driver's type has the optional interfaces of package driver that the
+// service's store has.
+func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
+	timeout, err := a.Duration("dial_timeout", defaultDialTimeout)
+	if err != nil {
+		return nil, err
+	}
+	scheme, config := "http", (*tls.Config)(nil)
+	if a.Scheme == "stiles" {
+		scheme = "https"
+		if config, err = secure.Config(a); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.Done(); err != nil {
+		return nil, err
+	}
+	if a.User != "" || a.Password != "" || a.Path != "" {
+		return nil, driver.Refused(errors.New("the URL of a lock service has no user, no password and no path: it is stile://host:port"))
+	}
+	c := &client{silence: 3 * api.Alive, life: work.Begin(), transport: &http.Transport{
+		DialContext:        (&net.Dialer{Timeout: timeout}).DialContext,
+		TLSClientConfig:    config,
+		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
+	}}
+	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
+		c.hosts = append(c.hosts, scheme+"://"+host)
+	}
+	var t api.TraitsAnswer
+	if err := c.call(ctx, api.Traits, api.Nothing{}, &t); err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.learn(&t)
+	return c.able(&t), nil
+}
+
+// A client is the driver, as far as all stores can do the same.
+type client struct {
+	hosts     []string // as the beginning of a URL
+	transport *http.Transport
+	silence   time.Duration // of a watch, after which its service counts as dead
+	life      *work.Life
+
+	mu     sync.Mutex // guards what follows
+	host   int        // the one that is asked first
+	traits driver.Traits
+	tag    string // of the traits
+	asking bool   // for other traits
+}
+
+// Traits is [driver.Driver.Traits]. Each answer of the service says whether the traits have changed.
+func (c *client) Traits() driver.Traits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.traits
+}
+
+func (c *client) learn(a *api.TraitsAnswer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.traits, c.tag = a.Traits.Driver(), a.Traits.Tag()
+}
+
+// heard takes the tag of an answer, and asks for the traits if they are others now.
+func (c *client) heard(tag string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if tag == "" || tag == c.tag || c.tag == "" || c.asking {
+		return
+	}
+	c.asking = c.life.Go(func() {
+		ctx, cancel := context.WithTimeout(c.life.Context(), defaultDialTimeout)
+		defer cancel()
+		var a api.TraitsAnswer
+		if c.call(ctx, api.Traits, api.Nothing{}, &a) == nil {
+			c.learn(&a)
+		} // or the next answer says so again
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.asking = false
+	})
+}
+
+// Close is [driver.Driver.Close].
+func (c *client) Close() error {
+	c.life.End()
+	c.life.Wait()
+	c.transport.CloseIdleConnections()
+	return nil
+}

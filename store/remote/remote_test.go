@@ -1,0 +1,389 @@
+//go:build unix
+
+package remote_test
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/server"
+	"github.com/stilelock/stile/store/memory"
+	"github.com/stilelock/stile/store/remote"
+)
+
+// open opens a driver of services at some addresses.
+func open(t *testing.T, addrs ...string) driver.Driver {
+	t.Helper()
+	d := drive.Opener("stile://" + strings.Join(addrs, ","))(t)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// service starts a service over a store, in front of which a test may stand.
+func service(t *testing.T, d driver.Driver, stand func(next http.Handler) http.Handler) (addr string, s *server.Server) {
+	t.Helper()
+	s, err := server.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(stand(s))
+	t.Cleanup(func() {
+		s.EndWaits()
+		web.CloseClientConnections()
+		web.Close()
+		d.Close()
+	})
+	return web.Listener.Addr().String(), s
+}
+
+func nobody(next http.Handler) http.Handler { return next }
+
+// nowhere is an address at which nobody listens.
+func nowhere(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// judge fails unless an error has an outcome, and says whether the service could be asked.
+func judge(t *testing.T, what string, err error, outcome driver.Outcome, unreachable bool) {
+	t.Helper()
+	if err == nil || driver.OutcomeOf(err) != outcome || driver.IsUnreachable(err) != unreachable {
+		t.Errorf("%s = %v (%v, unreachable: %v); want %v, unreachable: %v", what, err, driver.OutcomeOf(err), driver.IsUnreachable(err),
+			outcome, unreachable)
+	}
+}
+
+// What is not the service's answer came from somebody between, and says nothing about the request.
+func TestAnswersOfOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name, kind, text string
+		status           int
+		unreachable      bool
+	}{
+		{"proxy without a server", "text/html", "<html>502 Bad Gateway</html>", 502, true},
+		{"proxy that is tired", api.JSON, `{"message":"upstream timed out"}`, 504, true},
+		{"page for everything", "text/html", "<html>Please log in</html>", 200, false},
+		{"other JSON", api.JSON, `{}`, 200, false},
+		{"other JSON of an error", api.JSON, `{"code":404,"message":"not found"}`, 404, false},
+		{"the right JSON, said to be text", "text/plain", `{"place":{"ticket":"1","holds":true},"left":true}`, 200, false},
+		{"half an answer", api.JSON, `{"place":{"tick`, 200, false},
+		{"redirect", "text/html", "", 307, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var meant atomic.Bool
+			var asked atomic.Int64
+			addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !meant.Load() {
+						next.ServeHTTP(w, r)
+						return
+					}
+					asked.Add(1)
+					w.Header().Set("Location", r.URL.Path)
+					w.Header().Set("Content-Type", tt.kind)
+					w.WriteHeader(tt.status)
+					fmt.Fprint(w, tt.text)
+				})
+			})
+			d := open(t, addr, addr)
+			meant.Store(true)
+			c := drive.Claim("a", "x")
+			_, err := d.Enter(t.Context(), c)
+			judge(t, "enter", err, driver.OutcomeUnknown, tt.unreachable)
+			judge(t, "renew", d.Renew(t.Context(), []*driver.Claim{c})[0].Err, driver.OutcomeUnknown, tt.unreachable)
+			judge(t, "leave", d.Leave(t.Context(), &driver.Release{Claim: c}), driver.OutcomeUnknown, tt.unreachable)
+			_, err = d.(driver.Lister).List(t.Context(), &driver.Query{Name: "a"})
+			judge(t, "list", err, driver.OutcomeUnknown, tt.unreachable)
+			judge(t, "watch", d.(driver.Watcher).Watch(t.Context(), "a", func() {}), driver.OutcomeUnknown, tt.unreachable)
+			if n := asked.Load(); n != 5 {
+				t.Errorf("5 calls were %d requests; want one each", n)
+			}
+		})
+	}
+}
+
+// A request that was not sent to one host is sent to the next. Where nobody listens, it was not sent at all.
+func TestHosts(t *testing.T) {
+	store := memory.NewStore()
+	addr, _ := service(t, store.Driver(), nobody)
+	d := open(t, nowhere(t), addr)
+	c := drive.Claim("a", "x")
+	drive.Holds(t, d, c)
+	drive.Leave(t, d, c)
+	_, err := driver.Open(t.Context(), "stile://"+nowhere(t)+","+nowhere(t))
+	judge(t, "open where nobody listens", err, driver.OutcomeUnsent, true)
+}
+
+// A wait that ends with its server goes on at the next one.
+func TestServerEnds(t *testing.T) {
+	store := memory.NewStore()
+	begun := make(chan struct{}, 10)
+	first, ending := service(t, store.Driver(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == api.Await {
+				begun <- struct{}{}
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	second, _ := service(t, store.Driver(), nobody)
+	d := open(t, first, second)
+	holder, waiter := drive.Claim("a", "holder"), drive.Claim("a", "waiter")
+	drive.Holds(t, d, holder)
+	drive.Waits(t, d, waiter)
+	told := make(chan error, 1)
+	go func() {
+		_, err := d.Await(t.Context(), waiter)
+		told <- err
+	}()
+	<-begun
+	ending.EndWaits()
+	drive.Leave(t, d, holder)
+	if err := <-told; err != nil {
+		t.Errorf("await = %v; want nil", err)
+	}
+	drive.Holds(t, d, waiter)
+}
+
+// A less able store has only some of the optional interfaces.
+type (
+	plain struct{ driver.Driver }
+	lists struct {
+		plain
+		driver.Lister
+	}
+	watches struct {
+		plain
+		driver.Watcher
+	}
+	breaks struct {
+		plain
+		driver.Breaker
+	}
+	noBreak struct {
+		lists
+		driver.Watcher
+	}
+	noWatch struct {
+		lists
+		driver.Breaker
+	}
+	noList struct {
+		watches
+		driver.Breaker
+	}
+	complete struct {
+		noBreak
+		driver.Breaker
+	}
+)
+
+// Trap: a driver with all interfaces, over a store that lacks some, would promise what nobody can keep.
+func TestDriverHasTheStoresInterfaces(t *testing.T) {
+	m := memory.New()
+	p := plain{m}
+	for _, d := range []driver.Driver{
+		p, lists{p, m}, watches{p, m}, breaks{p, m}, noBreak{lists{p, m}, m}, noWatch{lists{p, m}, m}, noList{watches{p, m}, m},
+		complete{noBreak{lists{p, m}, m}, m},
+	} {
+		addr, _ := service(t, d, nobody)
+		got := open(t, addr)
+		if a, b := interfaces(got), interfaces(d); a != b {
+			t.Errorf("a %T has %s; want %s", d, a, b)
+		}
+		if got.Traits().HearsBreak {
+			t.Errorf("the traits have HearsBreak, and nobody alerts")
+		}
+		if _, ok := got.(driver.Alerter); ok {
+			t.Error("the driver is an Alerter")
+		}
+		if _, err := got.(driver.Identifier).Identity(t.Context()); !errors.Is(err, driver.ErrUnsupported) {
+			t.Errorf("the identity of a store without one = %v; want ErrUnsupported", err)
+		}
+	}
+	addr, _ := service(t, memory.New(), nobody)
+	if id, err := open(t, addr).(driver.Identifier).Identity(t.Context()); id == "" || err != nil {
+		t.Errorf("the identity = %q, %v", id, err)
+	}
+}
+
+func interfaces(d driver.Driver) string {
+	_, l := d.(driver.Lister)
+	_, w := d.(driver.Watcher)
+	_, b := d.(driver.Breaker)
+	return fmt.Sprint("lists ", l, ", watches ", w, ", breaks ", b)
+}
+
+// Claims that are too many for one request are renewed by several, each at its own index.
+func TestManyRenewals(t *testing.T) {
+	m := memory.New()
+	var requests atomic.Int64
+	addr, _ := service(t, m, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == api.Renew {
+				requests.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	d := open(t, addr)
+	var all []*driver.Claim
+	for i := range 2*api.MaxClaims + 100 {
+		c := drive.Claim(fmt.Sprint("name ", i), fmt.Sprint("x", i))
+		c.Record = strings.Repeat("\xff", driver.MaxRecord)
+		all = append(all, c)
+		if i%3 == 0 {
+			drive.Holds(t, m, c)
+		}
+	}
+	all[6].Owner = "\xff"
+	for i, r := range d.Renew(t.Context(), all) {
+		switch {
+		case i == 6:
+			judge(t, "renewal of a claim that JSON cannot carry", r.Err, driver.OutcomeRefused, false)
+		case i%3 == 0 && (r.Err != nil || r.TTL == 0), i%3 != 0 && !errors.Is(r.Err, driver.ErrGone):
+			t.Fatalf("renewal of claim %d = %+v", i, r)
+		}
+	}
+	if n := requests.Load(); n < 3 {
+		t.Errorf("%d claims were renewed by %d requests; want several", len(all), n)
+	}
+}
+
+// The traits of a store may become fewer. Its clients hear of it with the next answer.
+func TestTraitsChange(t *testing.T) {
+	f := &fading{Driver: memory.New()}
+	addr, _ := service(t, f, nobody)
+	d := open(t, addr)
+	if got := d.Traits(); got.Fencing != driver.ClockFencing || got.Store != "memory" {
+		t.Errorf("the traits are %+v", got)
+	}
+	f.faded.Store(true)
+	for ctx := drive.Timely(t); d.Traits().Fencing != driver.NoFencing; {
+		if _, err := d.Await(ctx, drive.Claim("a", "x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A fading store comes to promise less.
+type fading struct {
+	*memory.Driver
+	faded atomic.Bool
+}
+
+func (f *fading) Traits() driver.Traits {
+	t := f.Driver.Traits()
+	if f.faded.Load() {
+		t.Fencing = driver.NoFencing
+	}
+	return t
+}
+
+// A watch whose service says nothing any more has ended, and so has one whose service is gone.
+func TestWatchOfTheDead(t *testing.T) {
+	for name, dies := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"cut":    func(http.ResponseWriter, *http.Request) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path != api.Watch {
+						next.ServeHTTP(w, r)
+						return
+					}
+					w.Header().Set("Content-Type", api.Events)
+					fmt.Fprint(w, api.EventChanged+"\n"+api.EventData+"{}\n\n")
+					_ = http.NewResponseController(w).Flush()
+					dies(w, r)
+				})
+			})
+			d := open(t, addr)
+			remote.SetSilence(d, 200*time.Millisecond)
+			changes := 0
+			err := d.(driver.Watcher).Watch(drive.Timely(t), "a", func() { changes++ })
+			if changes != 1 || !driver.IsUnreachable(err) || errors.Is(err, context.Canceled) {
+				t.Errorf("watch = %v after %d changes; want unreachable after one", err, changes)
+			}
+		})
+	}
+}
+
+// A list that is cut short is no list.
+func TestListIsWhole(t *testing.T) {
+	for name, text := range map[string]string{
+		"cut between lines": `{"heard":3}` + "\n" + `{"listing":{"name":"a","capacity":1,"claims":[]}}` + "\n",
+		"cut in a line":     `{"listing":{"name":"a","capac`,
+	} {
+		addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != api.List {
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", api.Lines)
+				fmt.Fprint(w, text)
+			})
+		})
+		list, err := open(t, addr).(driver.Lister).List(t.Context(), &driver.Query{})
+		if list != nil || !driver.IsUnreachable(err) {
+			t.Errorf("%s: %+v, %v; want no list, and unreachable", name, list, err)
+		}
+	}
+}
+
+// By TLS a service is who its certificate says, for the authorities that the URL names.
+func TestTLS(t *testing.T) {
+	s, err := server.New(memory.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewTLSServer(s)
+	defer web.Close()
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake that the client ends
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "stiles://" + web.Listener.Addr().String()
+	d := drive.Opener(url + "?tls_ca=" + ca)(t)
+	defer d.Close()
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	if _, err := driver.Open(t.Context(), url); driver.OutcomeOf(err) != driver.OutcomeUnsent || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("open with the system's authorities = %v; want the certificate's fault, before anything was sent", err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for url, says := range map[string]string{
+		"stile://user:hunter2@h":          "no user",
+		"stile://h/locks":                 "no path",
+		"stile://h?no_such=1":             "known: dial_timeout",
+		"stile://h?dial_timeout=soon":     "dial_timeout",
+		"stiles://h?tls_ca=/nowhere/file": "tls_ca",
+	} {
+		_ = drive.Refuses(t, url, says)
+	}
+}
