@@ -5,5 +5,6 @@ package main
 import (
 	_ "github.com/stilelock/stile/store/memcached"
 	_ "github.com/stilelock/stile/store/memory"
+	_ "github.com/stilelock/stile/store/remote"
 	_ "github.com/stilelock/stile/store/shard"
 )

@@ -43,6 +43,7 @@ var urlRows = []urlRow{
 	{"etcd", "etcd://user:password@h1:2379,h2,h3", []string{"etcd", "etcds"}, "h", "", "etcd"},
 	{"Consul", "consul://:token@host:8500", []string{"consul", "consuls"}, "h", "", "consul"},
 	{"several stores", "shard:///path/list", []string{"shard"}, "/tmp/no/list", "", "shard"},
+	{"the lock service", "stile://h1:7845,h2", []string{"stile", "stiles"}, "h", "", ""},
 	{"this process", "memory://", []string{"memory"}, "", "", ""},
 }
 
