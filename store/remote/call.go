@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -100,6 +101,12 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	return err
 }
 
+// name is the host for people.
+func (x *exchange) name() string {
+	_, name, _ := strings.Cut(x.host, "://")
+	return name
+}
+
 // failed is the error of an exchange that did not come to its end.
 func (x *exchange) failed(err error) error {
 	if ended := driver.Ended(x.caller, x.sent); ended != nil {
@@ -108,7 +115,7 @@ func (x *exchange) failed(err error) error {
 	if x.c.closed() {
 		err = driver.ErrClosed
 	} else {
-		err = driver.Unreachable(fmt.Errorf("lock service %s: %w", x.host, err))
+		err = driver.Unreachable(fmt.Errorf("the lock service at %s: %w", x.name(), err))
 	}
 	if x.sent {
 		return driver.Unknown(err)
@@ -124,7 +131,7 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 			return e.Err()
 		}
 	}
-	err := fmt.Errorf("lock service %s: an answer that is not the service's: %s", x.host, res.Status)
+	err := fmt.Errorf("at %s there is an answer that is not a lock service's: %s", x.name(), res.Status)
 	if res.StatusCode >= http.StatusInternalServerError {
 		err = driver.Unreachable(err)
 	}

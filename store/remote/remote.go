@@ -6,7 +6,7 @@
 //	stile://host[:7845][,host2]
 //
 // Several hosts are replicas of one service, over one store. A request that was not sent to one of them is sent to the next.
-// Parameters: dial_timeout; with stiles also tls_ca, tls_cert and tls_key.
+// Parameters: dial_timeout; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
 package remote
 
 import (
