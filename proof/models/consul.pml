@@ -3,10 +3,10 @@
  * another client of stile, and a client of Consul's own, which takes only the lock's key. README.md says what the model leaves out.
  * Which code of package consul is which step:
  *
- *   begin, answered  take (session.go), enterNew (enter.go), apply (apply.go); leave, takeOut, owner (leave.go)
- *   judge, buries    judge, turn, later, returnLockKey, deleteDead (judge.go), takeLockKey (apply.go)
- *   serve            a transaction in the server: enter is apply, take is takeLockKey, give is returnLockKey; out, back are takeOut
- *   ending           lookup, standing, abandon (lookup.go)
+ *   begin, answered  take (session.go), enterNew, join (enter.go), joins (goal.go); leave, owner (leave.go), leaves (goal.go)
+ *   judge, buries    stands, atTurn, waits (goal.go), turn, returnLockKey, takeLockKey (ops.go), deleteDead (enter.go)
+ *   serve            a transaction in the server: enter is of joins, take is takeLockKey, give is returnLockKey; out, back are of leaves
+ *   ending           enterAgain (enter.go)
  *   finish           finish, become (claim.go), recycle (session.go)
  *
  * Each claim has at most one request under way. One that was given up may arrive at any later time, or never.

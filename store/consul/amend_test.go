@@ -109,7 +109,7 @@ func TestAmendmentThatComesLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, err := rewrite(q.spotOf(d.localClaimOf(c)), driver.All, "late")
+	late, err := rewrite(q, 0, driver.All, "late")
 	if err != nil {
 		t.Fatal(err)
 	}

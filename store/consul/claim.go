@@ -75,6 +75,23 @@ func (lc *localClaim) become(next state) bool {
 	return true
 }
 
+// settle notes where a claim stands by the end of stands, and reports whether it does. The caller holds the driver's mu.
+func (lc *localClaim) settle(m move) bool {
+	if m.end == endHolds {
+		lc.exclusive = lc.exclusive && *m.weighs // a weight only falls
+		return lc.become(claimHolding)
+	}
+	if !lc.become(claimWaiting) {
+		return false
+	}
+	if lc.wait = m.wait; lc.wait != nil && lc.wait.recurse {
+		// The index of a folder counts keys too that are gone, and none that is left shows it. What changed up to the index that
+		// Await was told is in this queue, which was read after that.
+		lc.wait.index = max(lc.wait.index, lc.folderIndex)
+	}
+	return true
+}
+
 // hasLockKey reports whether the claim's session holds the lock's key, as far as is known here. The caller holds mu.
 func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }
 

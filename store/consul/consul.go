@@ -37,6 +37,19 @@
 // A request whose answer was lost may arrive at any later time. So if a claim was ever unsure, its session serves no other
 // claim, also if this claim left. The function become sees to this rule, and change is the one way to become unsure.
 //
+// Each call about a claim has a goal: joins, stands, leaves, stays or amends. A goal only decides, and pursue is the one place
+// that sends what changes a claim:
+//
+//	           ┌────────────────────────────────────────────────┐
+//	           │ the queue as it is then, or what was in the way│
+//	           ▼                                                │
+//	queue ──► goal ──► move ──► pursue: one transaction ────────┤
+//	           │                                                │ the answer is lost
+//	           ▼ no move is left                                ▼
+//	          end, a value: it holds, waits, has left, …       unsure, and the call fails
+//
+// Since goals only decide, TestGoals walks all that can happen to a few claims, with the goals that ship.
+//
 // A token needs these rights, with the prefix in place of stile/:
 //
 //	key_prefix "stile/" { policy = "write" }

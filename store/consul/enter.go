@@ -15,13 +15,9 @@ const (
 
 	// delayRetry is how often a claim at the head asks again while a lock-delay is in its way. Consul tells no end of it.
 	delayRetry = 250 * time.Millisecond
-
-	// rounds is how often a place is looked at again because others were quicker.
-	rounds = 8
 )
 
-// Enter of a free lock is one transaction. Where the lock is taken, it is another. Its four steps stand in files of their
-// names: lookup, admit, apply and judge.
+// Enter of a free lock is one transaction. Where the lock is taken, it is another.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
 	case c.Delay > maxDelay:
@@ -31,58 +27,237 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		err := fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
 		return driver.Place{}, err
 	}
-	lc, q, err := d.lookup(ctx, c)
-	switch {
-	case err != nil:
-		return driver.Place{}, err
-	case lc == nil:
-		return d.enterNew(ctx, c)
+	switch lc := d.localClaimOf(c); {
+	case lc != nil:
+		if p, anew, err := d.enterAgain(ctx, c, lc); !anew {
+			return p, err
+		}
+	case c.Ticket != 0: // it has entered before: it is found, or it is gone
+		return d.visit(ctx, c, nil, "")
 	}
-	return d.judge(ctx, c, lc, q)
+	return d.enterNew(ctx, c)
+}
+
+// enterAgain finds a claim of this client where it stands, and starts its lease anew. A claim that does not know whether it ever
+// entered, and does not stand there, may enter anew.
+func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim) (p driver.Place, anew bool, err error) {
+	var q *queue
+	gone := d.freshen(ctx, lc.session)
+	if gone == nil {
+		var how end
+		if p, how, q, err = d.stand(ctx, seatOf(c, lc), lc, nil); how != endGone {
+			return p, false, err
+		}
+		gone = d.goneWith(ctx, lc, q.find(c.ID))
+	}
+	if !errors.Is(gone, driver.ErrGone) {
+		return p, false, gone
+	}
+	if anew = c.Ticket == 0 && !q.kept(c.ID); anew {
+		// The request for its key may be on its way yet, and needs the session.
+		if err := d.end(ctx, lc.session); err != nil {
+			return p, false, err
+		}
+	}
+	d.finish(lc, claimLost)
+	if anew {
+		return p, true, nil
+	}
+	p, err = d.visit(ctx, c, q, lc.session.id) // another client may have entered it, or entered it again
+	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+		err = gone
+	}
+	return p, false, err
+}
+
+// goneWith is the error of a claim that does not stand by its session. That the session is over says more than that its key is
+// not there.
+func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) error {
+	if other == nil && errors.Is(d.extend(ctx, lc.session), driver.ErrSession) {
+		return driver.ErrSession
+	}
+	return driver.ErrGone
 }
 
 // enterNew puts a claim at the tail of its queue, unless it is not let in. Nothing is known of the queue before the first
 // attempt, mostly: then the lock may well be free.
 func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	q, err := d.precheck(ctx, c)
-	if err != nil {
-		return driver.Place{}, driver.NotYet(err)
+	var q *queue
+	if c.Reclaim || c.Try && !exclusive(c) { // it may have to stay out, or takes others out
+		var err error
+		if q, err = d.look(ctx, c.Name); err != nil {
+			return driver.Place{}, driver.NotYet(err)
+		}
 	}
 	for range rounds {
-		if e := q.find(c.ID); e != nil { // by another client, or by a request of ours whose answer was lost
-			p, err := d.meet(ctx, c, q)
+		if q.find(c.ID) != nil { // by another client, or by a request of ours whose answer was lost
+			p, err := d.visit(ctx, c, q, "")
 			return p, driver.Afterwards(err)
 		}
-		earlier, full, err := admit(c, q)
-		if err != nil {
-			return driver.Place{}, err
-		}
-		if full != nil {
-			return *full, nil
-		}
-		lc, after, bad, err := d.apply(ctx, c, q, earlier)
+		m, lc, after, err := d.join(ctx, c, q)
 		switch {
 		case err != nil:
 			return driver.Place{}, err
-		case bad == nil:
-			p, err := d.judge(ctx, c, lc, after)
-			return p, driver.Afterwards(err)
+		case m.end == endEntered:
+			return d.entered(ctx, c, lc, after)
+		case m.end != endAgain:
+			return m.place, m.why
 		}
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.Place{}, driver.NotYet(err)
 		}
-		if c.Try && bad.delayed() {
+		if c.Try && m.delayed {
 			return driver.Place{Ahead: len(q.entries)}, nil
 		}
 	}
-	return driver.Place{}, driver.Refused(driver.Unreachable(errors.New("other clients were quicker each time")))
+	return driver.Place{}, driver.Refused(errQuicker)
 }
 
-// meet judges a claim that stands in a queue by another client.
-func (d *Driver) meet(ctx context.Context, c *driver.Claim, q *queue) (driver.Place, error) {
-	lc, err := d.visitor(ctx, c, q)
+// join asks for a claim's key, with a session that it gets, if it may have one.
+func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, lc *localClaim, after *queue, err error) {
+	if _, m = admit(c, q); m.end != goesOn {
+		return m, nil, q, nil
+	}
+	text, err := d.valueOf(c)
+	if err != nil {
+		return m, nil, q, driver.Refused(err)
+	}
+	seen, err := d.index.seen()
+	if err != nil {
+		return m, nil, q, err
+	}
+	session, err := d.take(ctx, d.kindOf(c))
+	if err != nil {
+		return m, nil, q, err
+	}
+	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
+	lc = d.keep(d.newLocalClaim(c, session, claimAsking))
+	s := seatOf(c, lc)
+	s.text = text
+	m, after, err = d.pursue(ctx, s, lc, q, joins)
+	switch {
+	case m.end == endAgain && m.spoils:
+		d.finish(lc, claimLost)
+	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
+		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
+	case err == nil:
+		if other := d.index.wrote(after.find(c.ID), seen); other != nil {
+			err = d.withdraw(ctx, c, lc, after, other)
+		}
+	}
+	return m, lc, after, err
+}
+
+// entered tells where a claim stands whose key was made just now.
+func (d *Driver) entered(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (driver.Place, error) {
+	p, how, _, err := d.stand(ctx, seatOf(c, lc), lc, q)
+	if how == endExpelled {
+		return p, err // which says that it has not entered
+	}
+	if how == endGone {
+		d.finish(lc, claimLost)
+	}
+	return p, driver.Afterwards(err)
+}
+
+// stand tells where a claim stands that has entered, and how that was found out. One that may not stay is taken out.
+func (d *Driver) stand(
+	ctx context.Context, s *seat, lc *localClaim, q *queue,
+) (p driver.Place, how end, now *queue, err error) {
+	m, q, err := d.pursue(ctx, s, lc, q, stands)
+	if err != nil {
+		return p, goesOn, q, err
+	}
+	d.deleteDead(ctx, q)
+	switch m.end {
+	case endGone:
+		return p, m.end, q, driver.ErrGone
+	case endExpelled:
+		err := d.withdraw(ctx, s.c, lc, q, m.why)
+		return m.place, m.end, q, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !lc.settle(m) {
+		return p, m.end, q, driver.ErrGone // it left while this Enter was under way
+	}
+	if m.end == endHolds && lc.watch == nil && d.endangered != nil && d.known[lc.id] == lc {
+		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, m.index) })
+	}
+	m.place.TTL = max(1, lc.session.left())
+	return m.place, m.end, q, nil
+}
+
+// withdraw takes a claim out that entered and may not stay, and returns why.
+func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue, why error) error {
+	if err := d.leave(ctx, c, lc, q); err != nil {
+		return driver.Unknown(err)
+	}
+	return why
+}
+
+// visit tells where a claim stands that another client entered, for the call that asks for it: it is not in the table, where
+// [Driver.Renew] alone puts it.
+func (d *Driver) visit(ctx context.Context, c *driver.Claim, q *queue, had string) (driver.Place, error) {
+	lc, q, err := d.visitor(ctx, c, q, had)
 	if err != nil {
 		return driver.Place{}, err
 	}
-	return d.judge(ctx, c, lc, q)
+	p, _, _, err := d.stand(ctx, seatOf(c, lc), lc, q)
+	return p, err
+}
+
+// visitor returns a claim that another client entered, with its lease started anew. If this client had entered it before, had is
+// the session that it had.
+func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had string) (*localClaim, *queue, error) {
+	if q == nil {
+		var err error
+		if q, err = d.look(ctx, c.Name); err != nil {
+			return nil, nil, err
+		}
+	}
+	e := q.find(c.ID)
+	if e == nil || e.Left || e.Session == had {
+		return nil, q, driver.ErrGone
+	}
+	s, err := d.joinSession(ctx, e.Session)
+	switch {
+	case err != nil:
+		return nil, q, err
+	case s == nil:
+		return nil, q, driver.ErrSession
+	}
+	return d.newLocalClaim(c, s, claimUnsure), q, nil
+}
+
+// freshen starts a session's lease anew if much of it is over. The error is [driver.ErrSession] if the session is over.
+func (d *Driver) freshen(ctx context.Context, s *session) error {
+	d.mu.Lock()
+	stale := s.left() < s.ttl*3/4
+	d.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	return d.extend(ctx, s)
+}
+
+// extend starts a session's lease anew. The error is [driver.ErrSession] if the session is over.
+func (d *Driver) extend(ctx context.Context, s *session) error {
+	over, err := d.prolong(ctx, s)
+	if err == nil && over {
+		err = driver.ErrSession
+	}
+	return err
+}
+
+// deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that
+// enters anew does not get their place (newKey).
+func (d *Driver) deleteDead(ctx context.Context, q *queue) {
+	var ops []op
+	for _, p := range q.dead[:min(len(q.dead), maxReclaim)] {
+		ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex}, op{Verb: remove, Key: p.Key})
+	}
+	if len(ops) > 0 {
+		_, _, _ = d.transact(ctx, ops)
+	}
 }

@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -13,18 +12,18 @@ import (
 // Leave is one transaction.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	lc := d.localClaimOf(l.Claim)
-	if l.Keep > 0 {
-		return d.stay(ctx, lc, l)
-	}
-	if lc != nil {
+	if lc != nil && l.Keep == 0 {
 		return d.leave(ctx, l.Claim, lc, nil)
 	}
 	q, err := d.look(ctx, l.Claim.Name)
 	if err != nil {
 		return driver.NotYet(err)
 	}
-	if lc = d.owner(l.Claim, nil, q); lc == nil {
+	if lc = d.owner(l.Claim, lc, q); lc == nil {
 		return driver.ErrGone
+	}
+	if l.Keep > 0 {
+		return d.stay(ctx, l, lc, q)
 	}
 	return d.leave(ctx, l.Claim, lc, q)
 }
@@ -50,96 +49,72 @@ func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 // leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
 func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) error {
 	for range rounds {
-		bad, err := d.takeOut(ctx, lc, d.keyIsHad(lc, q))
-		if err != nil {
-			return err
-		}
-		if bad == nil {
+		m, now, err := d.pursue(ctx, seatOf(c, lc), lc, q, leaves)
+		switch {
+		case err != nil:
+			return parting(m, err)
+		case m.end == endLeft:
 			d.finish(lc, claimLeft)
 			return nil
 		}
-		if q, err = d.look(ctx, c.Name); err != nil {
-			return driver.NotYet(err)
-		}
-		if lc = d.owner(c, lc, q); lc == nil {
+		if lc, q = d.owner(c, lc, now), now; lc == nil {
 			return driver.ErrGone
 		}
 	}
-	return driver.Refused(driver.Unreachable(errors.New("the queue changed each time while a claim left it")))
+	return driver.Refused(errQuicker)
 }
 
-// keyIsHad reports whether a claim has the lock's key: by its queue or, if that is not known, by its state.
-func (d *Driver) keyIsHad(lc *localClaim, q *queue) bool {
-	if q != nil {
-		return q.has(lc.session.id)
+// parting is the error of a move by which a claim was to leave.
+func parting(m move, err error) error {
+	switch {
+	case m.out: // the claim is out, and what remains of it keeps others out
+		return driver.Afterwards(err)
+	case errors.Is(err, errQuicker):
+		return driver.Refused(err)
+	case m.ops == nil:
+		return driver.NotYet(err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return lc.hasLockKey()
+	return err
 }
 
-// takeOut removes a claim's key, and the lock's key with it. If the claim is not known to have the lock's key, but has it by
-// another client's doing, that follows.
-func (d *Driver) takeOut(ctx context.Context, lc *localClaim, hasKey bool) (*conflict, error) {
-	returns := []op{
-		{Verb: locked, Key: lc.folder + lockKeyName, Session: lc.session.id, about: lockKey},
-		{Verb: remove, Key: lc.folder + lockKeyName, about: lockKey},
-	}
-	ops := append(d.check(lc), op{Verb: remove, Key: lc.key, about: ownKey})
-	if hasKey {
-		ops = append(ops, returns...)
-	} else {
-		ops = append(ops, op{Verb: tree, Key: lc.folder + lockKeyName})
-	}
-	found, bad, err := d.change(ctx, lc, ops)
-	if err == nil && len(found) > 0 && parse("", lc.folder, found).has(lc.session.id) {
-		_, _, err = d.change(ctx, lc, returns)
-		err = driver.Afterwards(err) // the claim is out, and what remains of it keeps others out
-	}
-	return bad, err
-}
-
-// stay hands the keys of a claim that holds over to a session that lasts as long as the lock is to stay taken, and ends
-// it when that time is over. Should this client be gone by then, the session's own time ends it, later.
-func (d *Driver) stay(ctx context.Context, lc *localClaim, l *driver.Release) error {
-	var after *session // made once it is known that the claim holds
+// stay has a claim that holds kept by a session that lasts as long as the lock is to stay taken, and ends that when the time is
+// over. Should this client be gone by then, the session's own time ends it, later.
+func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
+	var heir *session // made once it is known that the claim holds
 	for range rounds {
-		q, err := d.look(ctx, l.Claim.Name)
+		s := seatOf(l.Claim, lc)
+		if heir != nil {
+			s.heir = heir.id
+		}
+		m, now, err := d.pursue(ctx, s, lc, q, stays)
 		if err != nil {
-			return d.without(after, driver.NotYet(err))
+			if m.ops != nil && !driver.NotApplied(err) {
+				return err // the heir may have the keys, and ends by its time
+			}
+			return d.without(heir, parting(m, err))
 		}
-		if lc = d.owner(l.Claim, lc, q); lc == nil {
-			return d.without(after, driver.ErrGone)
-		}
-		s := q.spotOf(lc)
-		if !s.fits {
-			return d.without(after, d.leave(ctx, l.Claim, lc, q))
-		}
-		if after == nil {
+		switch q = now; m.end {
+		case endLeft:
+			d.finish(lc, claimLeft)
+			d.endAfter(heir, l.Keep)
+			return nil
+		case endUnheld:
+			return d.without(heir, d.leave(ctx, l.Claim, lc, q))
+		case endHeirless:
 			ttl := min(max(l.Keep, d.floor), driver.MaxTTL).Round(time.Millisecond)
-			if after, err = d.create(ctx, kind{ttl: ttl}); err != nil {
+			if heir, err = d.create(ctx, kind{ttl: ttl}); err != nil {
 				return err
 			}
-			after.spoiled = true
-		}
-		ops, err := handOver(lc, s, after)
-		if err != nil {
-			return d.without(after, driver.Refused(err))
-		}
-		_, bad, err := d.change(ctx, lc, ops)
-		switch {
-		case driver.NotApplied(err):
-			return d.without(after, err)
-		case err != nil:
-			return err // after may have the keys, and ends by its time
-		case bad == nil:
-			d.finish(lc, claimLeft)
-			d.endAfter(after, l.Keep)
-			return nil
+			heir.spoiled = true
+		case endGone:
+			if lc = d.owner(l.Claim, lc, q); lc == nil {
+				return d.without(heir, driver.ErrGone)
+			}
+		default:
+			return d.without(heir, m.why)
 		}
 	}
-	err := errors.New("the queue changed each time while a claim left it")
-	return d.without(after, driver.Refused(driver.Unreachable(err)))
+	return d.without(heir, driver.Refused(errQuicker))
 }
 
 // without gives the session of a stay back that did not come to be, and returns why.
@@ -150,26 +125,6 @@ func (d *Driver) without(after *session, why error) error {
 		d.recycle(after)
 	}
 	return why
-}
-
-// handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
-func handOver(lc *localClaim, s *spot, to *session) ([]op, error) {
-	e := *s.entry()
-	e.Left = true
-	text, err := json.Marshal(e.value)
-	if err != nil {
-		return nil, err
-	}
-	ops := []op{
-		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
-		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: to.id, about: ownKey},
-	}
-	if s.hasKey {
-		takes := acquireLockKey(lc, to.id)
-		takes.Value = s.q.lockKey.Value // the record may have been amended
-		ops = append(ops, releaseLockKey(s.q), takes)
-	}
-	return ops, nil
 }
 
 // endAfter ends a session after a while, unless the driver is closed before.

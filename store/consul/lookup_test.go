@@ -92,12 +92,13 @@ func TestLeftDuringEnter(t *testing.T) {
 	d := open(t, "consul://"+s.Addr)
 	c := claimOn("name")
 	holds(t, d, c)
-	lc, q, err := d.lookup(timely(t), c)
+	lc := d.localClaimOf(c)
+	q, err := d.look(timely(t), c.Name)
 	if err != nil || lc == nil {
-		t.Fatalf("lookup = %+v, %v; want the claim", lc, err)
+		t.Fatalf("the claim is %+v, its queue %+v, %v; want both", lc, q, err)
 	}
 	leave(t, d, c)
-	if p, err := d.judge(timely(t), c, lc, q); !errors.Is(err, driver.ErrGone) {
+	if p, _, _, err := d.stand(timely(t), seatOf(c, lc), lc, q); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("what the Enter saw = %+v, %v; want ErrGone", p, err)
 	}
 	holds(t, d, claimOn("name"))

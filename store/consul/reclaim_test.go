@@ -26,26 +26,26 @@ func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 				enter(t, other, claimOn(test.name))
 				want = 1
 			}
-			q, err := d.precheck(timely(t), run)
+			q, err := d.look(timely(t), run.Name)
 			if err != nil || len(q.entries) != want {
-				t.Fatalf("precheck = %+v, %v; want %d claims", q, err, want)
+				t.Fatalf("the queue is %+v, %v; want %d claims", q, err, want)
 			}
 			enter(t, other, earlier)
-			lc, after, bad, err := d.apply(timely(t), run, q, nil)
+			m, lc, after, err := d.join(timely(t), run, q)
 			for range rounds {
-				if err != nil || bad == nil {
+				if err != nil || m.end != endAgain {
 					break
 				}
 				if q, err = d.look(timely(t), run.Name); err == nil { // as enterNew does
-					lc, after, bad, err = d.apply(timely(t), run, q, q.entries.Earlier(run))
+					m, lc, after, err = d.join(timely(t), run, q)
 				}
 			}
-			if err != nil || bad != nil {
-				t.Fatalf("apply = %v, %v", bad, err)
+			if err != nil || m.end != endEntered {
+				t.Fatalf("join = %+v, %v", m, err)
 			}
-			p, err := d.judge(timely(t), run, lc, after)
+			p, err := d.entered(timely(t), run, lc, after)
 			if err != nil || p.Ahead != want || p.Holds != (want == 0) {
-				t.Errorf("judge = %+v, %v; want %d ahead", p, err, want)
+				t.Errorf("entered = %+v, %v; want %d ahead", p, err, want)
 			}
 			if q, err := d.look(timely(t), run.Name); err != nil || q.find(earlier.ID) != nil {
 				t.Errorf("the earlier run stands in %+v, %v; want it gone", q, err)

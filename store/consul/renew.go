@@ -39,18 +39,11 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 // such a claim becomes this client's own: every other call has to do with it once. The error is [driver.ErrGone] if the
 // claim is not there, or by no other session than the one that it had here.
 func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*localClaim, error) {
-	q, err := d.look(ctx, c.Name)
+	lc, q, err := d.visitor(ctx, c, nil, had)
 	if err != nil {
 		return nil, err
 	}
-	if e := q.find(c.ID); e != nil && e.Session == had {
-		return nil, driver.ErrGone
-	}
-	lc, err := d.visitor(ctx, c, q)
-	if err != nil {
-		return nil, err
-	}
-	if s := q.spotOf(lc); s != nil && s.fits && s.hasKey {
+	if at := q.at(seatOf(c, lc)); at < q.entries.Holding() && q.has(lc.session.id) {
 		d.move(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
 	return d.keep(lc), nil
@@ -96,7 +89,8 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 		d.mu.Lock()
 		hasKey := lc.hasLockKey()
 		d.mu.Unlock()
-		ops, whose = append(ops, d.check(lc)...), append(whose, i)
+		ops = append(ops, op{Verb: locked, Key: lc.key, Session: lc.session.id, about: ownKey})
+		whose = append(whose, i)
 		if hasKey {
 			ops = append(ops, op{Verb: locked, Key: lc.folder + lockKeyName, Session: lc.session.id, about: lockKey})
 			whose = append(whose, i)

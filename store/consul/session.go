@@ -135,8 +135,8 @@ func (d *Driver) renewal(ctx context.Context, id string) (*info, error) {
 	return &list[0], nil
 }
 
-// join renews a session that another client made, and returns it, or nil if it is over.
-func (d *Driver) join(ctx context.Context, id string) (*session, error) {
+// joinSession renews a session that another client made, and returns it, or nil if it is over.
+func (d *Driver) joinSession(ctx context.Context, id string) (*session, error) {
 	sent := boottime.Now()
 	is, err := d.renewal(ctx, id)
 	if err != nil || is == nil {

@@ -1,0 +1,89 @@
+package consul
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+)
+
+const (
+	// rounds is how often a call looks again because others were quicker.
+	rounds = 8
+
+	// maxMoves is how many moves a call makes at most that each bring it further, such as the removal of some of many claims.
+	maxMoves = 1 << 10
+)
+
+// errQuicker says that the last move of a call was not made either.
+var errQuicker = driver.Unreachable(errors.New("other clients were quicker each time"))
+
+// pursue makes the moves of a goal until it ends, and returns the end with the queue as it was read last. It is the one place
+// that sends anything for a claim. With an error it returns the move that failed.
+func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, next goal) (m move, after *queue, err error) {
+	var was *answer
+	conflicts := 0
+	for range maxMoves {
+		d.mu.Lock()
+		s.state, s.exclusive = lc.state, lc.exclusive
+		d.mu.Unlock()
+		if m = next(s, q, was); m.end != goesOn {
+			return m, q, nil
+		}
+		if m.ops == nil {
+			if was != nil {
+				conflicts++
+			}
+			if conflicts > rounds {
+				return m, q, errQuicker
+			}
+			if q, err = d.look(ctx, s.c.Name); err != nil {
+				return m, q, err
+			}
+			was = nil
+			continue
+		}
+		var found []pair
+		was = &answer{of: m}
+		if found, was.bad, err = d.change(ctx, lc, m); err != nil {
+			return m, q, err
+		}
+		if was.made() {
+			q = nil // it is another by now
+			if last := m.ops[len(m.ops)-1]; last.Verb == tree {
+				q = parse(s.c.Name, s.folder, found)
+			}
+		}
+	}
+	return m, q, driver.Unreachable(errors.New("there is no end of what is in the way"))
+}
+
+// change makes a move. A transaction whose answer was lost leaves the claim unsure, and with that its session serves no other
+// claim.
+func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *conflict, error) {
+	was := false
+	if m.weighs != nil {
+		was = d.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
+	}
+	found, bad, err := d.transact(ctx, m.ops)
+	if err != nil && !driver.NotApplied(err) {
+		d.move(lc, claimUnsure)
+	}
+	if m.weighs != nil && (bad != nil || driver.NotApplied(err)) {
+		d.weigh(lc, was)
+	}
+	return found, bad, err
+}
+
+// weigh notes whether a claim is exclusive, as its key has it, and returns what was noted before.
+func (d *Driver) weigh(lc *localClaim, exclusive bool) (was bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was, lc.exclusive = lc.exclusive, exclusive
+	return was
+}
+
+// seatOf is what a goal knows of a claim.
+func seatOf(c *driver.Claim, lc *localClaim) *seat {
+	return &seat{c: c, folder: lc.folder, key: lc.key, session: lc.session.id, record: lc.record}
+}
