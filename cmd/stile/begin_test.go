@@ -33,8 +33,9 @@ func TestFewBeforeTheGuard(t *testing.T) {
 	}
 }
 
-// BenchmarkBegin tells what it takes to begin, as the medians of rounds in turn, in wall time and in that of processors.
-// Linked, in testdata, is the bare limit of the libraries, and flock(1) what a command can be that has none.
+// BenchmarkBegin measures the start of the command, as the medians of rounds in turn, in wall time and in processor
+// time. Linked, in testdata, is the bare limit of the libraries, and flock(1) the limit of a command without
+// libraries.
 //
 //	go test -run NONE -bench Begin -benchtime 100x ./cmd/stile
 func BenchmarkBegin(b *testing.B) {

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// hearSignals has what whoever started the tests had them ignore, as nohup and background jobs do, not be ignored by the
+// hearSignals undoes the ignoring of signals that the tests inherited, as from nohup and for background jobs, for the
 // commands that they start: a shell cannot trap a signal that was ignored when it began.
 func hearSignals() {
 	for _, s := range guard.PassedOn {
@@ -192,7 +192,7 @@ func (p *process) wait() int {
 	return ws.ExitStatus()
 }
 
-// A result is what came of a call.
+// A result is the outcome of a call.
 type result struct {
 	code     int
 	out, err string
@@ -241,7 +241,8 @@ func (u *account) demo(args ...string) string {
 	return r.out
 }
 
-// stillness returns what ends a measurement, and tells for how long at most nothing could run since it began.
+// stillness returns a function that ends a measurement, and returns for how long at most nothing could run since it
+// began.
 func stillness() (longest func() time.Duration) {
 	const beat = 10 * time.Millisecond
 	var most time.Duration

@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// The documents say nothing that can be checked here and is not: the table of stores is what the stores say of
-// themselves, Go compiles, command lines parse, and the reference has every flag, status and key.
+// The documents say nothing that can be checked here and is not: the table of stores is the stores' own, Go compiles,
+// command lines parse, and the reference has every flag, status and key.
 
 const (
 	readme        = "../../README.md"
 	readmeChinese = "../../README.zh-CN.md"
 )
 
-// documents returns the texts of README.md and docs/, by path. A Chinese page is left out: a test of internal/repo sees
-// that its code is that of the English page, to the byte.
+// documents returns the texts of README.md and docs/, by path. A Chinese page is left out: a test of internal/repo
+// checks that its code equals the English page's, to the byte.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../docs/*/*.md")
@@ -40,7 +40,7 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-// snippetFrame is what a block of Go without a package clause stands in.
+// snippetFrame surrounds a block of Go without a package clause.
 const snippetFrame = `package snippets
 
 import ("context"; "errors"; "log"; "log/slog"; "testing"; "net/http"; "testing/synctest"; "time"
@@ -97,7 +97,7 @@ var (
 	shellWord  = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
 )
 
-// TestCommandLinesInDocuments has the command parse what the documents show.
+// TestCommandLinesInDocuments parses the command lines of the documents by the command.
 func TestCommandLinesInDocuments(t *testing.T) {
 	n := 0
 	for path, text := range documents(t) {

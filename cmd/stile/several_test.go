@@ -21,7 +21,7 @@ func TestSeveralNames(t *testing.T) {
 			t.Fatalf("CMD has\n%s\nwant in line %d %s…", env, i+1, want)
 		}
 	}
-	for i, name := range []string{"b", "a"} { // the token in the variable is that of the claim
+	for i, name := range []string{"b", "a"} { // the token in the variable is the claim's
 		token := strings.TrimPrefix(lines[3+i], "STILE_TOKEN_"+string(rune('1'+i))+"=")
 		_, of, _ := strings.Cut("{"+shown, `"name": "`+name+`"`)
 		if of, _, _ = strings.Cut(of, `"name"`); !strings.Contains(of, token) {

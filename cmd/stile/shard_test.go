@@ -38,7 +38,7 @@ func TestTairAndShards(t *testing.T) {
 			if v := u.show("deploy"); len(v.Claims) != 1 || v.Claims[0].Owner != "ann" || v.Claims[0].Reason != "release 7" {
 				t.Errorf("show = %+v; want the claim of ann", v.Claims)
 			}
-			other := newAccount(t).at(url) // the shell that has the handle is told to unlock it
+			other := newAccount(t).at(url) // the shell that has the handle is to unlock it
 			if r := other.run("run", "deploy", "--try", "--", "true"); r.code != 75 || !strings.Contains(r.err, "ann") {
 				t.Errorf("run --try = %d, %s; want 75, because of ann", r.code, r.err)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What the documents say of the stores is what the stores say of themselves: a choice in README.md, and a table and
-// the remarks of each in docs/evidence/promises.md.
+// The documents describe the stores in the stores' own words: a choice in README.md, and a table and the remarks of
+// each in docs/evidence/promises.md.
 
 var updateDocs = flag.Bool("update", false, "write what the documents say of the stores and their URLs anew")
 

@@ -47,7 +47,7 @@ var urlRows = []urlRow{
 	{"this process", "memory://", []string{"memory"}, "", "", ""},
 }
 
-// A parameter is what docs/reference/urls.md says of a parameter of URLs.
+// A parameter is docs/reference/urls.md's description of a parameter of URLs.
 type parameter struct{ name, means, absent string }
 
 var parameters = []parameter{
@@ -88,7 +88,7 @@ var parameters = []parameter{
 	{"tls_server_name", "the name that the server's certificate must have", "that of the host"},
 }
 
-// TestURLTable has each driver say which parameters its URLs may have, by the error about one that none has.
+// TestURLTable gets from each driver the parameters that its URLs may have, by the error about one that none has.
 func TestURLTable(t *testing.T) {
 	t.Parallel()
 	var urls, table strings.Builder

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// walls are the packages of the command, and for each those of them that it may import. Their doc comments say the same. Nobody
-// imports main, which may import all.
+// walls are the packages of the command, and for each the packages that it may import. Their doc comments say the
+// same. Nobody imports main, which may import all.
 var walls = map[string][]string{
 	"answer":  {"page"},
 	"bench":   {"reserve"},

@@ -189,7 +189,7 @@ func amendTwice(r *run) {
 	c.Ticket = r.holds(r.a, c).Ticket
 	both := driver.Amendment{Weight: 1, Record: "second"}
 	r.amended(r.a, c, both)
-	amended := r.amended(r.a, c, both) // the claim is what it was for one who lost the answer
+	amended := r.amended(r.a, c, both) // the claim is unchanged for a client that lost the answer
 	other := r.shared()
 	r.holds(r.b, other)
 	r.amended(r.a, c, both)

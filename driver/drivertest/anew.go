@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The cases of a claim that is lost, and enters anew, in the middle of a call.
+// The cases of a claim that is lost, and enters again, in the middle of a call.
 var anewCases = []Case{
 	{"RenewAnew", "A renewal that began before a claim was lost does nothing to the claim once that has entered anew.", 0, renewAnew},
 }
@@ -44,8 +44,9 @@ func (a *asked) over() bool {
 	return true
 }
 
-// renewAnew stops a renewal where it asks for its context, once after the other. Of the first of its claims the client does not
-// know what the store has, so that there is something to ask before the second, which is lost and enters anew meanwhile.
+// renewAnew stops a renewal where it asks for its context, once after the other. The client does not know the store's
+// state of the first of its claims, so that there is something to ask before the second, which is lost and enters
+// again meanwhile.
 func renewAnew(r *run) {
 	if r.store.Detour == nil && (r.traits.InSession || r.traits.OwnClient) { // and nothing ends the session, or the connection
 		return
@@ -95,10 +96,11 @@ func renewAnew(r *run) {
 
 const (
 	lostWithin = 20 * time.Second // how long a session of a detour may outlast its connection
-	anewWithin = 5 * time.Second  // how long a claim may take to enter anew: it may have to wait for the call that stands still
+	anewWithin = 5 * time.Second  // how long a claim may take to enter again: it may have to wait for the call that stands still
 )
 
-// anew has a client's claim be lost, and enter anew. It reports whether it was lost, and then whether it holds, or is over for good.
+// anew loses a client's claim, and makes it enter again. It reports whether it was lost, and then whether it holds,
+// or is over for good.
 func (r *run) anew(on *Detour, c *driver.Claim) (lost, holds, over bool) {
 	on.Freeze(true, true)
 	if r.traits.OwnClient { // it goes with its connection

@@ -63,7 +63,7 @@ func (r *run) on(name string) *driver.Claim {
 	return c
 }
 
-// enterAtOnce has all claims enter at once, and checks who holds.
+// enterAtOnce enters all claims at once, and checks who holds.
 func (r *run) enterAtOnce(d driver.Driver, all []*busyName) {
 	var mu sync.Mutex // guards what is noted of the names
 	r.atOnce(all, func(n *busyName) []func() {
@@ -104,7 +104,7 @@ func (r *run) enterAtOnce(d driver.Driver, all []*busyName) {
 	}
 }
 
-// leaveAtOnce has all claims leave at once, also those that do not hold, and checks which of them were there.
+// leaveAtOnce removes all claims at once, also the ones that do not hold, and checks which of them were there.
 func (r *run) leaveAtOnce(d driver.Driver, all []*busyName) {
 	r.atOnce(all, func(n *busyName) []func() {
 		var calls []func()

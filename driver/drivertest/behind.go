@@ -15,17 +15,18 @@ import (
 type Behind struct {
 	Driver driver.Driver // the suite closes it
 
-	// FallsBehind has the server show the store as it was before any claim, in whatever it answers alone, until CatchesUp is
-	// called, or until it answers a request that the servers have to agree on.
+	// FallsBehind makes the server show the store as it was before any claim, in all answers that it gives by itself,
+	// until CatchesUp is called, or until it answers a request that the servers have to agree on.
 	FallsBehind, CatchesUp func()
 
-	// Reconnect has the client's connection break, and Looked reports whether the client has asked anew what the server then
-	// answers alone, or FallsBehind is over. Nil means that the client asks for nothing by itself.
+	// Reconnect breaks the client's connection, and Looked reports whether the client has asked again what the server
+	// then answers by itself, or FallsBehind is over. Nil means that the client asks for nothing by itself.
 	Reconnect func()
 	Looked    func() bool
 
-	// Alone has the server lose the others for good. It goes on to answer what it can answer alone, and refuses the rest.
-	// Session is how long after that the others give away what the client holds. Nil means that such a server answers nothing.
+	// Alone cuts the server off from the others for good. It goes on to answer what it can answer by itself, and
+	// refuses the rest. Session is how long after that the others give away the client's locks. Nil means that such a
+	// server answers nothing.
 	Alone   func()
 	Session time.Duration
 

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A homed is one of two clients whose claims only the client can renew by which they entered: it has the right one do
-// it, so cases need not know.
+// A homed is one of two clients whose claims only the client can renew by which they entered: it picks the right one,
+// so cases need not know.
 type homed struct {
 	driver.Driver
 	home *sync.Map // claim id: the client that it entered by
@@ -25,7 +25,7 @@ type bound struct {
 // A pinned is a homed client of a store where also only that client can take a claim out. Others cannot see it.
 type pinned struct{ homed }
 
-// full is what a driver whose claims are bound must be able to do, beside the rest.
+// full is the interface of a driver whose claims are bound, with its optional parts.
 type full interface {
 	driver.Driver
 	driver.Lister
@@ -47,7 +47,7 @@ func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 	return a, b
 }
 
-// Leave has a claim leave by the client that it entered by.
+// Leave removes a claim by the client that it entered by.
 func (p *pinned) Leave(ctx context.Context, l *driver.Release) error {
 	return p.of(l.Claim).Leave(ctx, l)
 }

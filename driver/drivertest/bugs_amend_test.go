@@ -86,7 +86,7 @@ func amending(change func(*driver.Amendment)) *buggy {
 	})
 }
 
-// reentering makes a driver that takes a claim out and enters it anew to amend it.
+// reentering makes a driver that amends a claim by removing it and entering it again.
 func reentering() *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 		_ = d.Leave(ctx, &driver.Release{Claim: c})

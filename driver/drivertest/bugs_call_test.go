@@ -178,7 +178,7 @@ func forgetful() *buggy {
 	}}
 }
 
-// oneEar makes a driver that tells a change to one of the client's claims, and to the others nothing.
+// oneEar makes a driver that informs one of the client's claims of a change, and not the others.
 func oneEar() *buggy {
 	var ear sync.Mutex
 	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
@@ -191,8 +191,8 @@ func oneEar() *buggy {
 	}}
 }
 
-// ending makes a driver that tells in its own way that a context has ended, before a request was sent or after. Its calls
-// take a while, and are all made, so that they end late.
+// ending makes a driver that reports in its own way that a context has ended, before a request was sent or after. Its
+// calls take a while, and are all made, so that they end late.
 func ending(tell func(ctx context.Context, sent bool) error) *buggy {
 	end := func(ctx context.Context, call func(ctx context.Context) error) error {
 		if ctx.Err() != nil {

@@ -101,7 +101,7 @@ func entering(change func(*driver.Claim)) *buggy {
 	}}
 }
 
-// placed makes a driver that tells a wrong place.
+// placed makes a driver that returns a wrong place.
 func placed(change func(*driver.Place)) *buggy {
 	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		p, err := d.Enter(ctx, c)

@@ -121,7 +121,7 @@ func watching(watch func(context.Context, *memory.Driver, string, func()) error)
 	return &buggy{watch: watch}
 }
 
-// removedUnheard makes a driver that has a claim hold which has waited once the name's head is another than it waited for.
+// removedUnheard makes a driver that lets a waiting claim hold once the name's head is another than it waited for.
 func removedUnheard() *buggy {
 	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		list, err := d.List(ctx, &driver.Query{Name: c.Name})

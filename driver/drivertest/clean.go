@@ -12,7 +12,7 @@ import (
 type Cleaning struct {
 	Driver driver.Driver // the suite closes it
 
-	// Later makes all that is in the store so much older, or has its clock go on.
+	// Later makes everything in the store so much older, or moves its clock on.
 	Later func(by time.Duration)
 
 	// Clean looks once for names that nobody has used for an hour, and removes no more than 3 of them.
@@ -21,8 +21,8 @@ type Cleaning struct {
 	// Names returns how many names the store has something of.
 	Names func() int
 
-	// LockTx has a transaction lock a name and end, and Locked returns how many names the store has something of because of
-	// transactions. Nil means that transactions cannot lock.
+	// LockTx locks a name in a transaction that ends, and Locked returns for how many names the store keeps something
+	// of transactions. Nil means that transactions cannot lock.
 	LockTx func(name string) error
 	Locked func() int
 }

@@ -142,8 +142,8 @@ type scene struct {
 // isBrief reports that the lease of a claim may run out.
 func (c *crowd) isBrief(claim *driver.Claim) bool { return claim.TTL == c.brief }
 
-// round has the clients do what they like with two names, or only some steps of that if they are named, ends all of it, and
-// returns what is wrong; empty if nothing is.
+// round lets the clients do as they like with two names, or only the named steps of that, ends all of it, and returns
+// the mistakes; empty if there are none.
 func (c *crowd) round(number int, only []int) string {
 	c.calls = nil
 	c.rounds++

@@ -15,7 +15,7 @@ type Detour struct {
 	Way
 }
 
-// A Way is what stands between a client and its store.
+// A Way stands between a client and its store.
 type Way interface {
 	Hold(after int) // once so many more messages have passed, requests that change the store are held up
 	Pass()          // later requests arrive again; the held ones do not yet
@@ -58,10 +58,10 @@ type CallWay struct {
 	held  []func()
 }
 
-// errBroke is what the callers get that still wait when the trouble is over.
+// errBroke is the error of callers that still wait when the trouble is over.
 var errBroke = errors.New("the connection broke")
 
-// A wayState is what becomes of a call.
+// A wayState is the fate of a call.
 //
 //	passes ──Hold───► delays ──────────Pass──► passes
 //	passes ──Freeze─► loses or mutes ──Drop──► passes
@@ -128,9 +128,9 @@ func (w *CallWay) Arrive() {
 	}
 }
 
-// Meet has a call meet what stands in its way. It returns how the call ends for its caller, once the context has ended or
-// the trouble is over; nil means that nothing stands there, and that the caller makes the call. The call may be made when its
-// caller has gone, so it owns all that it needs.
+// Meet lets a call meet the obstacle in its way. It returns how the call ends for its caller, once the context has
+// ended or the trouble is over; nil means that there is no obstacle, and that the caller makes the call. The call may
+// be made when its caller has gone, so it owns all that it needs.
 func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 	w.mu.Lock()
 	state, over := w.state, w.over
@@ -162,7 +162,7 @@ type lateDriver struct {
 	way CallWay
 }
 
-// twice, in a context, has a whole call be made once more when Arrive is called.
+// twice, in a context, makes a whole call once more when Arrive is called.
 type twice struct{}
 
 func (l *lateDriver) meet(ctx context.Context, call func(context.Context)) error {

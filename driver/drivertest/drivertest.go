@@ -80,8 +80,8 @@ type Store struct {
 	// nothing to clean, or cleans by itself.
 	Cleaning func(t testing.TB) *Cleaning
 
-	// Work makes a store that nobody else uses and that counts what it does. Nil means that what goes over a Detour is counted, where
-	// that tells bytes.
+	// Work makes a store that nobody else uses and that counts its work. Nil means that the traffic of a Detour is
+	// counted, if the Detour counts bytes.
 	Work func(t testing.TB) *Work
 
 	// Idle opens a client that is soon idle for long. Nil means that the suite waits a while with one of Open.
@@ -148,7 +148,7 @@ func Powers() []driver.Trait { return slices.Sorted(maps.Values(powers)) }
 func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
-		hearCases, // first, since one of them has a client be idle for long while the others run
+		hearCases, // first, since one of them leaves a client idle for long while the others run
 		enterCases, lockCases, leaveCases, leaseCases, clockCases, delayCases, awaitCases, nameCases, observerCases, askCases, clientCases,
 		endedCases, lateCases, lostCases, handoverCases, amendCases, stallCases, identityCases, transactionCases, mishapCases, fullCases, cleanCases,
 		workCases, idleCases, anewCases, atOnceCases,
@@ -217,7 +217,7 @@ func newRun(t testing.TB, s Store, a, b driver.Driver, c Case) *run {
 	return r
 }
 
-// anewTime gives the case the time anew that a case may take.
+// anewTime restarts the time that the case may take.
 func (r *run) anewTime() {
 	r.cancel()
 	r.ctx, r.cancel = context.WithTimeout(r.Context(), longest)

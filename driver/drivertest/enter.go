@@ -77,11 +77,12 @@ func enterAtTail(r *run) {
 	}
 }
 
-// sooner is a lease that is shorter than those of the other claims.
+// sooner is a lease that is shorter than the other claims' leases.
 const sooner = time.Minute
 
-// retries has a claim of some weight wait behind others, of which one has a shorter lease, and fails unless it is to ask
-// again when that one runs out, or only later. A store that tells its clients when a lease ends need not say when.
+// retries lets a claim of some weight wait behind others, of which one has a shorter lease, and fails unless it must
+// ask again when that one runs out, or only later. A store that informs its clients when a lease ends need not say
+// when.
 func (r *run) retries(early bool, weight, capacity int64, short int, ahead ...int64) {
 	r.Helper()
 	var cs []*driver.Claim
@@ -143,7 +144,7 @@ func retryAfterDeadNext(r *run) {
 	r.holds(r.a, first)
 	r.waits(r.a, dead)
 	p := r.waits(r.b, last)
-	r.leave(r.a, first) // which tells the dead one
+	r.leave(r.a, first) // which informs the dead one
 	r.turnBehindDead(last, p)
 
 	r.inTime("two claims wait before the lease of the one that holds is over", func() bool {
@@ -161,7 +162,7 @@ func retryAfterDeadNext(r *run) {
 	})
 }
 
-// turnBehindDead has a claim hold that waits behind those that are dead.
+// turnBehindDead makes a claim hold that waits behind dead ones.
 func (r *run) turnBehindDead(c *driver.Claim, p driver.Place) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, 2*r.lease()+sleeps*r.store.Slack)
@@ -212,7 +213,7 @@ func enterAgainElsewhere(r *run) {
 	}
 }
 
-// waited has a claim of a client wait for a while, hold and leave.
+// waited lets a claim of a client wait for a while, hold and leave.
 func (r *run) waited(d driver.Driver, c *driver.Claim) {
 	r.Helper()
 	holder := r.permit(c.Capacity, c.Capacity)
@@ -411,8 +412,8 @@ func reclaimOwn(r *run) {
 	}
 }
 
-// reclaimKept has the next run of a job come while the lock is kept from everybody, so that the work is not done again so
-// soon.
+// reclaimKept lets the next run of a job come while the lock is kept from everybody, so that the work is not done
+// again so soon.
 func reclaimKept(r *run) {
 	kept := r.claim()
 	kept.Owner, kept.Reclaim = "job", true

@@ -18,7 +18,7 @@ type Failover struct {
 	// TakesOver returns when the other has taken over, and all clients know.
 	TakesOver func()
 
-	// GoesOn has the first server go on, with what was sent to it meanwhile. It does not know of the other yet.
+	// GoesOn lets the first server go on, with the requests that it got meanwhile. It does not know of the other yet.
 	GoesOn func()
 }
 

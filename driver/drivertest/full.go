@@ -15,7 +15,7 @@ type Full struct {
 	// Fill is called once, and leaves no room for anything that is new.
 	Fill func()
 
-	// Says is what a refusal says.
+	// Says is the text of a refusal.
 	Says string
 
 	// Renews says that a claim that is there needs no more room to be renewed, or to leave and be kept; without it, that may be

@@ -16,7 +16,7 @@ import (
 func TestFullIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		enter, renew, keep, again string // what is answered; "" is what is right
+		enter, renew, keep, again string // the answers; "" is the right one
 		free                      bool   // a lock is not kept taken
 		caught                    bool
 	}{

@@ -15,8 +15,8 @@ var handoverCases = []Case{
 	{"AwaitWhileOthersComeAndGo", "No claim that waits sleeps past a hand-over.", ordered, awaitAmongOthers},
 }
 
-// sleeps is after how many times the slack a claim that waits has missed its turn. Nobody asks anew by the clock here, so
-// that a notification which is lost is lost for good.
+// sleeps is the time, in slacks, after which a waiting claim has missed its turn. Nobody asks again by the clock
+// here, so that a notification which is lost is lost for good.
 const sleeps = 20
 
 // turnOnly is turn by notifications alone: the claim enters again when Await returns, or when its place said so.
@@ -62,8 +62,8 @@ func (r *run) patiently(ctx context.Context, call func() error) error {
 	}
 }
 
-// awaitOfMany has the claims of one client hear of changes at different moments: what was told before a claim listens
-// may have been told to another claim, and yet this one must know.
+// awaitOfMany lets the claims of one client hear of changes at different moments: a message from before a claim
+// listens may have gone to another claim, and yet this one must know.
 func awaitOfMany(r *run) {
 	for _, n := range []int{2, 3, 8} {
 		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
@@ -101,7 +101,8 @@ func awaitOfMany(r *run) {
 	}
 }
 
-// awaitAmongOthers hands a lock round among claims of one client, while those of another come to wait and go again.
+// awaitAmongOthers hands a lock round among claims of one client, while another client's claims come to wait and go
+// again.
 func awaitAmongOthers(r *run) {
 	for _, n := range []int{2, 3, 8} {
 		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)

@@ -46,7 +46,8 @@ func (r *run) ear() *ear {
 	return e
 }
 
-// held enters a claim of this client, which must hold, to a name. Its lease may be [idleLease]; 0 means that of other claims.
+// held enters a claim of this client, which must hold, to a name. Its lease may be [idleLease]; 0 means the lease of
+// other claims.
 func (e *ear) held(r *run, name string, lease time.Duration) *driver.Claim {
 	r.Helper()
 	c := r.claim()

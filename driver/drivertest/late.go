@@ -319,7 +319,7 @@ func (r *run) heldUp(
 	r.Fatalf("%s is not through after %d messages", verb, mostMessages)
 }
 
-// out has a claim leave, and reports that it is not there.
+// out removes a claim, and reports that it is not there.
 func (r *run) out(on *Detour, c *driver.Claim) bool {
 	err := on.Leave(r.ctx, &driver.Release{Claim: c})
 	return err == nil || errors.Is(err, driver.ErrGone)

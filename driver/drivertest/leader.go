@@ -10,7 +10,7 @@ type Succession struct {
 	// Succeeds has another server lead. From then on, the one that led stands still, with what it knows.
 	Succeeds func()
 
-	// GoesOn has the server that led do what it would do by what it knows, long after all leases have run out that it knows of.
+	// GoesOn lets the former leader go on by what it knows, long after all leases have run out that it knows of.
 	GoesOn func()
 }
 

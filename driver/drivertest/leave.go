@@ -179,7 +179,7 @@ func keepWaiter(r *run) {
 	}
 }
 
-// keepLetsIn has a holder leave long before its lease ends, which those who wait have been told.
+// keepLetsIn lets a holder leave long before the end of its lease, which the waiters know.
 func keepLetsIn(r *run) {
 	for round := range 2 {
 		holder, first, last := r.claim(), r.claim(), r.claim()
@@ -199,7 +199,7 @@ func keepLetsIn(r *run) {
 	}
 }
 
-// keepLetsInBehindPermits has one of several holders leave, and not the one at the head.
+// keepLetsInBehindPermits lets one of several holders leave, and not the one at the head.
 func keepLetsInBehindPermits(r *run) {
 	holders := []*driver.Claim{r.permit(1, 3), r.permit(1, 3), r.permit(1, 3)}
 	for _, c := range holders {
@@ -211,8 +211,8 @@ func keepLetsInBehindPermits(r *run) {
 	r.keptThenNext(0, holders[1], waiter, p)
 }
 
-// keptThenNext has a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by
-// what it hears and by when its place says to ask again. In every second round it does not listen yet when the holder
+// keptThenNext lets a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by
+// the messages and by its place's time to ask again. In every second round it does not listen yet when the holder
 // leaves.
 func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place) {
 	r.Helper()

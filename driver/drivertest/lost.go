@@ -132,8 +132,8 @@ func lostConnection(r *run) {
 	}
 }
 
-// lostCapacity has a client that waited a moment ago ask for the name when it has a smaller capacity. The answer to each of its
-// messages in turn is lost.
+// lostCapacity lets a client that waited a moment ago ask for the name when it has a smaller capacity. The answer to
+// each of its messages in turn is lost.
 func lostCapacity(r *run) {
 	const capacity, was = 3, 5
 	on := r.warmed()

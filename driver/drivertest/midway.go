@@ -10,12 +10,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Loss is a client whose requests, from Freeze(false, true) on, are applied and not answered. Drop has all that wait be told
-// that their answers are lost, in whatever words, and later requests are answered.
+// A Loss is a client whose requests, from Freeze(false, true) on, are applied and not answered. Drop makes the
+// waiting calls fail because their answers are lost, in whatever words, and later requests are answered.
 type Loss struct {
 	Detour
 	Other driver.Driver // another client of the same store, which can list its claims all the time; the suite closes it
-	Waits func() bool   // a request was applied and waits for its answer; nil means that Other tells whether it was applied
+	Waits func() bool   // a request was applied and waits for its answer; nil means that Other shows whether it was applied
 }
 
 func lostMidway(r *run) {
@@ -56,7 +56,7 @@ func (r *run) midway(what string, on *Loss) {
 		if _, lists := on.Other.(driver.Lister); applied || !lists {
 			break
 		}
-		if attempt == attempts { // what stands between may just then connect anew
+		if attempt == attempts { // a proxy or pooler between may just then reconnect
 			r.Fatalf("%s: no claim comes to the store while answers are held back", what)
 		}
 		r.until(recovers, "the claim is out", func() bool { return r.out(&on.Detour, c) })

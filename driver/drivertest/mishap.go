@@ -33,8 +33,9 @@ type Mishap struct {
 	// Told says that the claim is void for its holder too, who is told so when the claim is renewed next, whoever else has come.
 	Told bool
 
-	// Forgets says that the store does not know any more which tickets it gave, as one that was restored from an old copy, and
-	// may give them again. Only a client that was there before can tell, and may refuse the store until it is opened anew.
+	// Forgets says that the store no longer knows which tickets it gave, for example because it was restored from an
+	// old copy, and may give them again. Only a client that was there before can notice, and may refuse the store
+	// until it is opened again.
 	Forgets bool
 
 	// Back is how long it may take a client to be through to the store again; 0 means that no connection broke.
@@ -63,7 +64,7 @@ func mishap(r *run) {
 	}
 }
 
-// strike has a mishap happen to the store in which a claim holds. The holder renews it before others try, or after.
+// strike makes a mishap happen to the store in which a claim holds. The holder renews it before others try, or after.
 func (r *run) strike(name string, m *Mishap, first bool) {
 	open := func() (driver.Driver, error) {
 		d, err := m.Open()
@@ -76,7 +77,7 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 	if err != nil {
 		r.Fatalf("before %s: open: %v; want nil", name, err)
 	}
-	left := r.claim() // the first of all, as the one who comes after the mishap will be: what a store counts may begin anew
+	left := r.claim() // the first of all, as the one who comes after the mishap will be: the store may restart its counts
 	left.Name += "/left"
 	left.Ticket = r.holds(holder, left).Ticket
 	held := r.claim()
@@ -165,8 +166,8 @@ func (r *run) refuses(name string, m *Mishap, call func() error) {
 	})
 }
 
-// takes has a new client take the lock of a claim that the mishap befell too, and returns the check that its own claim
-// stands, for when the one of before has left.
+// takes lets a new client take the lock of a claim that the mishap met too, and returns the check that its own claim
+// stands, for when the former holder has left.
 func (r *run) takes(name string, m *Mishap, d driver.Driver, left *driver.Claim) (check func()) {
 	next, got := r.comesBack(m, d, left)
 	switch {

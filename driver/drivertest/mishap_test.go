@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A store is made anew while a claim holds: the case sees a holder that does not find out, tickets that begin anew, and a
-// client that others do not see, and passes if all is well.
+// A store is recreated while a claim holds: the case sees a holder that does not find out, tickets that restart, and
+// a client that others do not see, and passes if all is well.
 func TestMishapIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

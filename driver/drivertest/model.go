@@ -359,7 +359,7 @@ func (m *model) compareError(verb string, got, want error) {
 	}
 }
 
-// verdict is what an error says of a claim. Each store refuses an amendment that cannot be in its own words.
+// verdict is an error's meaning for a claim. Each store refuses an impossible amendment in its own words.
 func verdict(err error) any {
 	if capacity, ok := errors.AsType[*driver.CapacityError](err); ok {
 		return *capacity

@@ -56,8 +56,8 @@ func oneDown(r *run) {
 	}
 }
 
-// renewals renews claims in one batch, and tells which of them are renewed and which are not. Of each of those it is known
-// that its server was out of reach, or nothing is known.
+// renewals renews claims in one batch, and returns which of them are renewed and which are not. For each that is not,
+// its server was out of reach, or the outcome is unknown.
 func (r *run) renewals(d driver.Driver, claims []*driver.Claim) (renewed, not []*driver.Claim) {
 	r.Helper()
 	for i, a := range d.Renew(r.ctx, claims) {

@@ -77,7 +77,7 @@ func (r *run) lateness() (worst time.Duration) {
 	return worst
 }
 
-// notStill is what must happen for a lease that is renewed again and again not to run out.
+// notStill is the condition under which a lease that is renewed again and again does not run out.
 const notStill = "the machine does not stand still for a lease"
 
 // inTime tries what needs a machine that is fast enough until it reports true. Each time it has leases as the machine is then.

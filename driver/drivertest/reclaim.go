@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// reclaimMany has an earlier run leave more claims than a store may remove with one request.
+// reclaimMany lets an earlier run leave more claims than a store may remove with one request.
 func reclaimMany(r *run) {
 	for _, try := range []bool{true, false} {
 		for range 70 {
@@ -22,8 +22,8 @@ func reclaimMany(r *run) {
 	}
 }
 
-// reclaimMeanwhile has an earlier run and a later one enter at the same time, again and again: a driver that looks for the
-// earlier run with one request, and enters with another, meets it between the two.
+// reclaimMeanwhile lets an earlier run and a later one enter at the same time, again and again: a driver that looks
+// for the earlier run with one request, and enters with another, meets it between the two.
 func reclaimMeanwhile(r *run) {
 	holder := r.claim()
 	r.holds(r.a, holder)

@@ -56,7 +56,7 @@ func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 }
 
 const (
-	askOthers = time.Second            // after which a call without an answer has another client ask
+	askOthers = time.Second            // after which another client asks in place of a call without an answer
 	prompt    = 500 * time.Millisecond // what the other client's call takes at most where the store answers
 )
 
@@ -129,7 +129,7 @@ func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	}
 }
 
-// rid has a claim leave if it stands.
+// rid removes a claim if it stands.
 func (r *run) rid(d driver.Driver, c *driver.Claim) {
 	r.Helper()
 	if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
@@ -157,7 +157,7 @@ func (r *run) gone(what string, err error) {
 	}
 }
 
-// free tells whether a new exclusive claim would hold now, and leaves nothing behind.
+// free reports whether a new exclusive claim would hold now, and leaves nothing behind.
 func (r *run) free() bool {
 	r.Helper()
 	c := r.claim()
@@ -215,7 +215,7 @@ func (r *run) during(length time.Duration, what string, condition func() bool) {
 }
 
 // steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run
-// out which began after a time, since a condition that is false then says nothing. Each look begins the lease anew.
+// out which began after a time, since a condition that is false then proves nothing. Each look restarts the lease.
 func (r *run) steadily(leased time.Time, length time.Duration, what string, condition func() bool) bool {
 	r.Helper()
 	start := time.Now()

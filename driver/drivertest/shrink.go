@@ -24,7 +24,7 @@ func shrink(steps []int, fails func(rest []int) bool) []int {
 // How often a round that failed is tried with fewer steps. It may fail now and then only.
 const shrinkTries = 3
 
-// smaller tells of the fewest steps with which a round fails too that are found within some time.
+// smaller reports the fewest steps with which a round fails too that are found within some time.
 func (c *crowd) smaller(number int, within time.Duration) string {
 	var all []int
 	for i := range crowdClients * crowdWorkers * crowdSteps {

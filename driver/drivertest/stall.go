@@ -11,9 +11,9 @@ import (
 // A Stalled is a client that can be made to stand still in the middle of a request, as one that is stopped.
 type Stalled struct {
 	driver.Driver
-	After func(messages int) // has it stand still when it has sent so many messages more
+	After func(messages int) // stops it when it has sent so many messages more
 	Still func() bool        // it stands still, and the server has not given it up yet
-	Pass  func()             // has it go on
+	Pass  func()             // lets it go on
 }
 
 var stallCases = []Case{{
@@ -29,8 +29,8 @@ var stallCases = []Case{{
 	},
 }}
 
-// stall has a client stand still after so many messages of a request on one name, while another client does all that it can
-// do with other names, joins both names in a renewal, and takes a name that was never used.
+// stall stops a client after so many messages of a request on one name, while another client does all that it can do
+// with other names, joins both names in a renewal, and takes a name that was never used.
 func (r *run) stall(messages int) {
 	s := r.store.Stall(r)
 	defer s.Close()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Transactions are those of a database, which can lock names. They share a number, which is 0 at first.
+// Transactions are a database's transactions, which can lock names. They share a number, which is 0 at first.
 type Transactions struct {
 	// Levels are the isolation levels that the database has, and what a transaction reads at each, by names of the store's own.
 	Levels map[string]Reads
@@ -33,7 +33,7 @@ type Transaction interface {
 	Kill()     // the server ends its connection
 }
 
-// Reads is what a transaction reads at an isolation level.
+// Reads says what a transaction reads at an isolation level.
 type Reads int
 
 const (
@@ -83,7 +83,7 @@ type transactions struct {
 	reads Reads
 }
 
-// A closing is that of the transaction that has the lock.
+// A closing is the end of the transaction that has the lock.
 type closing int
 
 const (
@@ -147,8 +147,8 @@ func (x *transactions) write(tx Transaction, n int64) {
 	}
 }
 
-// waiting has a transaction lock a name that is taken, and returns what it is told in the end. One that may be stale may be told
-// so at once: a server need not wait for what the transaction could not see.
+// waiting lets a transaction lock a name that is taken, and returns its result. A transaction that may be stale may
+// learn so at once: a server need not wait for changes that the transaction could not see.
 func (x *transactions) waiting(tx Transaction, name string, mayBeStale bool) <-chan error {
 	x.Helper()
 	told := make(chan error, 1)
@@ -164,7 +164,7 @@ func (x *transactions) waiting(tx Transaction, name string, mayBeStale bool) <-c
 	return told
 }
 
-// follows has the second of two transactions wait for the first.
+// follows lets the second of two transactions wait for the first.
 func (x *transactions) follows(p pair) {
 	if p.late && x.reads != ReadsLatest && x.reads != ReadsSnapshot {
 		return // it has read as it began, or keeps the first one from writing
@@ -264,7 +264,7 @@ func (x *transactions) many() {
 	}
 }
 
-// beside has a transaction and claims meet.
+// beside lets a transaction and claims meet.
 func (x *transactions) beside() {
 	held := x.claim()
 	held.Name += "/" + rand.Text()
@@ -302,7 +302,7 @@ func (x *transactions) beside() {
 	x.leave(x.b, next)
 }
 
-// refused has a transaction ask for a lock at a level where there is none, also while another has it.
+// refused lets a transaction ask for a lock at a level where there is none, also while another has it.
 func (x *transactions) refused() {
 	for level, reads := range x.Levels {
 		if reads == ReadsRefused {

@@ -60,7 +60,7 @@ type numbers struct {
 	bug   string
 	locks driver.Driver
 
-	mu     sync.Mutex // guards what follows, and that of each transaction
+	mu     sync.Mutex // guards what follows, and the number of each transaction
 	number int64
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// What a case does once time has passed is a test of its own, which has the time for that anew. One that lets pass no more than a
-// moment keeps its turn.
+// After time has passed, a case is a test of its own, which has its whole time again. A case that lets pass no more
+// than a moment keeps its turn.
 func TestPassGivesWay(t *testing.T) {
 	t.Parallel()
 	var names []string

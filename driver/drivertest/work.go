@@ -15,11 +15,11 @@ type Work struct {
 	// note how little it has.
 	Settle func()
 
-	// Done tells how much the store has done, when those clients are closed that made so many calls.
+	// Done returns the store's work so far, when the clients are closed that made so many calls.
 	Done func(calls int) int
 }
 
-// A Carrier tells how many bytes a [Way] has carried, both ways.
+// A Carrier counts the bytes that a [Way] has carried, both ways.
 type Carrier interface {
 	Carried() int
 }
@@ -42,8 +42,8 @@ func flatWork(r *run) {
 	}
 }
 
-// work has a client enter and leave a name again and again while another holds so many names, or again and again the one, and
-// returns what all that cost.
+// work lets a client enter and leave a name again and again while another holds so many names, or again and again the
+// one, and returns the cost of that.
 func (r *run) work(names int) int {
 	var (
 		worker, holder driver.Driver

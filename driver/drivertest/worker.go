@@ -33,7 +33,7 @@ type worker struct {
 	past  []*driver.Claim
 }
 
-// A workerStand is what a worker knows of its claim.
+// A workerStand is a worker's knowledge of its claim.
 //
 //	asking ──it waits──► waiting ──it holds──► holding
 //	  │  │                  │                    ▲  │
@@ -308,7 +308,7 @@ func (w *worker) list(s *scene) {
 	})
 }
 
-// leaveAll has all claims leave that the worker ever had, and reports that all are out.
+// leaveAll removes all claims that the worker ever had, and reports that all are out.
 func (w *worker) leaveAll(ctx context.Context) bool {
 	if w.claim != nil {
 		w.out()

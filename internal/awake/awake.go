@@ -4,7 +4,7 @@ package awake
 
 import "time"
 
-// step is what is counted at a time.
+// step is the time between two counts.
 const step = 10 * time.Millisecond
 
 // For returns a channel that is closed once this process could run for a length of time. It counts short steps, each for no

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// most is how long a test waits for the lane before it runs beside the one that has it. Whoever has it may itself wait for
-// others, such as a part of the test for which package testing has no room.
+// most is the longest time for which a test waits for the lane. After that it runs beside the one that has the lane,
+// which may itself wait for others, such as a part of the test for which package testing has no room.
 const most = time.Minute
 
 // Lane gives a test whose subject is time itself the lane: one such test at a time runs on the machine, and Lane waits until it
@@ -37,7 +37,7 @@ func Lane(t testing.TB) *Turn {
 	return u
 }
 
-// A Turn is what a test is told of the machine while it has the lane: how late the timers of its process are.
+// A Turn measures the machine while a test has the lane: how late the timers of its process are.
 type Turn struct {
 	t testing.TB
 	*canary
@@ -126,8 +126,8 @@ func (u *Turn) Within(took, limit time.Duration, what string, args ...any) {
 	}
 }
 
-// slowness tells how many times as long as they should have, at most, so many steps took in a row as make up a length of time. The
-// step that is under way has lasted until now.
+// slowness returns by which factor a run of steps was late, at most, where a run is so many steps as make up a length
+// of time. The step that is under way has lasted until now.
 func slowness(ends []time.Duration, now, length time.Duration) float64 {
 	ends = append(ends, max(now, ends[len(ends)-1]+step))
 	n := min(int((length+step-1)/step), len(ends)-1)

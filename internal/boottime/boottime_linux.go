@@ -30,7 +30,7 @@ func read() (time.Duration, bool) {
 	return time.Duration(ts.Nano()), errno == 0
 }
 
-// shared is whether the clock is there, and how far it is from that of the host is known.
+// shared reports whether the clock is there, and its distance from the host's clock is known.
 func shared() bool {
 	_, clock := read()
 	_, known := offset()

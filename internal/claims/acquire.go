@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Want is what one goroutine asks for.
+// A Want is the request of one goroutine.
 type Want struct {
 	Name string
 	*protocol.Terms
@@ -34,7 +34,7 @@ var told = func() chan struct{} {
 	return c
 }()
 
-// expectLocked has the answer to a hold come on a channel, if it has not come yet.
+// expectLocked makes a channel for the answer to a hold, if it has not come yet.
 func (k *Keeper) expectLocked(h *Hold) {
 	if h.answer == nil {
 		h.answer = k.channel()
@@ -49,9 +49,9 @@ func (k *Keeper) answered(h *Hold) {
 	h.answer = nil
 }
 
-// Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the error is
-// a [*Held] if it would have to. The claim that enters tells what the caller has already, so that people can see who waits for
-// each other.
+// Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the
+// error is a [*Held] if it would have to. The claim that enters records the locks that the caller has already, so
+// that people can see who waits for each other.
 func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Share) (*Share, error) {
 	at := want.place
 	if at.shard == nil {
@@ -123,7 +123,7 @@ func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) e
 		if err := h.failure(); err != nil {
 			return err
 		}
-		// The caller learns of its context's end at once, and a worker tells the store.
+		// The caller learns of its context's end at once, and a worker asks the store.
 		k.work.run(func() { _ = h.first.Release(0) })
 		gave.Held = &Held{}
 		return gave

@@ -45,7 +45,7 @@ func (s *Share) Proclaim(ctx context.Context, value string) error {
 	})
 }
 
-// change has the claim of the hold changed, by what the function makes of it.
+// change changes the claim of the hold by the function.
 func (s *Share) change(ctx context.Context, what func(is *protocol.Terms) (driver.Amendment, error)) error {
 	if t := &s.hold.c.n.shard.k.traits; !t.Amends {
 		return fmt.Errorf("%w: %s cannot change a claim that holds", driver.ErrUnsupported, t.Store)
@@ -82,7 +82,7 @@ func (s *Share) amend(ctx context.Context, what func(*protocol.Terms) (driver.Am
 	}
 }
 
-// begin has the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
+// begin lets the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
 func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch *change, begun bool, v protocol.Verdict, err error) {
 	h := s.hold
 	n := h.c.n
@@ -131,7 +131,7 @@ func (s *Share) amended(v *protocol.Verdict) error {
 	return n.shard.k.errorOf(v)
 }
 
-// settleLocked ends the change of a claim, which is what was asked for if the verdict is OK.
+// settleLocked ends the change of a claim. If the verdict is OK, the claim has its new terms.
 func (h *Hold) settleLocked(v protocol.Verdict) {
 	ch := h.rareLocked().change
 	h.rareLocked().change = nil

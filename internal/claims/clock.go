@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// A clock tells how long its keeper has existed, the time that the machine slept included. Go's monotonic clock stands
-// still while a machine is suspended, and a lease in the store does not.
+// A clock reads how long its keeper has existed, the time that the machine slept included. Go's monotonic clock
+// stands still while a machine is suspended (golang/go#24595), and a lease in the store does not.
 //
-// Wall clocks decide nothing, but one tells when to ask the kernel, which takes ten times as long as to read it: the
-// kernel moves the wall clock on by what the machine slept. As long as the wall clock keeps its distance from the
-// monotonic clock, nothing was slept, unless somebody set it back by just as much in the same millisecond; after that
-// the kernel is asked anyway. Under testing/synctest the time is the bubble's, and the machine never sleeps.
+// The wall clock decides nothing, but it shows when to ask the kernel, which takes ten times as long as to read the
+// clock: when the machine wakes, the kernel moves the wall clock on by the length of the sleep. As long as the wall
+// clock keeps its distance from the monotonic clock, the machine has not slept, unless somebody set it back by just
+// as much in the same millisecond; after that the kernel is asked anyway. Under testing/synctest the time is the
+// bubble's, and the machine never sleeps.
 type clock struct {
 	base   time.Time
 	wall   int64                 // what the wall clock said at base
@@ -22,7 +23,7 @@ type clock struct {
 	asked  atomic.Int64          // when that was, awake
 }
 
-// A sleep is what a clock knows of its machine's sleep. It never changes.
+// A sleep is a clock's knowledge of its machine's sleep. It never changes.
 type sleep struct {
 	total time.Duration // since base
 	ahead time.Duration // by which the wall clock was before the monotonic clock, right before that was asked
@@ -40,7 +41,7 @@ func (c *clock) init(fake func() time.Duration) {
 	c.before = least(c.slept)
 }
 
-// noise is what the difference of two clocks may be off, since they are read one after the other.
+// noise is the largest error in the difference of two clocks, since they are read one after the other.
 const noise = time.Millisecond
 
 // now returns the time exactly.

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A kernel is what a clock reads, beside Go's clock.
+// A kernel has the clocks that a clock reads, beside Go's clock.
 type kernel struct {
-	slept, wall time.Duration // since the clock began; wall is what the wall clock moved on beside the time awake
+	slept, wall time.Duration // since the clock began; wall is the movement of the wall clock beside the time awake
 	asked       int
 	late        time.Duration // by which the next answer is too large
 }

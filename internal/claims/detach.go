@@ -100,8 +100,8 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, 
 	return share, k.errorOnce(ctx, &v, claim.TTL)
 }
 
-// renewApart has the store renew a claim, by a request that the engines have no part in. It ends with ctx, by Close, and
-// after Patience.
+// renewApart renews a claim, by a request that the engines have no part in. It ends with ctx, by Close, and after
+// Patience.
 func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol.Reply, err error) {
 	k := s.k
 	r.Sent = k.clock.now()

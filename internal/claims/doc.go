@@ -5,8 +5,8 @@
 //	                                      ▲  ▲                      │
 //	                  timekeeper: Tick ───┘  └──── Answer ──────────┘
 //
-// A [Keeper] has a name for each name in use, with an engine of its own. Names are spread over shards, each with a lock
-// of its own, so that names do not wait for each other. One goroutine, the timekeeper, tells engines the time and has
-// claims of all names renewed in batches. Requests run in the goroutine that needs the answer or in a worker, always on
-// a context of the keeper's own; see [call].
+// A [Keeper] has a name for each name in use, with an engine of its own. Names are spread over shards, each with a
+// lock of its own, so that names do not wait for each other. One goroutine, the timekeeper, gives engines the time
+// and renews the claims of all names in batches. Requests run in the goroutine that needs the answer or in a worker,
+// always on a context of the keeper's own; see [call].
 package claims

@@ -18,8 +18,8 @@ type Event struct {
 	Dropped int64  // how many events were lost before this one, since the observer was too slow
 }
 
-// Asked is the kind of an event that the engine has no part in: somebody asks the holder for the lock. The number is that of
-// package stile, whose kinds go on after those of the engine.
+// Asked is the kind of an event that the engine has no part in: somebody asks the holder for the lock. The number is
+// package stile's, whose kinds go on after the engine's.
 const Asked = protocol.Released + 2
 
 // maxEvents is how many events may wait for the observer.
@@ -44,7 +44,7 @@ func newEvents(observe func(Event)) *events {
 	return e
 }
 
-// add has the observer told, some time later.
+// add queues an event for the observer.
 func (e *events) add(v Event) {
 	e.mu.Lock()
 	if len(e.waiting) == maxEvents || e.closed {
@@ -95,8 +95,8 @@ func (e *events) close(most time.Duration) {
 	}
 }
 
-// askedLocked has the observer told that somebody asks for what a claim holds, if the store counts more askings than
-// in its last answer. A count that falls is that of another store, which the name has moved to.
+// askedLocked informs the observer that somebody asks for the lock of a claim, if the store counts more such requests
+// than in its last answer. A count that falls comes from another store, to which the name has moved.
 func (n *name) askedLocked(c *claim, count int64) {
 	k, asks := n.shard.k, int32(min(count, math.MaxInt32))
 	if asks > c.asked && k.events != nil && n.slots[c.slot].claim == c {
@@ -105,7 +105,7 @@ func (n *name) askedLocked(c *claim, count int64) {
 	c.asked = asks
 }
 
-// tell has the observer told of an event of a name.
+// tell queues an event of a name for the observer.
 func (n *name) tell(v protocol.Event, err error) {
 	if n.shard.k.events != nil {
 		n.shard.k.events.add(Event{Event: v, Name: n.text, Err: err})

@@ -25,9 +25,9 @@ type Hold struct {
 	rare   atomic.Pointer[rare] // what few holds need; nil until then
 }
 
-// A rare is what few holds need.
+// A rare has the fields that few holds need.
 type rare struct {
-	until  engine.Time // MaxHold's end, or never; set once, before anybody has the hold
+	until  engine.Time // the end by MaxHold, or never; set once, before anybody has the hold
 	others []*Share    // given out by Share, and not back yet
 	change *change     // of its claim, while one is under way
 	under  []*Share    // what the caller that waits for it has, until it begins
@@ -113,7 +113,7 @@ func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
 // Name is the name that is held.
 func (s *Share) Name() string { return s.hold.c.name }
 
-// Terms are those of the claim that the hold is a turn on. A writer that is to become a reader counts as one.
+// Terms returns the terms of the hold's claim. A writer that is to become a reader counts as one.
 func (s *Share) Terms() *protocol.Terms {
 	is := s.hold.c.terms.Load()
 	if s.hold.c.lighter.Load() && is.Weight != 1 {
@@ -127,7 +127,7 @@ func (s *Share) Terms() *protocol.Terms {
 // In reports whether the share is of a hold that this keeper keeps.
 func (s *Share) In(k *Keeper) bool { return s.hold.c.n.shard.k == k }
 
-// Traits are those of the store.
+// Traits returns the store's traits.
 func (s *Share) Traits() *driver.Traits { return &s.hold.c.n.shard.k.traits }
 
 // Token is its fencing token, or 0 if the store has no fencing.

@@ -73,9 +73,9 @@ type shard struct {
 	_ [64]byte // the next shard is on another cache line: what is written here must not slow it down
 }
 
-// Many readers of one name want mu again and again, each for a moment. A Mutex has them sleep as soon as others could run,
-// and then each unlock has to wake one, which takes longer than what they do under it. So a reader tries in vain some times
-// more, and lets others run between, before it sleeps. BenchmarkReaders is half again as fast by it.
+// Many readers of one name want mu again and again, each for a moment. A Mutex puts them to sleep as soon as others
+// could run, and then each unlock has to wake one, which takes longer than the work under the mutex. So a reader
+// retries some times, and lets others run between, before it sleeps. BenchmarkReaders is half again as fast by it.
 const (
 	readerTries = 16
 	readerSteps = 8

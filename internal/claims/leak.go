@@ -13,8 +13,8 @@ type Guard struct{ cleanup runtime.Cleanup }
 // Observed reports whether an observer is told what becomes of a share.
 func (s *Share) Observed() bool { return s.hold.c.n.shard.k.events != nil }
 
-// GuardLeak has the observer told if a lease, which has this share, is forgotten before Stop: by an event of this kind,
-// that names the caller so many frames up. The share is observed.
+// GuardLeak informs the observer if a lease, which has this share, is forgotten before Stop: by an event of this
+// kind, that names the caller so many frames up. The share is observed.
 func GuardLeak[T any](lease *T, s *Share, skip int, kind protocol.Kind) *Guard {
 	var pc [1]uintptr
 	runtime.Callers(skip+1, pc[:])
@@ -28,14 +28,14 @@ func (g *Guard) Stop() {
 	}
 }
 
-// A leak is what is left of a lease that nobody can release any more.
+// A leak describes a lease that nobody can release any more.
 type leak struct {
 	share *Share
 	taken uintptr
 	kind  protocol.Kind
 }
 
-// report has the observer told, unless the share is over.
+// report informs the observer, unless the share is over.
 func (l leak) report() {
 	if l.share.Check() != nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// LeavesTime tells if so little of a lease is trusted that there is no time to renew it.
+// LeavesTime returns an error if so little of a lease is trusted that there is no time to renew it.
 func LeavesTime(ttl, margin time.Duration, drift float64) error {
 	margin = cmp.Or(margin, min(ttl/10, time.Second))
 	if left := ttl - time.Duration(2*drift*float64(ttl)) - margin; ttl > 0 && left < ttl/2 {
@@ -18,7 +18,7 @@ func LeavesTime(ttl, margin time.Duration, drift float64) error {
 	return nil
 }
 
-// CheckTimes tells why a client cannot have these settings.
+// CheckTimes returns why a client cannot have these settings.
 func CheckTimes(drift float64, turn, margin, patience time.Duration) error {
 	if !(drift > 0 && drift <= 0.1) { // which NaN is not either
 		return fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, drift)
@@ -34,7 +34,7 @@ func CheckTimes(drift float64, turn, margin, patience time.Duration) error {
 	return nil
 }
 
-// Check tells what a store with these traits cannot do for a want.
+// Check returns an error if a store with these traits cannot satisfy the want.
 func (w *Want) Check(t *driver.Traits) error {
 	switch {
 	case w.Capacity != driver.All && !t.Permits:

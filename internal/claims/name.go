@@ -22,7 +22,8 @@ type name struct {
 	due   agenda.Item
 }
 
-// A slot is what belongs to the engine's slots of one number, of claims and of turns. They have nothing to do with each other.
+// A slot has the claim and the turn whose slots in the engine have one number. The two have nothing to do with each
+// other.
 type slot struct {
 	claim *claim
 	turn  *Hold // or who waits for one
@@ -52,7 +53,7 @@ type claim struct {
 	fenced   atomic.Bool // its tickets are fencing tokens: set when it is granted, by what the store promises then
 }
 
-// describe tells a driver's claim what this one is, but for what changes with its requests.
+// describe copies the claim's terms to a driver's claim, except what changes with its requests.
 func (c *claim) describe(to *driver.Claim) {
 	t := c.terms.Load()
 	to.Name, to.ID, to.Client = c.name, c.id, c.n.shard.k.id
@@ -93,7 +94,7 @@ func (n *name) enterEvent(now engine.Time) engine.Time {
 	return now
 }
 
-// A todo is what is to be done after an event, when the shard's mu is free.
+// A todo is the work after an event, done when the shard's mutex is free.
 type todo struct {
 	k       *Keeper
 	now     engine.Time // of the event
@@ -270,7 +271,7 @@ func (n *name) done(f *protocol.Effect, t *todo) {
 	}
 }
 
-// mind has the timekeeper come when the engine wants it, and forgets a name that has nothing to do.
+// mind schedules the timekeeper for the engine, and forgets a name that has nothing to do.
 func (n *name) mind(now engine.Time) {
 	s := n.shard
 	if s.clearing != nil && s.clearing[n] && !n.engine.Clearing() {
@@ -309,7 +310,7 @@ func (t *todo) add(s send) {
 	}
 }
 
-// tell has whoever waits for a hold answered.
+// tell answers the waiter of a hold.
 func (t *todo) tell(h *Hold, err error) {
 	if err != nil {
 		h.rareLocked().failed = err
@@ -362,7 +363,7 @@ func (t *todo) rest() {
 	}
 }
 
-// run has a worker run a request.
+// run starts a request in a worker.
 func (k *Keeper) run(s send) {
 	k.work.run(func() { k.requests(s) })
 }

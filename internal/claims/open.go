@@ -69,7 +69,8 @@ func notReached(ctx context.Context, patience time.Duration, last error) error {
 	return last
 }
 
-// tryError is what a try came to, or that the store does not answer if the error says no more than that the time was over.
+// tryError returns the error of a try. If it says no more than that the time was over, it says that the store does
+// not answer.
 func tryError(err error) error {
 	if late := context.DeadlineExceeded; errors.Is(err, late) && err.Error() == late.Error() {
 		return protocol.ErrSilent

@@ -72,8 +72,8 @@ func (e *GaveUp) Error() string { return e.Cause.Error() }
 
 func (e *GaveUp) Unwrap() error { return e.Cause }
 
-// Within acquires in a time after which tooLong is the cause of the context. If that was over before the store was asked, it
-// tries for a second more, so that the error tells what is in the way.
+// Within acquires in a time after which tooLong is the cause of the context. If that was over before the store was
+// asked, it tries for a second more, so that the error names the obstacle.
 func Within[T any](ctx context.Context, most time.Duration, tooLong error, acquire func(context.Context, bool) (T, error)) (T, error) {
 	once := func(most time.Duration, try bool) (has T, late bool, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
@@ -139,7 +139,7 @@ func (k *Keeper) errorOf(v *protocol.Verdict) error {
 	return nil
 }
 
-// dated is an error that says until when a claim with this ttl may stand, if it is that of an unknown outcome.
+// dated adds to an error of unknown outcome until when a claim with this ttl may stand.
 func (k *Keeper) dated(err error, ttl time.Duration) error {
 	if unknown, ok := err.(*Unknown); ok { //nolint:errorlint // as errorOf made it
 		unknown.Until = k.ghost(ttl)

@@ -20,8 +20,8 @@ func (k *Keeper) requests(s send) {
 	}
 }
 
-// request runs one request and tells the engine of the answer. It is sent after that time. With a caller, it ends with that
-// caller's context too.
+// request runs one request and gives the engine the answer. It is sent after that time. With a caller, it ends with
+// that caller's context too.
 func (k *Keeper) request(s *send, sent engine.Time, caller context.Context, t *todo) {
 	r := k.runRequest(s, sent, caller)
 	n := s.c.n
@@ -87,7 +87,7 @@ func (k *Keeper) extend(all []send) {
 	}
 }
 
-// renew has the store renew a batch.
+// renew renews a batch.
 func (k *Keeper) renew(batch []send) {
 	limit := batch[0].asks.TTL / 6
 	list := make([]*driver.Claim, len(batch))

@@ -5,8 +5,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// What is required of a store is looked at whenever the store lets a claim hold. A driver asks its servers anew when it is
-// connected to them again, as after a restart or a failover, so the store may come to promise less:
+// The requirements on a store are checked whenever the store lets a claim hold. A driver asks its servers again when
+// it reconnects, as after a restart or a failover, so the store may come to promise less:
 //
 //	        the client is opened
 //	                 │
@@ -16,7 +16,7 @@ import (
 //
 // While it is unfit, no claim enters, a claim that is granted leaves, and a claim that is renewed is lost.
 
-// lacks tells why the store is unfit, or nothing.
+// lacks returns why the store is unfit, or nil.
 func (k *Keeper) lacks() error {
 	if len(k.conf.Require) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (k *Keeper) enter(s *send) (driver.Place, error) {
 	return k.d.Enter(s.call, s.asks)
 }
 
-// doubt has the grant of an unfit store be no answer: the claim enters again, which is refused, and leaves.
+// doubt turns the grant of an unfit store into no answer: the claim enters again, which is refused, and leaves.
 func (k *Keeper) doubt(r *protocol.Reply) {
 	if !r.OK() || !r.Place.Holds {
 		return

@@ -25,8 +25,8 @@ func (t *timekeeper) init() {
 	t.kick = make(chan struct{}, 1)
 }
 
-// wake has the timekeeper look by then. Who locks and unlocks in a loop does not have to wake it each time, since it
-// looks for a while longer.
+// wake lets the timekeeper look by then. A caller that locks and unlocks in a loop does not have to wake it each
+// time, since it looks for a while longer.
 func (t *timekeeper) wake(due, now engine.Time) {
 	if !t.used.Load() {
 		t.used.Store(true)
@@ -46,7 +46,7 @@ func (t *timekeeper) wake(due, now engine.Time) {
 	}
 }
 
-// keepTime tells engines the time, until the keeper is closed.
+// keepTime gives engines the time, until the keeper is closed.
 func (k *Keeper) keepTime() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -100,7 +100,7 @@ func (k *Keeper) tick() engine.Time {
 	return next
 }
 
-// tick tells the engines of a shard the time that want to know it; with early, also those that want a renewal soon.
+// tick gives the time to the engines of a shard that are due; with early, also to engines that want a renewal soon.
 func (s *shard) tick(now engine.Time, early bool, t *todo) {
 	if !early && engine.Time(s.next.Load()) > now {
 		return

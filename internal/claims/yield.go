@@ -8,9 +8,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// In a store without a queue, who asks at the right moment has the lock next. That is mostly the process that had it
-// before: it knows first that the lock is free, and would keep all others from it without end. So it lets them ask first
-// when it knows of any, and now and then when it does not.
+// In a store without a queue, the client that asks at the right moment has the lock next. That is mostly the process
+// that had it before: it knows first that the lock is free, and would keep all others from it without end. So it lets
+// them ask first when it knows of any, and now and then when it does not.
 
 const (
 	yieldLeast = 500 * time.Microsecond // and two round trips: for others to be told and to ask

@@ -74,7 +74,7 @@ func Renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
 	return d.Renew(Timely(t), []*driver.Claim{c})[0].Err
 }
 
-// Leave has a claim leave that is there.
+// Leave lets a claim leave that is there.
 func Leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	if err := d.Leave(Timely(t), &driver.Release{Claim: c}); err != nil {

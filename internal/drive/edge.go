@@ -8,8 +8,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Edges are the edges of the tickets of a store that begin with the microseconds of its clock, or above the last ticket. Fresh
-// makes a store that nobody has used, and returns its URL and what tells it the last ticket of a name.
+// Edges are the edges of the tickets of a store that begin with the microseconds of its clock, or above the last
+// ticket. Fresh makes a store that nobody has used, and returns its URL and a function that sets the last ticket of a
+// name.
 func Edges(
 	fresh func(t testing.TB, name string) (url string, last func(ticket int64)),
 ) map[string]func(t testing.TB, name string) driver.Driver {

@@ -17,9 +17,9 @@ const (
 	frozenWithin = time.Second
 )
 
-// Frozen freezes one member of a store at a URL, which resets no connection. A lease with this ttl has to live on, and who has a
-// second has to get the lock: one try in twenty may meet the silence, and the next one goes elsewhere. The function freezes the
-// member, and returns once the others serve.
+// Frozen freezes one member of a store at a URL, which resets no connection. A lease with this ttl must live on, and
+// a client that has a second must get the lock: one try in twenty may meet the silence, and the next one goes
+// elsewhere. The function freezes the member, and returns once the others serve.
 func Frozen(t *testing.T, url string, ttl time.Duration, freeze func()) {
 	t.Helper()
 	holder, other := client(t, url), client(t, url)

@@ -14,9 +14,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Mishaps is what may happen to a store of one server whose data are in a folder of its own folder: the data are wiped, or
-// come back as an older copy. No claim is in either. All mishaps have one server, one after the other, which is started for
-// the first. Forgets is that of each [drivertest.Mishap].
+// Mishaps are the mishaps of a store of one server whose data are in a folder of its own folder: the data are wiped,
+// or come back as an older copy. No claim is in either. All mishaps have one server, one after the other, which is
+// started for the first. Each [drivertest.Mishap] has this Forgets.
 func Mishaps(
 	start func(t testing.TB) *servertest.Server, url func(addrs ...string) string, data string, forgets bool,
 ) map[string]func(t testing.TB) *drivertest.Mishap {

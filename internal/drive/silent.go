@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// patience is that of a client, by default.
+	// patience is a client's default.
 	patience = 5 * time.Second
 
 	// silentMost is within which a client has turned away from a connection whose first request gets no answer. Half of
@@ -21,8 +21,8 @@ const (
 	silentMost = 12 * time.Second
 )
 
-// Silent loses the connections between a client and its server, and has the server leave the first request on the next one
-// without an answer, as a server may that is just starting. The claim has to be renewed on a later connection.
+// Silent loses the connections between a client and its server, and leaves the first request on the next one without
+// an answer, as a server may that is just starting. The claim must be renewed on a later connection.
 func Silent(t *testing.T, server string, url func(addrs ...string) string) {
 	t.Helper()
 	proxy := servertest.NewProxy(t, server)

@@ -9,8 +9,9 @@ import (
 	"github.com/stilelock/stile/driver/drivertest"
 )
 
-// TableMishaps is what may happen to a store in a database: its tables are emptied, or come back as an older copy, without the
-// claims. Fresh makes a store that nobody has used, and returns its URL, what executes a statement, and these tables.
+// TableMishaps are the mishaps of a store in a database: its tables are emptied, or come back as an older copy,
+// without the claims. Fresh makes a store that nobody has used, and returns its URL, a function that executes a
+// statement, and these tables.
 func TableMishaps(
 	fresh func(t testing.TB) (url string, do func(statement string), tables []string),
 ) map[string]func(t testing.TB) *drivertest.Mishap {

@@ -37,7 +37,7 @@ func (d *Database) Begin(t testing.TB, level sql.IsolationLevel) (drivertest.Tra
 	return d.Transaction(t, &sqlTx{tx, d})
 }
 
-// Transaction is that of a client that says how it locks, and how a statement is said.
+// Transaction begins a transaction of a client with its own ways to lock and to run a statement.
 func (d *Database) Transaction(t testing.TB, by Tx) (drivertest.Transaction, error) {
 	made := &transaction{Tx: by, t: t, d: d}
 	err := by.Ask(Timely(t), d.Me, &made.connection)

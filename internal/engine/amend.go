@@ -18,9 +18,9 @@ const (
 	carried                 // the renewal that is out carries it
 )
 
-// Amend has the claim of a hold changed in the store; the shell knows how. The verdict is Pending if a Done follows. It is
-// Shared if the claim is not this hold's alone, and a change that others have to know of makes it lighter. From now on the
-// claim has no more turns: whoever comes next wants what it was before.
+// Amend changes the claim of a hold in the store; the shell knows how. The verdict is Pending if a Done follows. It
+// is Shared if the claim is not this hold's alone, and a change that others have to know of makes it lighter. From
+// now on the claim has no more turns: later waiters want the terms from before.
 func (e *Engine) Amend(now Time, h Slot, lighter bool) protocol.Verdict {
 	x := e.turns.At(h)
 	c := x.in

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// An obstacle is what keeps a line from asking.
+// An obstacle keeps a line from asking.
 type obstacle int
 
 const (
@@ -45,13 +45,13 @@ func (e *Engine) obstacle(l Slot) obstacle {
 	return found
 }
 
-// adoptableBy reports whether a line may take up a claim that is quitting. An Await was cut, and tells nothing.
+// adoptableBy reports whether a line may take up a claim that is quitting. An Await was cut, and proves nothing.
 func (c *claim) adoptableBy(l Slot) bool {
 	return c.stage == quitting && c.line == l && c.verb == protocol.Enter
 }
 
-// enterFor has a claim enter for a line, unless claims of our own are to be out of the store first: what is on its way may stand
-// behind one of them. It returns what is in the way for long.
+// enterFor makes a claim enter for a line, unless claims of our own must leave the store first: a request under way
+// may stand behind one of them. It returns the obstacle if that lasts.
 func (e *Engine) enterFor(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
 	found, try := e.obstacle(l), e.first(l).state == trying
@@ -103,7 +103,7 @@ func (e *Engine) abandon(c Slot, now Time) {
 	cl.since = now
 }
 
-// quit has a claim leave that does not hold, unless it cannot be in the store.
+// quit removes a claim that does not hold, unless it cannot be in the store.
 func (e *Engine) quit(c Slot, now Time) {
 	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure == 0 {
 		e.enter(c, nowhere)

@@ -106,7 +106,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 	return nil
 }
 
-// outstanding is what may be out for a claim in each stage.
+// outstanding has the requests that may be under way for a claim in each stage.
 var outstanding = [stages][]protocol.Verb{
 	asking: {protocol.Enter, protocol.Nothing}, displaced: {protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
 	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing}, over: {protocol.Renew, protocol.Nothing},
@@ -172,7 +172,7 @@ const Stages = int(stages)
 // Slots is how many slots of claims there are, free ones among them.
 func (e *Engine) Slots() int { return len(e.claims.All) }
 
-// Stage is what the claim in a slot is in; its zero value says that the slot is free.
+// Stage returns the stage of the claim in a slot; its zero value says that the slot is free.
 func (e *Engine) Stage(c Slot) Stage { return e.claims.At(c).stage }
 
 // Holds reports whether a claim in this stage holds, as far as the engine knows.
@@ -190,7 +190,7 @@ func (e *Engine) Used(c Slot) bool { return e.claims.At(c).stage != nowhere }
 // claim's id in the store.
 func (e *Engine) ID(c Slot) uint64 { return e.claims.At(c).id }
 
-// Peek is what [Engine.Effects] will return.
+// Peek returns the effects that [Engine.Effects] will return.
 func (e *Engine) Peek() []protocol.Effect { return e.common.effects }
 
 // Claim is the claim that a hold is a turn on.

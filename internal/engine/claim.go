@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A Stage is what a claim is in, between its first request and the moment after which nothing of it can be in the store.
-// The drawing is in the package comment; [Engine.enter] is the one function that moves it.
+// A Stage is the state of a claim between its first request and the moment after which nothing of it can be in the
+// store. The drawing is in the package comment; [Engine.enter] is the one function that moves it.
 type Stage uint8
 
 // The stages.
@@ -158,7 +158,7 @@ func (e *Engine) send(c Slot, v protocol.Verb, limit time.Duration, keep time.Du
 	})
 }
 
-// schedule has the next request of a claim sent then.
+// schedule sets the time of a claim's next request.
 func (e *Engine) schedule(c Slot, t Time) {
 	e.claims.At(c).due = t
 	e.arm(t)

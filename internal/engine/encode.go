@@ -112,7 +112,7 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// Rank is the place of a ticket among all that are known; that of 0 is 0.
+// Rank is the place of a ticket among all that are known; the rank of 0 is 0.
 func (x *Encoder) Rank(ticket int64) int64 {
 	i, _ := slices.BinarySearch(x.Tickets, ticket)
 	return int64(i)

@@ -39,7 +39,7 @@ type Engine struct {
 	due    Time // no later than the next time at which Tick has something to do
 }
 
-// A Common is what engines have in common that one goroutine at a time uses.
+// A Common has the parts that engines share. One goroutine at a time uses it.
 type Common struct {
 	Conf  *protocol.Config
 	Slept Time // how long the machine has slept; the shell sets it before an event

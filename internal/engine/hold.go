@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A turn is what one goroutine wants, and then has: a waiter stands in a line, and becomes a hold on a claim. A hold may
-// be shared, and is released with its last share.
+// A turn is one goroutine's wish, and then its share of a claim: a waiter stands in a line, and becomes a hold on a
+// claim. A hold may be shared, and is released with its last share.
 type turn struct {
 	linger, maxHold time.Duration // as in Want
 
@@ -21,7 +21,7 @@ type turn struct {
 	state  turnState
 }
 
-// A turnState is what a turn is in. A waiter becomes a hold, and no hold becomes live again.
+// A turnState is the state of a turn. A waiter becomes a hold, and no hold becomes live again.
 //
 //	waiting, trying ──► live ──► ended, or parted
 type turnState uint8
@@ -199,8 +199,8 @@ func (e *Engine) removeHold(h Slot) {
 	e.turns.Drop(h)
 }
 
-// abandonLost has a claim leave when its last hold was given back that had been lost before: now that the work under it
-// is over, it need not run out. After closing there is nobody left to ask.
+// abandonLost removes a claim when its last hold is given back and was lost before: the work under it is over, so the
+// claim need not run out. After closing there is nobody left to ask.
 func (e *Engine) abandonLost(c Slot, now Time) {
 	switch cl := e.claims.At(c); {
 	case cl.holds.Len > 0:

@@ -6,10 +6,10 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// withdraw has a claim leave that nobody holds. Nobody waits for the outcome.
+// withdraw removes a claim that nobody holds. Nobody waits for the outcome.
 func (e *Engine) withdraw(c Slot, now Time) { e.leave(c, withdrawing, now) }
 
-// leave has a claim leave, in one of the stages for that.
+// leave removes a claim, in one of the stages for that.
 func (e *Engine) leave(c Slot, as Stage, now Time) {
 	e.enter(c, as)
 	cl := e.claims.At(c)

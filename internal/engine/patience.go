@@ -55,7 +55,7 @@ func (e *Engine) deafSince(l Slot) Time {
 	return since
 }
 
-// silence is what a waiter gets whose patience is over.
+// silence is the verdict for a waiter whose patience is over.
 func (e *Engine) silence(l Slot) protocol.Verdict {
 	v := protocol.Verdict{Code: protocol.Unreachable, Err: protocol.ErrSilent}
 	if a := e.lines.At(l).asking; a != None {

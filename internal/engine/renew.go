@@ -32,7 +32,7 @@ func (e *Engine) trust(c Slot) {
 	e.emit(protocol.Effect{Do: protocol.Trust, Claim: c, Until: cl.deadline, Verdict: protocol.Verdict{Err: cl.err}})
 }
 
-// Alarm has a claim renewed at once, since its driver sees it in danger.
+// Alarm renews a claim at once, since its driver sees it in danger.
 func (e *Engine) Alarm(now Time, c Slot) {
 	cl := e.claims.At(c)
 	switch {
@@ -43,7 +43,7 @@ func (e *Engine) Alarm(now Time, c Slot) {
 	}
 }
 
-// extend has a claim renewed that wants it about now. What wants it a moment later goes along.
+// extend renews the claims that are due about now. A claim that is due a moment later goes along.
 func (e *Engine) extend(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if cl.stage != held || cl.verb != protocol.Nothing {

@@ -1,4 +1,4 @@
-// Package follow looks again whenever a store tells that a queue may have changed.
+// Package follow looks again whenever a store reports that a queue may have changed.
 package follow
 
 import (
@@ -51,7 +51,7 @@ func Name(
 			if !stands {
 				return silence
 			}
-			// Nothing has changed for a while, or the store tells nothing any more: the look shows which.
+			// Nothing has changed for a while, or the store reports nothing any more: the look shows which.
 		}
 		if more, err := look(ctx); err != nil || !more {
 			return err

@@ -60,7 +60,7 @@ func (d *Database) exec(t *testing.T, statement string) {
 	}
 }
 
-// A rail is what [guard.Table] and [guard.Column] have in common, for one resource of the tests.
+// A rail is the interface that [guard.Table] and [guard.Column] share, for one resource of the tests.
 type rail struct {
 	raise, check func(ctx context.Context, tx guard.Tx, token int64) error
 }

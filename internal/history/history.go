@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Hold is one holding of a lock, as its holder believed it. Times are those of one clock of the machine, which never
-// steps: each was read before a Check that found the lease trusted.
+// A Hold is one holding of a lock, as its holder believed it. Its times are read from one clock of the machine, which
+// never steps: each was read before a Check that found the lease trusted.
 type Hold struct {
 	Worker     int
 	Name       string
@@ -53,7 +53,7 @@ func Overlaps(holds []*Hold, capacity map[string]int64) (found []Finding) {
 	return found
 }
 
-// Falls returns where a token is not larger than that of a grant before it that it excluded.
+// Falls finds each token that is not larger than the token of an earlier grant that it excluded.
 func Falls(holds []*Hold, capacity map[string]int64) (found []Finding) {
 	for name, most := range capacity {
 		if most != driver.All {

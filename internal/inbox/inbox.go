@@ -1,6 +1,6 @@
-// Package inbox hands what a store tells to the claims that wait for it. It is for drivers whose store sends a client
-// the ticket of a claim that holds, or 0 for one that is to enter again, since what it knows of those before it is no
-// longer true.
+// Package inbox hands the messages of a store to the claims that wait for them. It is for drivers whose store sends a
+// client the ticket of a claim that holds, or 0 for a claim that must enter again, since its knowledge of the claims
+// ahead is out of date.
 package inbox
 
 import (
@@ -94,7 +94,8 @@ type waiter struct {
 	lost   chan struct{} // closed when the subscription is lost
 }
 
-// New returns the inboxes for what a source tells. Parse takes a message apart; one that it does not know means nothing.
+// New returns the inboxes for the messages of a source. Parse takes a message apart; one that it does not know means
+// nothing.
 func New(source Source, parse func(text string) (claim string, ticket int64, ok bool)) *Set {
 	return &Set{Idle: idleAfter, source: source, parse: parse, byChannel: map[string]*inbox{}}
 }
@@ -149,9 +150,10 @@ func (s *Set) find(channel, claim string) *waiter {
 	return nil
 }
 
-// Await implements [driver.Driver]. It waits until a claim that is expected is told its ticket. It returns early for one
-// that is not, as soon as the subscription stands, and for one whose subscription is lost: what happened before is seen by
-// entering again. So is what ticket 0 stands for. A claim that has a ticket holds only by that one.
+// Await implements [driver.Driver]. It waits until an expected claim gets a message with its ticket. It returns early
+// for a claim that is not expected, as soon as the subscription stands, and for a claim whose subscription is lost:
+// entering again shows what happened before. Ticket 0 means the same. A claim that has a ticket holds only by that
+// one.
 func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (driver.Place, error) {
 	closed := s.source.Context()
 	if closed.Err() != nil {
@@ -357,7 +359,7 @@ func (s *Set) turn(in *inbox, stands bool) bool {
 	return before
 }
 
-// tried notes that the first attempt to subscribe has failed, if it has not stood, and has whoever waits for it ask again.
+// tried notes that the first attempt to subscribe has failed, if it has not stood, and makes its waiters ask again.
 func (s *Set) tried(in *inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -369,7 +371,7 @@ func (s *Set) tried(in *inbox) {
 	in.turned = make(chan struct{})
 }
 
-// deliver tells a claim what a message says. A message about a claim that is not expected means nothing.
+// deliver hands a message to its claim. A message about a claim that is not expected means nothing.
 func (s *Set) deliver(in *inbox, text string) {
 	claim, ticket, ok := s.parse(text)
 	if !ok {

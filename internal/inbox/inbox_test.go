@@ -61,7 +61,7 @@ func (s *store) Subscribe(ctx context.Context, _ string, stands func(bool), told
 	}
 }
 
-// begin returns a store and the inboxes for what it tells, which end with the test.
+// begin returns a store and the inboxes for its messages, which end with the test.
 func begin(t *testing.T) (*store, *Set) {
 	t.Helper()
 	s := &store{ctx: t.Context(), messages: make(chan string), lost: make(chan struct{})}
@@ -73,7 +73,7 @@ func begin(t *testing.T) (*store, *Set) {
 	})
 }
 
-// listening has the subscription stand, and the claim expected.
+// listening waits until the subscription stands and the claim is expected.
 func listening(t *testing.T, inboxes *Set, claim string) {
 	t.Helper()
 	if inboxes.Expect("channel", claim) {
@@ -152,7 +152,7 @@ func TestALostSubscription(t *testing.T) {
 	})
 }
 
-// A subscription on which nobody waits ends after a while, and begins anew when it is needed.
+// A subscription on which nobody waits ends after a while, and is made again when it is needed.
 func TestAnIdleSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)
@@ -193,7 +193,7 @@ func TestAnIdleSubscriptionAfterALoss(t *testing.T) {
 	})
 }
 
-// awaits has a claim wait for a subscription that is not confirmed, for so long each time.
+// awaits lets a claim wait for a subscription that is not confirmed, for so long each time.
 func awaits(t *testing.T, inboxes *Set, times ...time.Duration) {
 	t.Helper()
 	for i, want := range times {

@@ -31,7 +31,7 @@ func Until(ttl time.Duration) time.Duration { return boottime.Now() + 2*ttl }
 // Over reports whether that is past.
 func Over(until time.Duration) bool { return boottime.Now() > until }
 
-// IDs are those of claims that a client may have in a store. The caller guards them. The zero IDs are empty.
+// IDs are the ids of claims that a client may have in a store. The caller guards them. The zero IDs are empty.
 type IDs struct {
 	until map[string]time.Duration
 	limit Limit
@@ -52,7 +52,7 @@ func (s *IDs) Add(c *driver.Claim) {
 // Drop forgets a claim.
 func (s *IDs) Drop(id string) { delete(s.until, id) }
 
-// Len tells how many there are.
+// Len returns their number.
 func (s *IDs) Len() int { return len(s.until) }
 
 // All returns them, in any order.

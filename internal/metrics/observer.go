@@ -71,7 +71,7 @@ func (m *Meter) begin(class string) string {
 	return class
 }
 
-// zero has the counters and gauges of a class begin at zero: of a counter that appears with the value one, nobody can tell that
+// zero sets the counters and gauges of a class to zero: if a counter appears with the value one, nobody can see that
 // it rose.
 func (m *Meter) zero(class string) {
 	for _, metric := range All {

@@ -81,7 +81,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Each reason that a lease may be lost for has a word of its own, and the words are those of the reasons.
+// Each reason for the loss of a lease has a word of its own, the same as in the package.
 func TestReasons(t *testing.T) {
 	seen := map[string]bool{}
 	for r := stile.Reason(1); !strings.HasPrefix(r.String(), "reason"); r++ {

@@ -1,7 +1,7 @@
-// Package promise keeps what a store promises, and has the store asked again once a driver was connected to it anew: the
-// servers may have other settings after a restart, and others may answer after a failover. Not all of that is seen by
-// connections: a setting can be changed while they stay, a replica that was connected to can become a primary, and a server
-// that is being replaced can be the one that answers. So the store is asked again every 10 s too.
+// Package promise keeps the promises of a store, and asks the store again once a driver has reconnected to it: the
+// servers may have other settings after a restart, and others may answer after a failover. Connections do not show
+// all of that: a setting can be changed while they stay, a replica can become a primary, and a server that is being
+// replaced can be the one that answers. So the store is asked again every 10 s too.
 //
 //	         connections are made, or 10 s            Traits
 //	asked ──────────────────────────────────► stale ─────────► asking ──the store answers──► asked
@@ -20,7 +20,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A Promise is what a store promises, as it answered last.
+// A Promise has the last answer of a store about its promises.
 type Promise struct {
 	// Connections counts how often the store was connected to, and may only rise. It is called by one at a time.
 	Connections func() int64 // nil for a driver that does not see them
@@ -60,8 +60,8 @@ func (p *Promise) Set(t driver.Traits) {
 	p.traits, p.asked = t, p.nowLocked()
 }
 
-// Traits returns what the store promises. If that was asked for too long ago, or before the store was connected to, the store
-// is asked again meanwhile, and what it answers is what a later call returns.
+// Traits returns the store's promises. If the last answer is too old, or from before the last connection, the store
+// is asked again meanwhile, and a later call returns the new answer.
 func (p *Promise) Traits() driver.Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,8 +52,8 @@ const mostName = 255
 // behalf is the process in whose name this one writes, if it is not its own.
 var behalf atomic.Int64
 
-// OnBehalfOf has all records that are written from now on name another process of this machine: the one that asked for a
-// claim which outlives its maker.
+// OnBehalfOf makes all later records name another process of this machine: the one that asked for a claim which
+// outlives its maker.
 func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
 
 // Write returns the record of a holder in this process, whose claim has this ttl while it holds; 0 is for no claim. It fails if a
@@ -69,7 +69,8 @@ type changed struct {
 	TTL   int64 `json:"ttl,omitempty"`     // of the claim while it holds, in milliseconds
 }
 
-// TTL returns the ttl that a record's claim has while it holds; 0 if the record does not say it, as that of an older client.
+// TTL returns the ttl of a record's claim while it holds; 0 if the record does not say it, as an older client's does
+// not.
 func TTL(record string) time.Duration {
 	var r struct {
 		TTL int64 `json:"ttl"`

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What is kept is what was given, or it is refused.
+// A record is kept as it was given, or it is refused.
 func TestWrite(t *testing.T) {
 	for _, tt := range []struct{ owner, reason, value, want string }{
 		{"nightly", "figures", "host:80", ""},

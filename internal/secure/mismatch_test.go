@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Only what a server said tells that it does not speak as the URL says; silence and a closed connection do not.
+// Only a server's answer proves that it does not speak as the URL says; silence and a closed connection do not.
 func TestOpenNamesTheTransport(t *testing.T) {
 	t.Parallel()
 	secured := httptest.NewTLSServer(nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Config reads the files that an address names: tls_ca, the authorities to trust in place of the system's, and tls_cert
-// and tls_key, which the client shows. tls_server_name is the name that the server's certificate must have, if it is not
-// that of the host.
+// Config reads the files that an address names: tls_ca, the authorities to trust in place of the system's, and
+// tls_cert and tls_key, which the client shows. tls_server_name is the name that the server's certificate must have,
+// if it is not the host's name.
 func Config(a *driver.Address) (*tls.Config, error) {
 	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
 	if file := a.Param("tls_ca", ""); file != "" {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A front is the proxies of servers that tell clients where to find them: each tells the address of its proxy.
+// A front is the proxies of servers that announce themselves to clients: each announces the address of its proxy.
 type front struct {
 	t  TB
 	of map[*Server]*Proxy
@@ -56,9 +56,9 @@ func RedisClusterBehind(t TB, args ...string) ([]*Server, []*Proxy) {
 	return list, f.proxies(list...)
 }
 
-// RedisSentinelBehind starts a primary, a replica and a Sentinel that know and tell each other by the addresses of their
-// proxies, which are returned in this order. What a Sentinel has told the servers outlives their restart. Lines of
-// configuration are added to those of the primary and of the replica.
+// RedisSentinelBehind starts a primary, a replica and a Sentinel that know each other by the addresses of their
+// proxies, which are returned in this order. The settings that a Sentinel has written to the servers outlive their
+// restart. Lines of configuration are added for the primary and for the replica.
 func RedisSentinelBehind(t TB, config ...string) (*Sentinels, []*Proxy) {
 	t.Helper()
 	f := &front{t, map[*Server]*Proxy{}}
@@ -134,9 +134,9 @@ func (set *Sentinels) Moved(t TB) bool {
 	return epoch != before
 }
 
-// settledWithin is how long it may take until a primary that comes back follows the one that took over. A Sentinel looks
-// at it for 8 s before it tells it to, and at its role each 10 s; on a busy machine it may take a server for gone, and
-// begin anew. A run of TestFailover of chaos takes 30 to 44 s in all, and took more than a minute once.
+// settledWithin bounds the time until a primary that comes back follows the one that took over. A Sentinel watches it
+// for 8 s before it makes it a replica, and reads its role each 10 s; on a busy machine it may take a server for
+// gone, and begin again. A run of TestFailover of chaos takes 30 to 44 s in all, and took more than a minute once.
 const settledWithin = 2 * time.Minute
 
 // replication returns what a server says of its part in the replication, and nothing if it does not answer: a server that

@@ -75,7 +75,8 @@ func etcdBinary(t TB) string {
 	return built(t, "etcd")
 }
 
-// etcdArgs are those of every member: quick elections, so that the shortest lease is a second, and little on disk.
+// etcdArgs are the arguments of every member: quick elections, so that the shortest lease is a second, and little on
+// disk.
 func etcdArgs(s *Server, name string, peer int, cluster string, trust *tls.Config, args []string) []string {
 	client := "http://" + s.Addr
 	if trust != nil {

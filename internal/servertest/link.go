@@ -77,7 +77,7 @@ func NewLink(t TB, target string, delay time.Duration) *Link {
 	return l
 }
 
-// A parcel is what came at once, and when it goes on.
+// A parcel is data that came at once, with the time when it goes on.
 type parcel struct {
 	data []byte
 	at   time.Time

@@ -30,7 +30,7 @@ func PgBouncer(t TB, server *Server, mode string) *Server {
 	})
 }
 
-// PgBouncerMode has a pooler go on in another mode.
+// PgBouncerMode switches a pooler to another mode.
 func PgBouncerMode(s, server *Server, mode string) {
 	s.t.Helper()
 	if err := configure(s, server, mode); err != nil {

@@ -188,7 +188,7 @@ func sharesMemory(data string) bool {
 	id := strings.Fields(lines[memory])[number]
 	segments, err := os.ReadFile("/proc/sysvipc/shm")
 	if err != nil {
-		return false // no system that tells
+		return false // a system without /proc
 	}
 	for line := range strings.Lines(string(segments)) {
 		if fields := strings.Fields(line); len(fields) > attached && fields[number] == id {

@@ -81,7 +81,7 @@ func (p *Proxy) Holds() bool {
 	return p.held > 0
 }
 
-// Asked tells how many requests have come so far. Those that come at once count as one.
+// Asked returns the number of requests so far. Requests that come at once count as one.
 func (p *Proxy) Asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,9 +95,9 @@ func (p *Proxy) Carried() int {
 	return p.carried
 }
 
-// Hold holds requests back on the connections that there are, and on those that come until Pass, once so many more have
-// passed. A client that gives such a connection up cannot take back what it sent on it: that arrives with Arrive. A request
-// is what arrives at once, so those of a client that does not wait for answers count as one.
+// Hold holds requests back on the connections that there are, and on new ones until Pass, once so many more have
+// passed. A client that gives such a connection up cannot take back a request that it sent: that arrives with Arrive.
+// Data that arrive at once count as one request, also of a client that does not wait for answers.
 func (p *Proxy) Hold(after int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *Proxy) strandLocked() {
 	}
 }
 
-// Held tells how many requests Hold holds back now.
+// Held returns the number of requests that Hold holds back now.
 func (p *Proxy) Held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

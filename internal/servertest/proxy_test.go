@@ -85,7 +85,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// What Hold lets pass is counted, and so is what it holds back.
+// Hold counts the requests that it lets pass, and the ones that it holds back.
 func TestProxyHolds(t *testing.T) {
 	t.Parallel()
 	p := NewProxy(t, Redis(t).Addr)

@@ -22,7 +22,7 @@ type Stall struct {
 	open    map[net.Conn]bool
 }
 
-// A stallState is what a Stall does with what the client sends.
+// A stallState decides what a Stall does with the client's messages.
 //
 //	passing ──After──► counting ──the last message──► still ──the server ends a connection──► ended
 //	   ▲                  │                             │                                       │
@@ -68,7 +68,7 @@ func NewStall(t TB, target string) *Stall {
 	return s
 }
 
-// After has the client stand still when it has sent so many messages more, each as the client wrote it; 0 is at once.
+// After stops the client when it has sent so many messages more, each as the client wrote it; 0 is at once.
 func (s *Stall) After(messages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *Stall) Still() bool {
 	return s.state == still
 }
 
-// Pass has the client go on.
+// Pass lets the client go on.
 func (s *Stall) Pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ var moves = map[state][]state{
 	claimLeaving: {claimOver},
 }
 
-// A keyState is what is known of a lock in the server:
+// A keyState is the session's knowledge of a lock in the server:
 //
 //	    ┌──────┐  a try   ┌───────┐    yes   ┌──────┐ nobody has it ┌─────────┐ yes
 //	    │ free │─────────►│ asked │─────────►│ held │──────────────►│ freeing │─────► free
@@ -100,7 +100,7 @@ type key struct {
 	proven chan struct{} // closed when that is not doubtful any more
 }
 
-// claims are those of this client, and their keys. It decides, and does no I/O. After each call,
+// claims are the claims of this client, and their keys. It decides, and does no I/O. After each call,
 //
 //   - byID has the claims that are not over, line has those of them that wait, as they came, and leaving those that leave;
 //   - keys has the keys that are not free; each that is held has the number of those that have it, which is 1 at most unless
@@ -209,7 +209,7 @@ func (cs *claims) askForKey(c *claim) {
 	}
 }
 
-// release has a claim leave that waits, holds or is kept.
+// release removes a claim that waits, holds or is kept.
 func (cs *claims) release(c *claim) {
 	had := c.has()
 	if !cs.move(c, claimLeaving) || !had {
@@ -221,7 +221,7 @@ func (cs *claims) release(c *claim) {
 	}
 }
 
-// hold has a claim that waits hold a key that is held.
+// hold gives a held key to a claim that waits.
 func (cs *claims) hold(c *claim) {
 	if k := cs.keys[c.key]; k != nil && k.state == keyHeld && (k.n == 0 || k.shared && c.shared) && cs.move(c, claimHolding) {
 		k.n++
@@ -336,7 +336,7 @@ func (cs *claims) until(c *claim, t time.Time) {
 	}
 }
 
-// expire has the claims leave whose time is over.
+// expire removes the claims whose time is over.
 func (cs *claims) expire(now time.Time) {
 	if now.Before(cs.due) {
 		return

@@ -31,7 +31,7 @@ func newWorld() *world {
 	return &world{claims: newClaims(time.Minute), may: map[string]bool{}, ended: map[string]bool{}}
 }
 
-// An event is what can happen, in words.
+// An event is one event of the world, in words.
 type event struct {
 	what  string
 	claim int
@@ -196,7 +196,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// String tells worlds apart whose future differs.
+// String differs for worlds whose future differs.
 func (w *world) String() (text string) {
 	for _, c := range w.entered {
 		if c == nil {

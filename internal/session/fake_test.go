@@ -96,7 +96,7 @@ func (f *fakeServer) forget(c *fakeConn) {
 	f.free = make(chan struct{})
 }
 
-// kill has the server end all connections that have a key.
+// kill ends all connections that have a key.
 func (f *fakeServer) kill(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

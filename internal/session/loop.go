@@ -163,7 +163,7 @@ func (s *Session) send() error {
 	return err
 }
 
-// do has the home do what there is to do, or undo it.
+// do applies the pending steps to the home connection, or undoes them.
 func (s *Session) do(undo bool) (done []bool, alive bool, err error) {
 	ctx, cancel := context.WithTimeout(s.life.Context(), s.within)
 	defer cancel()
@@ -188,7 +188,7 @@ func (s *Session) giveUp() {
 	}
 }
 
-// prove ends a connection in the server, and has the loop told when that is proven.
+// prove ends a connection in the server, and informs the loop when that is proven.
 func (s *Session) prove(c Conn) {
 	life := s.life.Context()
 	for pause := leastProof; !s.gone(life, c); pause = min(2*pause, mostProof) {
@@ -271,8 +271,8 @@ func (e *entry) after(err error) {
 	}
 }
 
-// stay starts the lease of a claim anew, and tells where it stands. The server frees what it has not heard of for the session's
-// timeout.
+// stay restarts the lease of a claim, and answers with its place. The server frees the locks of a connection that was
+// silent for the session's timeout.
 func (e *entry) stay() {
 	e.place.Ticket = e.own.ticket
 	if e.own.state == claimHolding {

@@ -31,7 +31,7 @@ type Server interface {
 	// Key is the server's name for the lock of a name. Names of one lock have one key.
 	Key(name string) string
 
-	// Traits tells what the locks promise.
+	// Traits returns the promises of the locks.
 	Traits() driver.Traits
 
 	// Close ends the server's life, and returns once all that it began has ended.
@@ -82,7 +82,7 @@ func Timeout(a *driver.Address) (time.Duration, error) {
 // caller's context, since that would end the connection and with it every claim.
 type Session struct {
 	server     Server
-	first      driver.Traits // what it promised when the session began; to ask for them anew may cost a request
+	first      driver.Traits // the promises when the session began; asking for them again may cost a request
 	life       *work.Life
 	timeout    time.Duration // the server ends a connection from which it hears nothing for so long
 	within     time.Duration // so long a statement may take; then the connection is given up
@@ -139,7 +139,7 @@ type order struct {
 
 var errClosing = errors.New("the client was closed while the server had the request")
 
-// order has the loop do something. With an error it may be done yet: what it writes must not be read then.
+// order gives the loop an order. After an error the order may still be done: its results must not be read then.
 func (s *Session) order(ctx context.Context, before func(now time.Time), after func(err error)) error {
 	if s.life.Context().Err() != nil {
 		return driver.ErrClosed
@@ -273,7 +273,7 @@ func (s *Session) Leave(ctx context.Context, r *driver.Release) error {
 // Alert is [driver.Alerter].
 func (s *Session) Alert(endangered func(ids ...string)) { s.endangered.Store(&endangered) }
 
-// Traits tells what the locks promise.
+// Traits returns the promises of the locks.
 func (s *Session) Traits() driver.Traits { return s.server.Traits() }
 
 // Close ends the connections, and with them every claim.

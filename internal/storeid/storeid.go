@@ -1,5 +1,5 @@
-// Package storeid is for drivers that keep the id of their store in the store itself, for driver.Identifier: a text that is
-// drawn at random when somebody first asks, in a place of its own beside those of the names.
+// Package storeid is for drivers that keep the id of their store in the store itself, for driver.Identifier: a text
+// that is drawn at random when somebody first asks, in a place of its own beside the names.
 package storeid
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Place is what stands for a name in the place of the id. No name is encoded like this.
+// Place is encoded in place of a name for the id. No name is encoded like this.
 const Place = "%id"
 
 const (

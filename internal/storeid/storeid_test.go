@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The place is that of no name.
+// No name has this place.
 func TestPlace(t *testing.T) {
 	if name, err := driver.DecodeName(Place); err == nil {
 		t.Errorf("%s is the name %q, encoded", Place, name)

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// An alarm knows the claims that a client has in the server, and has them renewed at once when the server turns out to
-// be another process than before, which has none of them.
+// An alarm knows the claims that a client has in the server, and renews them at once when the server turns out to be
+// another process than before, which has none of them.
 type alarm struct {
 	mu   sync.Mutex // guards what follows
 	ids  known.IDs
@@ -49,7 +49,7 @@ func (a *alarm) watched() bool {
 	return a.ids.Len() > 0
 }
 
-// raise has all claims renewed.
+// raise renews all claims.
 func (a *alarm) raise() {
 	a.mu.Lock()
 	ids, ring := a.ids.All(), a.ring

@@ -7,9 +7,9 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A clock is what is known of the server's clock, which shows whole seconds and is read off answers. It knows what it
-// shows at least: a client's clock that stood still, or runs slow, makes that less, never more. Nothing expires by it;
-// it serves to ask for leases that are long enough, and to trust them for no longer than they last.
+// A clock estimates the server's clock, which has whole seconds and is read off answers. Its value is a lower bound:
+// a client's clock that stood still, or runs slow, makes it less, never more. Nothing expires by it; it serves to ask
+// for leases that are long enough, and to trust them for no longer than they last.
 type clock struct {
 	mu    sync.Mutex
 	shown int64

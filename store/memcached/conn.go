@@ -47,7 +47,7 @@ type conn struct {
 	part   *partial      // what it reads from
 	saved  []byte        // the caller's that reads: what had come
 	number uint64        // of the link's connections it is this one, counted from 1
-	clock  clock         // that of the process at the other end
+	clock  clock         // the clock of the process at the other end
 	facts  *facts
 	kick   chan struct{} // has room for one: there is something to write
 	turn   chan struct{} // has room for one: the reader is to read
@@ -264,8 +264,8 @@ func (c *conn) takeReading() bool {
 	return false
 }
 
-// checkContext has a caller that reads give up if its context has ended. What a context does when it is asked is its owner's, and may be
-// a call over this connection: so no call waits for it.
+// checkContext stops a caller that reads if its context has ended. The context's methods are its owner's, and may
+// call over this connection: so no call waits for them.
 func (c *conn) checkContext(k *call) {
 	over := k.ctx.Err() != nil
 	c.mu.Lock()
@@ -278,7 +278,7 @@ func (c *conn) checkContext(k *call) {
 	}
 }
 
-// giveUpLocked has the caller that reads stop.
+// giveUpLocked stops the caller that reads.
 func (c *conn) giveUpLocked() {
 	c.ended = true
 	c.sock.SetReadDeadline(time.Unix(1, 0))
@@ -395,7 +395,7 @@ func (c *conn) hand(r *reply) (reads bool, err error) {
 	return true, nil
 }
 
-// A partial is what a connection is read from. With no, it is not read: what is buffered has to do.
+// A partial is the source from which a connection is read. With no, only buffered data are read.
 type partial struct {
 	from io.Reader
 	no   bool // belongs to whoever reads

@@ -134,7 +134,7 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// A connection that is cut is made anew, and a claim that waits does not notice.
+// A connection that is cut is made again, and a claim that waits does not notice.
 func TestCutWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -246,7 +246,7 @@ func TestLargeBatchOfRenewals(t *testing.T) {
 	}
 }
 
-// An asking context has its owner do something whenever it is asked whether it has ended.
+// An asking context calls its owner whenever somebody asks whether it has ended.
 type asking struct {
 	context.Context
 	does func()

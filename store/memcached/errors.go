@@ -9,12 +9,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An unsent error is that of a request that never left.
+// An unsent error says that a request never left.
 type unsent struct{ error }
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// An ended error is that of a request whose caller's context has ended. It says what became of the request.
+// An ended error says that a caller's context has ended, and the outcome of its request.
 type ended struct{ error }
 
 // explain turns the error of a connection into one of the driver, which says whether the request may have been applied.

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver/casqueue"
 )
 
-// A exchanger keeps the value of each name under a key. It is a [casqueue.Exchanger].
+// An exchanger keeps the value of each name under a key. It is a [casqueue.Exchanger].
 type exchanger struct {
 	link   *link
 	prefix string
@@ -93,9 +93,10 @@ func (s *exchanger) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.V
 	return v, stored, s.link.explainRead(stored, err)
 }
 
-// vanished is an exchange that stored claims and found nothing right after. The server drops at once what ends in its past, and
-// that is what a client stores who knows a time that is long past. Then the exchange was made, and by the time that the server
-// tells now all those claims are over. If the value was to end later, somebody has deleted it, and what is there now decides.
+// vanished is the outcome of an exchange that stored claims and found nothing right after. The server drops at once a
+// value that ends in its past, which a client stores whose clock is far behind. Then the exchange was made, and by
+// the server's present time all those claims are over. If the value was to end later, somebody has deleted it, and
+// what is there now decides.
 func (s *exchanger) vanished(ctx context.Context, c *conn, until int64) (casqueue.Value, bool, error) {
 	now, err := s.serverTime(ctx, c)
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *exchanger) value(c *conn, key string, r *reply) (casqueue.Value, error)
 	return casqueue.Value{Text: text, Version: is.text(), Now: seconds(now), Key: key}, nil
 }
 
-// Clock is that of the server, or what is known of it.
+// Clock returns the estimate of the server's clock.
 func (s *exchanger) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
 
 // Names has the server list its keys, all that it has, on a connection of its own; the error is [driver.ErrUnsupported]

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// store is what both layouts are.
+// store is the interface of both layouts.
 type store interface {
 	driver.Driver
 	driver.Lister

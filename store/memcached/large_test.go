@@ -26,7 +26,7 @@ func TestLargeForeignValue(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const size = 9 << 20
 	fmt.Fprintf(c, "set %sname 0 0 %d\r\n", DefaultPrefix, size)
-	_, _ = c.Write(make([]byte, size)) // the answer tells
+	_, _ = c.Write(make([]byte, size)) // the answer shows it
 	fmt.Fprint(c, "\r\n")
 	answer := make([]byte, 64)
 	if n, err := c.Read(answer); string(answer[:n]) != "STORED\r\n" {

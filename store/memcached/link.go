@@ -21,7 +21,7 @@ const (
 	redialMost  = time.Second
 )
 
-// A link is the way to the server: one connection, made anew when it breaks.
+// A link is the way to the server: one connection, made again when it breaks.
 type link struct {
 	addr        string
 	user        string

@@ -21,8 +21,8 @@ import (
 // package casqueue over memcached. A lock costs one round trip to take, and one to leave, if this client was the last to
 // change the name, and mostly two if not.
 //
-// The server's clock judges leases. A value is stored with the second of that clock at which it ends, so what is left of
-// it tells what the clock shows, to the second, with every read.
+// The server's clock judges leases. A value is stored with the second of that clock at which it ends, so each read
+// shows the clock, to the second, by the value's remaining time.
 type Driver struct {
 	*casqueue.Driver // its methods, but for those that change something
 	exchanger        *exchanger
@@ -104,7 +104,7 @@ const maxKey = 250
 // hashed begins what a long name goes by; no name is encoded with it.
 const hashed = "#"
 
-// digest is what a name goes by that cannot be a key.
+// digest replaces a name that cannot be a key.
 func digest(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hashed + base64.RawURLEncoding.EncodeToString(sum[:])

@@ -89,7 +89,7 @@ func openLink(ctx context.Context, a *driver.Address, prefix string) (*link, err
 
 const maxPrefix = 100
 
-// checkPrefix tells why a text cannot begin keys.
+// checkPrefix returns an error if a text cannot begin keys.
 func checkPrefix(prefix string) error {
 	if len(prefix) > maxPrefix {
 		return fmt.Errorf("parameter prefix: it is %d bytes long; the limit is %d", len(prefix), maxPrefix)

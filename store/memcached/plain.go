@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// waitingTicket is that of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: nothing stands in the server for it. Real tickets are larger.
 const waitingTicket = 1
 
 // A Plain keeps each lock as one value under its very name, added if there was none, as most programs do that lock by

@@ -43,7 +43,7 @@ func (m *mark) encode() []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// A sight is what was seen under a key.
+// A sight is a value that was read under a key.
 type sight struct {
 	conn *conn
 	cas  uint64 // 0 if there was nothing
@@ -54,7 +54,7 @@ type sight struct {
 // ours reports whether a claim's own value was seen.
 func (s *sight) ours(c *driver.Claim) bool { return s.mark.ID == c.ID && s.mark.Stile == layout }
 
-// standing is what was seen as an observer sees it. Another program's value says nothing of who set it.
+// standing returns the value as an observer sees it. Another program's value does not say who set it.
 func (s *sight) standing() driver.ClaimInfo {
 	out := driver.ClaimInfo{Ticket: waitingTicket, Weight: driver.All, Holds: true, Left: s.mark.Left, Record: s.mark.Record}
 	if s.mark.Bytes != nil {
@@ -127,9 +127,10 @@ func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Durat
 	return stored, p.link.explain(err)
 }
 
-// touch lets a claim's own value live at least so long where memory is full, and a swap, which stores the value anew, is
-// refused (-M). The command has no condition: if another has taken the lock since it was seen, which says that our lease
-// was over, its value may live longer than it asked for. It says whose value it was, and takes nothing from anybody.
+// touch lets a claim's own value live at least so long where memory is full, and a swap, which stores the value
+// again, is refused (-M). The command has no condition: if another has taken the lock since it was read, so that our
+// lease was over, its value may live longer than it asked for. The answer shows the owner of the value, and nobody
+// loses a lock.
 func (p *Plain) touch(ctx context.Context, is *sight, key string, life time.Duration) (bool, error) {
 	r, err := is.conn.do(ctx, appendTouch(nil, key, expiry(life)), 1)
 	if err != nil {

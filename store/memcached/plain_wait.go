@@ -14,8 +14,7 @@ const (
 	tryMost  = 64 * time.Millisecond
 )
 
-// Await waits until the key is free, or may be. There is nothing in the server that tells, so it is looked at again and
-// again.
+// Await waits until the key is free, or may be. The server sends no message, so the key is read again and again.
 func (p *Plain) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := p.key(c.Name)
 	timer := time.NewTimer(0)

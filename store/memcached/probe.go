@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// facts are what a server tells about itself.
+// facts are the server's own description.
 type facts struct {
 	version string
 	pid     string

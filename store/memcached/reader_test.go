@@ -188,7 +188,7 @@ func TestWhoReads(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(t, newScripted(t, time.Hour)) // none but the test has the reader look
+			test.run(t, newScripted(t, time.Hour)) // only the test makes the reader look
 		})
 	}
 }

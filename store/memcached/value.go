@@ -14,8 +14,9 @@ import (
 // next although clients do not know the server's time exactly.
 const keepLast = 60
 
-// untilMark begins a value. What follows is the second of the server's clock at which the server drops the value, and
-// then what package casqueue has made of the queue. With the time to live that the server tells, it says what time it is.
+// untilMark begins a value. After it come the second of the server's clock at which the server drops the value, and
+// then package casqueue's text of the queue. With the server's time to live of the value, that second shows the
+// server's time.
 const untilMark = `{"until":`
 
 // seal puts the second in front of an object of JSON.
@@ -51,7 +52,7 @@ func nameIn(data []byte) string {
 	return v.Name
 }
 
-// A version is that of a value, on one connection.
+// A version is a value's version, on one connection.
 type version struct {
 	conn, cas uint64
 	until     int64 // second at which the server drops the value

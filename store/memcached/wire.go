@@ -71,7 +71,7 @@ func (r *reply) unexpected() error {
 	return fmt.Errorf("memcached answered a request with %q", r.status)
 }
 
-// version returns the version of the value that an answer has, which must be that of the key.
+// version returns the version of the value in an answer, which must be the value of the key.
 func (r *reply) version(key string) (uint64, error) {
 	if got, _ := r.flag('k'); got != key {
 		return 0, fmt.Errorf("memcached answered for another key than %q: the connection is not to be trusted", key)

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// A call is what the function is to do to a queue.
+// A call is one change of a queue by the function.
 type call struct {
 	verb    string
 	claim   *driver.Claim
@@ -20,7 +20,7 @@ type call struct {
 	keep    time.Duration
 }
 
-// An answer is what came of it.
+// An answer is the result of a call.
 type answer struct {
 	status         string
 	ticket         int64
@@ -121,8 +121,8 @@ func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 	})
 }
 
-// alone reports whether a call is done without the function if the claim is or comes to be alone. Behind a pooler answers come
-// as text, and the one column that has the function's could not be read.
+// alone reports whether a call is done without the function if the claim is or comes to be alone. Behind a pooler
+// answers come as text, and the one column of the function's answer could not be read.
 func (d *Driver) alone(what *call) bool {
 	switch {
 	case d.deaf != "":

@@ -27,9 +27,10 @@ const (
 	alarmEvery = time.Second
 )
 
-// ears has a driver listen while its claims hold, so that it hears at once of one that somebody breaks. The transaction that
-// removes the claim notifies the channel on which all listeners of the tables listen for watches: breaks are rare, and a claim
-// that is alone has no channel in its row. A message only has a claim of this driver renewed: the answer to that decides.
+// ears lets a driver listen while its claims hold, so that it learns at once that somebody broke one. The transaction
+// that removes the claim notifies the channel on which all listeners of the tables listen for watches: breaks are
+// rare, and a claim that is alone has no channel in its row. A message only makes the driver renew its claim: the
+// answer to that decides.
 type ears struct {
 	d      *Driver
 	broken known.Broken // by id
@@ -42,13 +43,13 @@ type ears struct {
 	listens bool // a subscription has begun for the claims that hold, and has not ended
 }
 
-// A standing is what names a claim in the store, where its id is not known.
+// A standing identifies a claim in the store, where its id is not known.
 type standing struct {
 	name   string
 	ticket int64
 }
 
-// An earful is what is remembered of a claim.
+// An earful is the driver's memory of a claim.
 type earful struct {
 	id      string
 	holds   bool
@@ -105,7 +106,7 @@ func (e *ears) sweepLocked() {
 	e.limit.Swept(len(e.claims))
 }
 
-// scheduleLocked has it looked at soon whether to listen.
+// scheduleLocked checks soon whether to listen.
 func (e *ears) scheduleLocked() {
 	if !e.timed && !e.listens {
 		e.timed = true
@@ -202,8 +203,8 @@ func (e *ears) explain(c *driver.Claim, err error) error {
 	return e.broken.Explain(c.ID, err)
 }
 
-// brokenMark is what a message begins with about a claim that was broken. Clients from before expect the name of a queue in
-// hexadecimal on this channel, and pass it over.
+// brokenMark begins a message about a claim that was broken. Older clients expect the name of a queue in hexadecimal
+// on this channel, and pass it over.
 const brokenMark = "broken "
 
 // parseBroken takes such a message apart: the mark, the name in hexadecimal, the ticket, and the record in base64, which the

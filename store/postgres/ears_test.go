@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// alerted has a driver tell of what it is alerted.
+// alerted returns a channel of the alerts of a driver.
 func alerted(d *Driver) chan string {
 	heard := make(chan string, 1000)
 	d.Alert(func(ids ...string) {

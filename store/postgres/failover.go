@@ -13,13 +13,13 @@ import (
 // so all of this driver's are renewed at once, and those that are lost are lost now. What another cluster has, such as one
 // that was made from a copy, is worth nothing: all are lost then.
 type failoverWatch struct {
-	expression string // that has a server tell its id
+	expression string // returns a server's id
 
 	mu         sync.Mutex // guards what follows
 	first, now string     // ids of the server when the driver was made, and now; empty if it does not tell
 	tell       func(ids ...string)
 	claims     known.IDs       // that this driver has entered, while anybody is to be told
-	fallen     map[string]bool // those of them that were in another cluster, until they leave or the next one answers
+	fallen     map[string]bool // the servers that were in another cluster, until they leave or the next one answers
 }
 
 // serverIDs are expressions for how a server differs from one that follows it: the timeline of its log, which a promotion

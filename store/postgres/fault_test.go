@@ -306,7 +306,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// Somebody empties, drops or makes the tables anew while locks are held: the holders are told, and tickets go on rising.
+// Somebody empties, drops or recreates the tables while locks are held: the holders are informed, and tickets go on
+// rising.
 func TestTablesTampered(t *testing.T) {
 	t.Parallel()
 	admin := connect(t, server)

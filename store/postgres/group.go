@@ -219,7 +219,7 @@ func (g *groups) run(ms []*member) {
 	}
 }
 
-// send makes requests of one verb together, and tells each what came of it once that is known of all. Until there is a
+// send makes requests of one verb together, and gives each its outcome once all outcomes are known. Until there is a
 // connection, each can be withdrawn.
 func (g *groups) send(ms []*member) {
 	statement, args := g.d.statements.enters, enters
@@ -257,7 +257,7 @@ func (g *groups) send(ms []*member) {
 	}
 }
 
-// enters is what the statement takes that has claims enter. They hold, so they need no channel.
+// enters returns the arguments of the statement that enters claims. They hold, so they need no channel.
 func enters(ms []*member) []any {
 	n := len(ms)
 	names, ids, clients, channels := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]string, n)
@@ -271,7 +271,7 @@ func enters(ms []*member) []any {
 	return []any{names, ids, clients, channels, owners, records, weights, capacities, ttls, delays}
 }
 
-// leaves is what the statement takes that has claims leave.
+// leaves returns the arguments of the statement that removes claims.
 func leaves(ms []*member) []any {
 	names, ids := make([][]byte, len(ms)), make([][]byte, len(ms))
 	for i, m := range ms {

@@ -30,7 +30,7 @@ func (g *groups) free() int {
 	return g.turns
 }
 
-// knows has a driver know names, which are free then.
+// knows makes a driver know names, which are free then.
 func knows(t *testing.T, d *Driver, names ...string) {
 	t.Helper()
 	for _, name := range names {

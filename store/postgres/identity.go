@@ -19,7 +19,7 @@ const (
 	// readIdentity reads whatever is in the table's place.
 	readIdentity = `SELECT left(id::text, 256) FROM "{schema}".{prefix}id WHERE one = 1`
 
-	// drawIdentity draws an id unless there is one. Even an old server has what makes it: random() begins anew for each
+	// drawIdentity draws an id unless there is one. Even an old server can do so: random() is seeded for each
 	// session, from the system's source.
 	drawIdentity = `INSERT INTO "{schema}".{prefix}id (one, id)
 VALUES (1, md5(concat_ws(' ', random(), random(), clock_timestamp(), pg_backend_pid(), txid_current())))
@@ -39,7 +39,8 @@ const (
 	noRight  = "42501"
 )
 
-// raced are those of a table that another client makes at the same moment, IF NOT EXISTS or not, or has been making for a while.
+// raced are the errors of a table that another client makes at the same moment, IF NOT EXISTS or not, or has been
+// making for a while.
 var raced = []string{"23505", "42P07", "42710", "55P03"}
 
 // identityAttempts bounds how often the id is read, and drawn if there is none.

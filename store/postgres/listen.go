@@ -153,7 +153,7 @@ func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Du
 	return false
 }
 
-// parseTold takes a message apart, "ticket id". Ticket 0 has the claim enter again.
+// parseTold takes a message apart, "ticket id". Ticket 0 makes the claim enter again.
 func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, rest, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// losses are those of answers that the server gave, or is about to give.
+// losses lose answers that the server gave, or is about to give.
 func losses(s *servertest.Server) map[string]func(testing.TB) *drivertest.Loss {
 	return map[string]func(testing.TB) *drivertest.Loss{
 		"a pooler of transactions loses its server": func(t testing.TB) *drivertest.Loss { return poolerLoses(t, s, "transaction") },
@@ -18,7 +18,8 @@ func losses(s *servertest.Server) map[string]func(testing.TB) *drivertest.Loss {
 	}
 }
 
-// poolerLoses has a pooler lose its connections to the server. It says so in its own words, with the code of a broken protocol.
+// poolerLoses cuts a pooler's connections to the server. The pooler reports that in its own words, with the code of a
+// broken protocol.
 func poolerLoses(t testing.TB, s *servertest.Server, mode string) *drivertest.Loss {
 	proxy := servertest.NewProxy(t, s.Addr)
 	pooler := servertest.PgBouncer(t, &servertest.Server{Addr: proxy.Addr}, mode)
@@ -60,7 +61,7 @@ func (s *standstill) Freeze(_, answers bool) {
 	s.signal(syscall.SIGSTOP)
 }
 
-// Drop cancels what waits, and has the standby follow again.
+// Drop cancels the waiting statements, and lets the standby follow again.
 func (s *standstill) Drop() {
 	if s.still == 0 {
 		return

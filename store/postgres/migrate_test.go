@@ -17,7 +17,7 @@ import (
 //go:embed testdata/schema_1.sql
 var revision1 string
 
-// oldClaim is what an old client says of its claims besides their names and ids: exclusive, and for ten minutes.
+// oldClaim has an old client's arguments besides names and ids: exclusive, and for ten minutes.
 const oldClaim = `'old', '', '', '', 2147483647, 2147483647, 600000000, 600000000, 0, 0, 0, false, false`
 
 // older makes a schema of the first revision, with a claim that holds and one that waits.
@@ -96,7 +96,7 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 	exec(t, pool, p.fill(`SELECT "{schema}".{prefix}clean(1000, 10)`))
 }
 
-// A user who may not change the tables works with those of the older revision, and is told whom to ask.
+// A user who may not change the tables works with tables of the older revision, and learns whom to ask.
 func TestOlderTablesWithoutRights(t *testing.T) {
 	t.Parallel()
 	p := older(t)

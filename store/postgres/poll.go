@@ -99,7 +99,7 @@ func (p *poller) all() []*waiter {
 	return ws
 }
 
-// lookAtClaims tells each waiter for whom there is news, and reports whether there was any.
+// lookAtClaims ends the waits for which there is news, and reports whether there was any.
 func (p *poller) lookAtClaims(ws []*waiter) (news bool, err error) {
 	var (
 		names, ids [][]byte

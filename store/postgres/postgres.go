@@ -102,7 +102,7 @@ func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	return d, nil
 }
 
-// Traits tells what the server can promise. It is asked for again after a connection was made anew.
+// Traits returns the server's promises. They are read again after a reconnection.
 func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
 // Close ends every call. It closes the pool too, unless that is the caller's own.

@@ -39,7 +39,7 @@ func open(t testing.TB, url string) *Driver {
 	return d.(*Driver)
 }
 
-// listens has a claim that waits be ready to be told.
+// listens waits until a waiting claim would hear its message.
 func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the driver listens", func() bool {

@@ -14,13 +14,13 @@ import (
 // probeWithin bounds what the driver asks on its own behalf.
 const probeWithin = 10 * time.Second
 
-// facts are what the server tells about itself.
+// facts are the server's own description.
 type facts struct {
 	link.Server
 	readOnly                          bool
 	fsync, pages, isolation, standbys string
 	replicas                          int
-	unlogged                          string // those of the tables that a crash empties
+	unlogged                          string // the tables that a crash empties
 }
 
 // probe asks the server what it can promise, makes the tables, and finds out whether notifications come through.
@@ -51,7 +51,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	if deaf == nil {
 		d.link.Prepare()
 	}
-	for _, id := range serverIDs { // not every server that calls itself PostgreSQL tells, nor to every user
+	for _, id := range serverIDs { // not every server that calls itself PostgreSQL has one, or shows it to every user
 		d.failover.expression = id
 		if now, err := d.serverID(ctx, d.link.Pool()); err == nil {
 			d.failover.begin(now)
@@ -66,7 +66,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the server anew what it can promise.
+// promises asks the server again what it can promise.
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()

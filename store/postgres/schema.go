@@ -21,9 +21,10 @@ import (
 //go:embed schema.sql
 var schemaText string
 
-// What schema.sql makes. Clients of one version work with tables of every revision of it, so that programs can be upgraded
-// one by one: the first of a new revision upgrades the tables, and those of an older one go on with them. Whatever changes
-// in schema.sql makes another revision, or, if older clients could not work with it, another version.
+// The version and revision of schema.sql. Clients of one version work with tables of every revision of it, so that
+// programs can be upgraded one by one: the first client of a new revision upgrades the tables, and older clients go
+// on with them. Any change of schema.sql makes another revision, or, if older clients could not work with it, another
+// version.
 const (
 	amendRevision = 3 // the first that can change a claim where it stands
 	groupRevision = 6 // the first that can do one thing for claims of many names
@@ -36,11 +37,12 @@ const (
 	// DefaultSchema is the schema that the tables are in.
 	DefaultSchema = "stile"
 
-	// DefaultPrefix is what the names of tables and functions begin with.
+	// DefaultPrefix begins the names of tables and functions.
 	DefaultPrefix = "stile_"
 )
 
-// tables are those of one set of locks, by their schema and the beginning of their names, which have been checked.
+// tables are the tables of one set of locks, by their schema and the beginning of their names, which have been
+// checked.
 type tables struct{ schema, prefix string }
 
 // What may be in a name that is quoted: nothing that ends a quote or a function's body.
@@ -85,10 +87,10 @@ func (t tables) hash() uint64 {
 // channel is where changes of watched queues are told. Channels belong to the database, not to a schema.
 func (t tables) channel() string { return fmt.Sprintf("stile_watch_%016x", t.hash()) }
 
-// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own, and
-// that brings those of an older stile up to date while it is in use. It may be run again. The user who runs it owns them; the
-// package documentation has the rights that other users need. An empty schema or prefix means the default. The error says
-// why a schema or prefix cannot be used.
+// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their
+// own, and that upgrades the tables of an older stile while they are in use. It may be run again. The user who runs
+// it owns them; the package documentation has the rights that other users need. An empty schema or prefix means the
+// default. The error says why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {
 	t, err := newTables(schema, prefix)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// transactions has them lock by LockTx and LockSQLTx.
+// transactions tests LockTx and LockSQLTx.
 func transactions(claims bool) func(testing.TB) *drivertest.Transactions {
 	return func(t testing.TB) *drivertest.Transactions {
 		in := schema()

@@ -16,7 +16,7 @@ func oldKey(before, name string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// A transaction that locks a name by LockTx and a store with mode=session go on to exclude those of an older version that
+// A transaction that locks a name by LockTx and a store with mode=session go on to exclude the older versions that
 // each of them excluded before.
 func TestOlderVersionsAreExcluded(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestOlderVersionsAreExcluded(t *testing.T) {
 			name := "excludes/" + tt.name
 			d := opener("postgres://postgres@" + server.Addr + "/postgres?mode=session")(t)
 			t.Cleanup(func() { d.Close() })
-			// take has one side lock the name, and returns what frees it.
+			// take locks the name from one side, and returns the function that frees it.
 			take := func(lock func(name string) func(pgx.Tx) error) (free func(), backend uint32, taken chan error) {
 				taken = make(chan error, 1)
 				if lock == nil {

@@ -59,7 +59,7 @@ func (w *watch) told(text string) {
 	}
 }
 
-// all tells all who watch that what they watch may have changed.
+// all informs all watches that their names may have changed.
 func (w *watch) all() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,7 @@ func (d *Driver) mark(ctx context.Context, name string) error {
 
 func nothing(pgx.Rows) error { return nil }
 
-// recordSeed is what the hashes of records begin with.
+// recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
 // shape reads what a watch sees of a queue: a text that differs whenever claims enter, leave, are kept, are told that

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// While a name is watched, a claim that is alone enters and leaves by the function, which tells of it.
+// While a name is watched, a claim that is alone enters and leaves by the function, which notifies the watch.
 func TestLoneIsWatched(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// heldElsewhere has a claim hold by another client on the last three of five nodes, of which the first is another claim's. It
-// returns a client to which nodes can be late.
+// heldElsewhere makes another client hold a claim on the last three of five nodes, the first of which has another
+// claim. It returns a client to which nodes can be late.
 func heldElsewhere(t *testing.T) (a, b driver.Driver, members []*member, c *driver.Claim) {
 	list := servers(5)
 	a, others := open(t, list, nil)

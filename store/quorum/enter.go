@@ -39,10 +39,11 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// attempt asks all nodes for a place. It tells whether no claim has a majority, as far as was seen; so did all tries before this one.
+// attempt asks all nodes for a place. It reports whether no claim has a majority, as far as was seen; so did all
+// tries before this one.
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (p driver.Place, split bool, err error) {
 	least := d.proposal()
-	var first []vote // that of the lead, if it granted the claim
+	var first []vote // the lead's vote, if it granted the claim
 	to := d.leading(c)
 	if to.lead != nil {
 		lead := to.lead
@@ -162,7 +163,7 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 	return p, err
 }
 
-// A count is what the votes of a round come to.
+// A count is the sum of a round's votes.
 type count struct {
 	granted, refused, gone, foreign, left int
 
@@ -254,9 +255,9 @@ func (d *Driver) refused(votes []vote) bool {
 	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
 }
 
-// ticket returns that of a claim which a majority granted. A ticket that a majority gave is that of the claim, whatever
-// the rest gave too late. Without such a ticket it is the highest: a node that gave it may have given the one before to
-// another claim.
+// ticket returns the ticket of a claim which a majority granted: the ticket that a majority gave, whatever the rest
+// gave too late. If there is none, it is the highest: a node that gave it may have given the one before to another
+// claim.
 func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 	switch {
 	case c.Ticket != 0:
@@ -284,7 +285,7 @@ func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 	return most
 }
 
-// number makes a ticket of an id, for nodes whose tickets have nothing to do with each other: it tells claims apart.
+// number makes a ticket of an id, for nodes whose tickets are unrelated: it distinguishes claims.
 func number(id string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))
@@ -415,5 +416,5 @@ func (d *Driver) short(votes []vote, c count) error {
 	return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d", answered, len(d.nodes), d.need))
 }
 
-// strip hides what one node's error says about the outcome, which is not that of the whole.
+// strip hides the outcome that one node's error has, since the whole has another outcome.
 func strip(err error) error { return errors.New(err.Error()) }

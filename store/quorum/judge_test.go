@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A server that was up when a member was asked last is not that one started anew, however slow the answer was.
+// A server that was up when a member was last asked has not been restarted, however slow the answer was.
 func TestReplacedAfterASlowAnswer(t *testing.T) {
 	t.Parallel()
 	for born, barred := range map[time.Duration]bool{9 * time.Second: true, 12 * time.Second: false} {

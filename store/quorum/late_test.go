@@ -179,11 +179,12 @@ func (m *slowRaise) Vote(ctx context.Context, c *driver.Claim, least int64) (dri
 	return m.member.Vote(ctx, c, least)
 }
 
-// A ticket that no majority confirmed may reach a node late. It does not become that of a claim which a later attempt has won.
+// A ticket that no majority confirmed may reach a node late. It does not become the ticket of a claim which a later
+// attempt has won.
 func TestLateTicketHitsNothing(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
-	list[0].last["late"] = 1 << 52 // so its ticket is not that of the others
+	list[0].last["late"] = 1 << 52 // so its ticket differs from the others'
 	var (
 		nodes   []quorum.Node
 		members []*slowRaise
@@ -215,7 +216,7 @@ func TestLateTicketHitsNothing(t *testing.T) {
 	leaves(t, d, c)
 }
 
-// However slow a node is, the request of who reclaims does not come to it after a later run of the same owner has the lock.
+// However slow a node is, a reclaiming request does not reach it after a later run of the same owner has the lock.
 func TestSlowReclaimTakesNothingFromALaterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, nil)

@@ -76,7 +76,7 @@ func (d *Driver) leading(c *driver.Claim) next {
 	return n
 }
 
-// A next is what a claim that has waited does next.
+// A next is the next step of a claim that has waited.
 type next struct {
 	lead  *node // it asks this one before the others; nil if it asks all at once
 	waits bool  // if it is refused, it waits there

@@ -52,7 +52,7 @@ func waits(t *testing.T, d driver.Driver, c *driver.Claim) {
 	c.Ticket = p.Ticket
 }
 
-// lead has a claim of b be told that a name is free and be late, and returns the node that it asked.
+// lead makes a claim of b learn late that a name is free, and returns the node that it asked.
 func lead(t *testing.T, list []*server, a, b *quorum.Driver, name string) int {
 	t.Helper()
 	holder, waiter, quick := claim(name, "holder-before"), claim(name, "late"), claim(name, "quick")

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// Nothing is remembered of a claim that is gone, or was refused for good: nobody has it leave.
+// Nothing is remembered of a claim that is gone, or was refused for good: nobody removes it.
 func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -92,8 +92,8 @@ func TestLeavingKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// leavingKeepsNobodyOut has a claim leave two of five nodes late, from a first one on, and one enter by the same client or by
-// another. A third node votes late, and is late to take that back.
+// leavingKeepsNobodyOut lets a claim leave two of five nodes late, from a first one on, and another enter by the same
+// client or by another. A third node votes late, and is late to take that back.
 func leavingKeepsNobodyOut(t *testing.T, first int, other, try bool, votes time.Duration) {
 	list := servers(5)
 	a, leaving := open(t, list, nil)

@@ -55,7 +55,7 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 	if len(out) == 0 {
 		return clean
 	}
-	// Its places in the queues are taken now, before those of a later attempt, which they must not undo.
+	// It takes its places in the queues now, before a later attempt, whose requests it must not undo.
 	left, err := d.withdraw(claim, r, out, granted, d.refused(votes))
 	if err != nil {
 		return false
@@ -70,7 +70,7 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 	return clean
 }
 
-// asked reports whether a node was asked, as far as its vote tells.
+// asked reports whether a node was asked, as far as its vote shows.
 func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent }
 
 // withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of

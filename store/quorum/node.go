@@ -28,7 +28,7 @@ type Member interface {
 	driver.Lister
 	driver.Breaker
 
-	// Report tells who the store is, as it answers now.
+	// Report describes the store, as it answers now.
 	Report(ctx context.Context) (*Report, error)
 
 	// Contact counts the connections that were made to the store. If it is after an answer what it was before a report,
@@ -52,7 +52,7 @@ type Member interface {
 	Free(ctx context.Context, name string) (bool, error)
 }
 
-// A Report is what a [Member] says about itself.
+// A Report is a [Member]'s description of itself.
 type Report struct {
 	ID     string        // of the running server: another after each start, and different for any two
 	Up     time.Duration // since it was started, or less
@@ -177,7 +177,7 @@ func (n *node) close() error {
 	return nil
 }
 
-// admitted returns nil if the member's votes count, which it asks if it has been connected to anew.
+// admitted returns nil if the member's votes count. It asks the member after a reconnection.
 func (n *node) admitted(ctx context.Context, m Member) error {
 	if n.met(m) {
 		return n.bar()
@@ -231,11 +231,11 @@ func askMember[T any](ctx context.Context, n *node, m Member, what func() (T, er
 	return a, nil
 }
 
-// genuine returns nil if the server that answers for the member is the one that did so before, and no other node's. The member is
-// asked if it has been connected to anew. What the server may have forgotten does not matter.
+// genuine returns nil if the same server answers for the member as before, and for no other node. The member is asked
+// after a reconnection. It does not matter whether the server has forgotten something.
 func (n *node) genuine(ctx context.Context, m Member) error {
 	n.mu.Lock()
-	known := n.report != nil && n.contact == m.Contact() // also while the member is asked anew
+	known := n.report != nil && n.contact == m.Contact() // also while the member is asked again
 	n.mu.Unlock()
 	if !known {
 		if err := n.meet(ctx); err != nil {
@@ -320,8 +320,8 @@ func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	n.twin, n.report, n.contact, n.asked, n.sound = twin, r, contact, sent, true
 }
 
-// lossier returns, of a report and the one before, that of a server which keeps less: what was not kept is not there after a
-// start, whatever is kept from then on.
+// lossier returns, of a report and the one before, the report of the server that keeps less: data that were not kept
+// are not there after a restart, whatever is kept from then on.
 func (n *node) lossier(r *Report) *Report {
 	if r.Keeps && n.report != nil {
 		return n.report

@@ -1,5 +1,5 @@
 // Package quorum makes one store out of several that are independent of each other: a claim holds while it holds on a
-// majority of them. With Redis servers as nodes it is what is called Redlock; package redis registers it as redlock://.
+// majority of them. With Redis servers as nodes this is called Redlock; package redis registers it as redlock://.
 //
 // A majority is one of the configured nodes, whether they answer or not, so two claims never have one at the same time,
 // and a minority may be down. All nodes are asked at once, and an answer comes as soon as a majority decides it.
@@ -66,7 +66,7 @@ func (o *Options) fill() {
 // fewest is how many nodes there must be: one that is down must leave a majority.
 const fewest = 3
 
-// waitingTicket is that of a claim that waits: nothing stands on the nodes for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: nothing stands on the nodes for it. Real tickets are larger.
 const waitingTicket = 1
 
 // A Driver keeps locks on a majority of its nodes. Its methods may be called at once.
@@ -82,7 +82,7 @@ type Driver struct {
 	base   context.Context
 	cancel context.CancelFunc // ends what nodes are asked
 
-	judging sync.Mutex // held while a report is compared with those of other nodes
+	judging sync.Mutex // held while a report is compared with other nodes' reports
 
 	mu         sync.Mutex // guards what follows
 	ended      bool

@@ -23,7 +23,7 @@ type renewing struct {
 	tally []tally    // by claim
 }
 
-// A tally is what the nodes answered about one claim.
+// A tally counts the nodes' answers about one claim.
 type tally struct {
 	leases  []time.Duration
 	asks    int64 // the most that a node counted
@@ -65,7 +65,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// renewAll has the nodes renew claims, as they are to get them.
+// renewAll renews claims on the nodes, as the nodes know them.
 func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	if len(cs) == 0 {
@@ -106,7 +106,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	return answers
 }
 
-// renewed notes the answer of a claim that holds, and has it tell how often somebody has asked for the claim. Which nodes
+// renewed notes the answer for a claim that holds, and adds how often somebody has asked for the claim. Which nodes
 // answered first is chance, so that count never falls.
 func (d *Driver) renewed(c *driver.Claim, answer *driver.Renewal) {
 	d.mu.Lock()
@@ -219,7 +219,7 @@ func (t *tally) decide(d *Driver, left int) bool {
 	return true
 }
 
-// patch has a claim repaired that was renewed on a majority and is missing on some nodes.
+// patch repairs a claim that was renewed on a majority and is missing on some nodes.
 func (d *Driver) patch(c *driver.Claim, nodes []int) {
 	if len(nodes) == 0 {
 		return

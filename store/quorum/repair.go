@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A node that lacks a claim which holds is given the claim anew. Another client may have had the claim leave by then, and with
-// what came late elsewhere, the repaired nodes could keep everybody out. So the others are asked first:
+// A node that lacks a claim which holds gets the claim again. Another client may have removed the claim by then, and
+// together with late requests elsewhere, the repaired nodes could keep everybody out. So the others are asked first:
 //
 //	lacks it ──a majority may have it──► is given it, and the claim's ticket
 //	    └───── certainly no majority ──► stays as it is, and the claim is over here
@@ -44,7 +44,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	d.repairSoonLocked(h)
 }
 
-// repairSoonLocked has the nodes repaired that a claim lacks, unless that is due already.
+// repairSoonLocked schedules the repair of the nodes that a claim lacks, unless that is due already.
 func (d *Driver) repairSoonLocked(h *holding) {
 	if h.repair == nil {
 		h.repair = time.AfterFunc(h.claim.TTL/repairAfter, func() { d.repair(h) })

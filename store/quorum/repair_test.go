@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// What one client still asks for a claim that holds, when another client has it leave, keeps nobody out: neither an Enter that
-// is late on some nodes, nor the repair of others that are late to answer a renewal.
+// After another client has removed a claim, its client's late requests keep nobody out: neither an Enter that is late
+// on some nodes, nor the repair of others that are late to answer a renewal.
 func TestLateRequestsOfAnotherClientKeepNobodyOut(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for first := range n {
@@ -40,8 +40,8 @@ func TestLateRequestsOfAnotherClientKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// lateAfterAnotherLeft has the Enter of client b be late on a minority of the nodes, from a first one on, and its renewal be
-// late on another minority, until client a has the claim leave.
+// lateAfterAnotherLeft makes the Enter of client b late on a minority of the nodes, from a first one on, and its
+// renewal late on another minority, until client a removes the claim.
 func lateAfterAnotherLeft(t *testing.T, a, b driver.Driver, nodes []*memory.Driver, first int) {
 	defer func() {
 		a.Close()

@@ -37,8 +37,8 @@ func TestReplacedMemberDoesNotVote(t *testing.T) {
 	}
 }
 
-// A member that was started anew, and was the same server as another member for a while, still waits until the longest lease
-// is over.
+// A member that was restarted, and was the same server as another member for a while, still waits until the longest
+// lease is over.
 func TestRestartedTwinDoesNotVote(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -55,14 +55,14 @@ func TestRestartedTwinDoesNotVote(t *testing.T) {
 	list[1].restart(false) // and by its own
 	quorum.Check(d)
 	at(2, quorum.Report{ID: "run-2", Up: time.Hour, Keeps: true})
-	quorum.Check(d) // no more by that of node 2
+	quorum.Check(d) // node 2's server answers for it no more
 	quorum.Check(d)
 	_, err := d.Enter(t.Context(), claim("twin", "x"))
 	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s1: it does not vote: it was started a short while ago")
 }
 
-// A member that was started anew, and keeps everything from then on, may have forgotten what it had before: a Redis server that is
-// told by its configuration to keep a log begins with an empty one.
+// A member that was restarted, and keeps everything from then on, may have forgotten its earlier data: a Redis server
+// whose configuration begins to keep a log begins with an empty one.
 func TestMemberThatKeepsFromNowOnDoesNotVote(t *testing.T) {
 	t.Parallel()
 	list := servers(3)

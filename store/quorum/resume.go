@@ -11,10 +11,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A claim that another process entered is known by its own id and its ticket. On each node it may stand by an id that was drawn
-// there (see late.go), of which nothing is known here. So all nodes are asked for what stands of it: the ticket is that of the
-// attempt that won, and by the ids of other attempts it stands with other tickets. On a node that does not show it with its
-// ticket, it is entered anew by an id that nobody has used, since a late request may be about any other.
+// A claim that another process entered is known by its own id and its ticket. On each node it may stand by an id that
+// was drawn there (see late.go), which is unknown here. So all nodes are asked for their entries of it: its ticket
+// comes from the attempt that won, and by the ids of other attempts it stands with other tickets. On a node that does
+// not show it with its ticket, it is entered again by an id that nobody has used, since a late request may be about
+// any other.
 
 // freshIDs is above the number of ids that a process draws for one claim.
 const freshIDs = 1 << 20
@@ -40,7 +41,7 @@ func (d *Driver) strangeLocked(c *driver.Claim) bool {
 	return c.Amend == nil && c.Record != is && (c.Record != "" || h.own)
 }
 
-// resume takes up those of some claims that another process entered, or had in between. The errors are by claim; nil if there
+// resume takes up the claims that another process entered, or had in between. The errors are by claim; nil if there
 // are no such claims.
 func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	if !d.ranked {
@@ -68,7 +69,7 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	return errs
 }
 
-// findLocked asks all nodes for what stands of a claim, after what they were asked before about it.
+// findLocked asks all nodes for their entries of a claim, after the earlier requests about it.
 func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes))}
 	var err error
@@ -125,7 +126,7 @@ func (r *resumption) finish(ctx context.Context) error {
 	return nil
 }
 
-// takeUpLocked has a claim held here that stands on a majority of the nodes.
+// takeUpLocked notes that this client holds a claim that stands on a majority of the nodes.
 func (d *Driver) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 	claim := *c
 	claim.Wait, claim.Record = c.TTL, ""

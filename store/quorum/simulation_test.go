@@ -17,7 +17,7 @@ import (
 )
 
 // Several clients lock two names on three or five members, while each loses its way to one or the other, requests and
-// answers are lost or late, and as many members as a minority are started anew without what they had. Nobody holds beside
+// answers are lost or late, and as many members as a minority are restarted without their data. Nobody holds beside
 // another, and tickets rise.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func simulate(t *testing.T, r *rand.Rand) {
 
 func (s *simulation) over() bool { return time.Since(s.start) > simulated }
 
-// work has a client enter one claim after the other.
+// work lets a client enter one claim after the other.
 func (s *simulation) work(t *testing.T, r *rand.Rand, d driver.Driver, client int) {
 	for i := 0; !s.over(); i++ {
 		c := claim(fmt.Sprint("name ", r.IntN(2)), fmt.Sprintf("c%d-%d", client, i))

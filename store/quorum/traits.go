@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A promise is what the nodes can promise together, as far as they were asked.
+// A promise is the nodes' common promise, as far as they were asked.
 type promise struct {
 	d       *Driver
 	t       driver.Traits
@@ -79,7 +79,7 @@ func (p *promise) weaken(own *driver.Traits) {
 	}
 }
 
-// all is what the nodes promise together.
+// all returns the nodes' common promise.
 func (p *promise) all() driver.Traits {
 	o := &p.d.o
 	for _, reason := range slices.Sorted(maps.Keys(p.forgets)) {

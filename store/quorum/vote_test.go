@@ -177,7 +177,7 @@ func TestTicketsAreAgreedOn(t *testing.T) {
 	}
 }
 
-// A node that was late with a higher ticket of its own does not change that of a claim that was won without it.
+// A node that was late with a higher ticket of its own does not change the ticket of a claim that was won without it.
 func TestTicketStays(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -207,8 +207,8 @@ func TestTicketStays(t *testing.T) {
 	}
 }
 
-// Two nodes have the vote of another client before that of the client that won, and so gave a higher ticket: the ticket of
-// the majority is that of the claim.
+// Two nodes have another client's vote before the winner's, and so gave a higher ticket: the claim has the ticket of
+// the majority.
 func TestTicketOfTheMajority(t *testing.T) {
 	t.Parallel()
 	list := servers(5)

@@ -110,7 +110,7 @@ func (q *line) add(b *testing.B, d *Driver) {
 
 var evalTime = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=\d+,usec=(\d+)`)
 
-// scriptTime is what the server has spent on scripts.
+// scriptTime returns the server's time for scripts so far.
 func scriptTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 	b.Helper()
 	text, _ := s.Redis([]string{"INFO", "commandstats"}).(string)

@@ -119,7 +119,7 @@ func TestResharding(t *testing.T) {
 	}
 }
 
-// A subscription that nobody waits on is given up, and begins anew when it is needed.
+// A subscription that nobody waits on is given up, and made again when it is needed.
 func TestSubscriptionsEnd(t *testing.T) {
 	t.Parallel()
 	s, nodes := servertest.Redis(t), servertest.RedisCluster(t)

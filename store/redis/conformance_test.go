@@ -45,7 +45,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	return s
 }
 
-// setNX is what the many libraries do that lock by a key.
+// setNX locks by a key, as many libraries do.
 func setNX(s *servertest.Server, name string) *drivertest.Foreign {
 	held := false
 	return &drivertest.Foreign{
@@ -142,7 +142,7 @@ func TestContractOfSetNXInCluster(t *testing.T) {
 	})
 }
 
-// A server without HELLO speaks only the older protocol, in which it tells of no changes: drivers look for them.
+// A server without HELLO speaks only the older protocol, in which it reports no changes: drivers look for them.
 func TestContractWithoutPushes(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--rename-command", "HELLO", "")

@@ -112,8 +112,8 @@ func TestDeposedPrimaryRenewsNothing(t *testing.T) {
 	}
 }
 
-// A primary stands still with a request that breaks a lock, until another took over, where the lock is held on. When it goes on,
-// it tells the claim that waits, which does not hold.
+// A primary stands still with a request that breaks a lock, until another took over, where the lock is held on. When
+// it goes on, it sends its message to the claim that waits, which does not hold.
 func TestDeposedPrimaryTellsNothing(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)

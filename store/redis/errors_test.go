@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A server that cannot save its data, and is told to accept no writes then, is what somebody has to mend.
+// If a server cannot save its data, and its settings say that it accepts no writes then, somebody has to mend it.
 func TestMisconf(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--save", "3600 1", "--stop-writes-on-bgsave-error", "yes")

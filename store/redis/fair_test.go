@@ -24,8 +24,9 @@ func takeAndFree(ctx context.Context, t *testing.T, m *stile.Lock) {
 	}
 }
 
-// A tally counts how often each client's claims came to hold, from the time when each has held once: a client that waits
-// for the first time makes a connection on which the server tells, and others may hold often until that is there.
+// A tally counts how often each client's claims came to hold, from the time when each has held once: a client that
+// waits for the first time makes a connection for the server's messages, and others may hold often until that is
+// there.
 type tally struct {
 	mu    sync.Mutex
 	times []int

@@ -66,8 +66,8 @@ func (f *toldFloor) open(b *testing.B, s *servertest.Server, id string) (take fu
 	}, func() {}
 }
 
-// heldFloor is what the server has to do, a second, to let so many keys live on that are touched each third of a ttl, by scripts
-// for as many of them as stile's.
+// heldFloor is the least work of a server for a second of so many keys that are touched each third of a ttl, by
+// scripts for as many of them as stile's.
 func heldFloor(b *testing.B, s *servertest.Server, n int, ttl time.Duration) {
 	b.Helper()
 	d := open(b, "redis://"+s.Addr)
@@ -91,8 +91,8 @@ return {KEYS[1], ARGV[1], 'ok'}`, nil)
 	reportHeld(b, s, from, worked, begin)
 }
 
-// idleFloor is what so many clients are for the server that listen on a connection each, and ask for the value of a key now and
-// then on another: as often as a claim that waits renews its place.
+// idleFloor is the least work of a server for so many clients that listen on a connection each, and read a key now
+// and then on another: as often as a claim that waits renews its place.
 func idleFloor(b *testing.B, s *servertest.Server, n int) {
 	b.Helper()
 	const every = 4 * time.Second

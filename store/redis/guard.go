@@ -18,7 +18,7 @@ var guardLua string
 //go:embed lua/guard/raise.lua
 var guardRaiseLua string
 
-// DefaultMarks is what the keys of a guard's marks begin with.
+// DefaultMarks begins the keys of a guard's marks.
 const DefaultMarks = "stile-guard/"
 
 // GuardOptions are the settings of [NewGuard]. Nil and the zero value mean the defaults.
@@ -55,10 +55,10 @@ func NewGuard(client rueidis.Client, o *GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Raise shows a token to a resource, and returns what its keys are read and written with. The resource is a key's name,
-// or the part that the names of several keys have in braces, as in {orders/42}/state; all keys that are used under one
-// resource have that in braces, or are called as the resource, so that they and the mark are in one slot of a cluster.
-// A resource whose name has a brace itself must be such a name with a part in braces.
+// Raise shows a token to a resource, and returns the functions that read and write its keys. The resource is a key's
+// name, or the part that the names of several keys have in braces, as in {orders/42}/state; all keys that are used
+// under one resource have that in braces, or are called as the resource, so that they and the mark are in one slot of
+// a cluster. A resource whose name has a brace itself must be such a name with a part in braces.
 func (g *Guard) Raise(ctx context.Context, resource string, token int64) (*Keys, error) {
 	if err := guard.Valid(resource, token); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// lacking opens clients of users who may not do all, on servers of their own; url is that of a user there.
+// lacking opens clients of users who may not do all, on servers of their own; url is the URL of a user there.
 func lacking(
 	servers func(testing.TB) []*servertest.Server, url func(user string, servers []*servertest.Server) string, rights map[string][]string,
 ) map[string]func(testing.TB) func() (driver.Driver, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A user whose keys are those of some names is not taken for one who may not change a string in place.
+// A user who may use only the keys of some names is not taken for one who may not change a string in place.
 func TestRightsToSomeNames(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -110,7 +110,7 @@ func withoutChannels(t *testing.T, url string, servers ...*servertest.Server) {
 	}
 }
 
-// pushes fails unless the traits say rightly whether the server tells.
+// pushes fails unless the traits say rightly whether the server reports changes.
 func pushes(t *testing.T, d *Driver, want bool) {
 	t.Helper()
 	if traits := d.Traits(); (traits.Wake == "push") != want || traits.HearsBreak != want {
@@ -118,7 +118,7 @@ func pushes(t *testing.T, d *Driver, want bool) {
 	}
 }
 
-// handsOver fails unless a lock that a claim holds is soon had by one who waits, whether the server tells it or not.
+// handsOver fails unless a waiter soon gets the lock of a claim, whether or not the server reports changes.
 func handsOver(t *testing.T, d *Driver, holder *driver.Claim) {
 	t.Helper()
 	waiter := claim(holder.Name, "waiter")

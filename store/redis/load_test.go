@@ -193,8 +193,8 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowdFloor measures what 1,000 clients are for the server that only listen, and ask for something as often as those of
-// BenchmarkCrowd that wait.
+// BenchmarkCrowdFloor measures the server's work for 1,000 clients that only listen, and ask for something as often
+// as the waiters of BenchmarkCrowd.
 func BenchmarkCrowdFloor(b *testing.B) {
 	s := servertest.Redis(b)
 	for b.Loop() {
@@ -202,7 +202,7 @@ func BenchmarkCrowdFloor(b *testing.B) {
 	}
 }
 
-// idleShare is what percentage of a core a server works while nothing happens.
+// idleShare returns the server's load in percent of a core while nothing happens.
 func idleShare(b *testing.B, s *servertest.Server) float64 {
 	b.Helper()
 	begin, worked := time.Now(), serverTime(b, s)

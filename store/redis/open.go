@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// The layouts that an address can name, over the connection that package conn is. The queue's files begin with queue_, those
-// of the others with setnx and tair; what these and Redlock's node (redlock.go) share begins with value.
+// The layouts that an address can name, over package conn. The queue's files begin with queue_, the others with setnx
+// and tair; the parts that these and Redlock's node (redlock.go) share begin with value.
 const (
 	layoutQueue = "queue" // a Driver's
 	layoutSetNX = "setnx" // a SetNX's

@@ -202,7 +202,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// New, too, tells a server that cannot be asked.
+// New, too, reports a server that cannot be asked.
 func TestNewFails(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -114,8 +114,8 @@ func serverTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 	return sum
 }
 
-// TestAllocations has a lock and unlock of a name that nobody else wants allocate no more than it may, the client's part
-// included: two requests, with what ends each of them in time. It finds one that is made twice.
+// TestAllocations bounds the allocations of a lock and unlock of a name that nobody else wants, the client's part
+// included: two requests, with what ends each of them in time. It finds a request that is made twice.
 func TestAllocations(t *testing.T) {
 	c, err := stile.Open(t.Context(), "redis://"+servertest.Redis(t).Addr, nil)
 	if err != nil {

@@ -54,7 +54,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	return d
 }
 
-// Traits tells what the server can promise, as it answered when the driver was made.
+// Traits returns the server's promises, as it answered when the driver was made.
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing = true, true, true, true, driver.ClockFencing
@@ -125,7 +125,7 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 	return d.placeOf(a, c)
 }
 
-// placeOf is what the server says of a claim's place.
+// placeOf reads a claim's place from the server's answer.
 func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
 	if ticket, ok := quick(a); ok { // it entered alone
 		return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}, nil
@@ -160,8 +160,9 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	return remove(ctx, d.conn, d.scripts.remove, d.key(b.Name), b, b.Record)
 }
 
-// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside those of the names, which have
-// braces. It is asked for each time: a server that was flushed, or a replica that had not got it when it took over, has none.
+// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside the keys of the names,
+// which have braces. It is read each time: a server that was flushed, or a replica that had not got it when it took
+// over, has none.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	key := d.prefix + "id"
 	id, err := d.conn.Keep(ctx, key, storeid.Draw())

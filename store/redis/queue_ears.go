@@ -26,9 +26,10 @@ const (
 	alarmEvery = time.Second
 )
 
-// ears has a client listen while its claims hold, so that it hears at once of one that somebody breaks. There is one subscription
-// for each client, the one on which it waits; in a cluster with sharded channels another one, whose messages go to all servers,
-// since breaks are rare. A message only has the claim renewed: the answer to that decides.
+// ears lets a client listen while its claims hold, so that it learns at once that somebody broke one. There is one
+// subscription for each client, the one on which it waits; in a cluster with sharded channels another one, whose
+// messages go to all servers, since breaks are rare. A message only makes the claim be renewed: the answer to that
+// decides.
 type ears struct {
 	conn     *conn.Conn
 	inboxes  *inbox.Set // nil if the server does not let this user tell of a break, or hear of one
@@ -107,7 +108,7 @@ func (e *ears) holds(channel, id, key string, ttl time.Duration) {
 	c.until = known.Until(ttl)
 }
 
-// scheduleLocked has it looked at soon whether to listen.
+// scheduleLocked checks soon whether to listen.
 func (e *ears) scheduleLocked(channel string, at *ear) {
 	if !at.timed && !at.listen {
 		at.timed = true

@@ -16,7 +16,7 @@ import (
 // Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
 // server listens to this client, so that what happened before is seen by entering again.
 //
-// One subscription serves all claims of a client; in a cluster with sharded channels, those of a client on a name.
+// One subscription serves all claims of a client; in a cluster with sharded channels, all its claims on a name.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := d.key(c.Name)
 	p, err := d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
@@ -63,7 +63,7 @@ const (
 	putOffFrom = 8 // claims ahead
 )
 
-// listens has the client of a claim that waits listen before its turn comes.
+// listens subscribes the client of a claim that waits before its turn comes.
 func (e inboxEntry) listens(c *driver.Claim, p *driver.Place) {
 	e.d.inboxes.Within(e.channel, putOff(c, p))
 }
@@ -134,10 +134,10 @@ func (d *Driver) warnOfChannels(t *driver.Traits, lacking []string, so string) {
 		"The server does not let %s use %s with channels under %sinbox/, so %s.", d.conn.Who(), verbs, d.prefix, so)
 }
 
-// label is what a message calls a claim. The id alone does not do: a client uses one for claims on several names.
+// label is a claim's name in messages. The id alone does not do: a client uses one for claims on several names.
 func label(id, key string) string { return id + " " + key }
 
-// parseTold takes a message apart, "ticket id key". Ticket 0 has the claim enter again.
+// parseTold takes a message apart, "ticket id key". Ticket 0 makes the claim enter again.
 func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, claim, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)

@@ -148,7 +148,8 @@ func TestLongQueueKeepsLockDelays(t *testing.T) {
 	}
 }
 
-// The key of a long queue lives as long as its claims and little more, also as one that waited holds and has a lock-delay.
+// The key of a long queue lives as long as its claims and little more, also if a former waiter holds and has a
+// lock-delay.
 func TestLongQueueExpires(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -66,7 +66,8 @@ func form(s *servertest.Server, d *Driver) string {
 	return raw[:min(6, len(raw))]
 }
 
-// A client of an older version and those of this one exclude each other, whoever comes first and however many there are.
+// A client of an older version and clients of this one exclude each other, whoever comes first and however many there
+// are.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	t.Run("an older claim is there", func(t *testing.T) {

@@ -146,13 +146,13 @@ func (r *renewals) take(ctx context.Context, renew func() error) error {
 	return err
 }
 
-// possible tells why no claim can be amended so.
+// possible returns why no claim can be amended so.
 func possible(c *driver.Claim) error {
 	_, _, err := c.Amended(c.Weight, c.Record, true)
 	return err
 }
 
-// unamended tells why a claim that was renewed was not amended too.
+// unamended returns why a claim that was renewed was not amended too.
 func unamended(c *driver.Claim, a conn.Answer) error {
 	if err := possible(c); err != nil {
 		return err

@@ -66,8 +66,9 @@ var breakLua string
 //go:embed lua/queue/list.lua
 var listLua string
 
-// queueScripts are those of the queue. Stay is enter for a claim that is in the queue itself. It and renew read the beginning of a queue
-// before the rest; enter and leave begin with what suffices for a claim that is alone.
+// queueScripts are the scripts of the queue. Stay is enter for a claim that is in the queue itself. It and renew read
+// the beginning of a queue before the rest; enter and leave begin with the part that suffices for a claim that is
+// alone.
 type queueScripts struct {
 	enter, stay, renew, renewMany, leave, remove, list *conn.Script
 }
@@ -81,7 +82,8 @@ var (
 	shortForm = queueForm{up: math.MaxInt32, down: math.MaxInt32} // of a user without the rights to change a string in place
 )
 
-// queueScriptsOf returns the scripts for a server. Clients share them: those of each would be 90 KiB.
+// queueScriptsOf returns the scripts for a server. Clients share them: scripts for each client would take 90 KiB
+// each.
 func queueScriptsOf(evenIfFull string, sharded bool, form queueForm) *queueScripts {
 	kind := scriptKind{evenIfFull, sharded, form}
 	if made, ok := sharedScripts.Load(kind); ok {

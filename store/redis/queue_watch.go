@@ -11,10 +11,10 @@ import (
 // end no listing shows.
 const watchPoll = 250 * time.Millisecond
 
-// Watch is [driver.Watcher.Watch]. The server tells of every change of a key that this client has looked at, whoever
-// makes it (CLIENT TRACKING), so a watch costs the holders nothing. What only time does to a claim changes no
-// key: the watch looks when the next lease ends. In a cluster, and where the server does not let this user track, it
-// looks again and again.
+// Watch is [driver.Watcher.Watch]. The server reports every change of a key that this client has read, whoever makes
+// it (CLIENT TRACKING), so a watch costs the holders nothing. The end of a lease changes no key: the watch reads
+// again when the next lease ends. In a cluster, and where the server does not let this user track, it reads again and
+// again.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -39,7 +39,7 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// DefaultPrefix is what keys and channels begin with.
+// DefaultPrefix begins keys and channels.
 const DefaultPrefix = "stile/"
 
 // Options change how a [Driver] uses its client. Nil means the defaults, and so does the zero of each field.

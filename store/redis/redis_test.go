@@ -75,7 +75,7 @@ func await(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
 	}
 }
 
-// listens waits until the server tells a claim that waits.
+// listens waits until the server would send a claim that waits its message.
 func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	key := d.key(c.Name)

@@ -34,7 +34,7 @@ var redlockFindLua string
 //
 //	redlock://[user:password@]host[:6379],host,host[/database]
 //
-// or redlocks by TLS, with the parameters of [Open] and max_ttl and timeout, which are those of [quorum.Options].
+// or redlocks by TLS, with the parameters of [Open] and max_ttl and timeout of [quorum.Options].
 func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	o := &quorum.Options{Store: "redlock"}
 	var err error

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// amended has a claim get another record, which must be done, and notes it.
+// amended gives a claim another record, which must succeed, and notes it.
 func amended(t testing.TB, d driver.Driver, c *driver.Claim, record string) {
 	t.Helper()
 	changed := *c
@@ -41,7 +41,7 @@ func recordOf(t testing.TB, d driver.Driver, name string) string {
 	return list[0].Claims[0].Record
 }
 
-// value is what a server has at a key.
+// value returns the value of a key on a server.
 func value(s *servertest.Server, key string) string {
 	text, _ := s.Redis([]string{"GET", key}).(string)
 	return text
@@ -137,8 +137,8 @@ func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
 	leaves(t, next, &resumed)
 }
 
-// A claim that changes its value is what it was for clients that know of no versions: they show its value, keep it, and take it
-// out. The scripts of layout setnx are the ones that Redlock had before.
+// A claim that changes its value stays the same for clients that know of no versions: they show its value, keep it,
+// and take it out. The scripts of layout setnx are the ones that Redlock had before.
 func TestRedlockAmendedBesideOlderClients(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -173,8 +173,8 @@ func TestRedlockAmendedBesideOlderClients(t *testing.T) {
 	if p, err := d.Enter(soon(t), reclaiming); err != nil || p.Holds {
 		t.Errorf("enter that reclaims = %+v, %v; want it to leave a claim of its own client alone", p, err)
 	}
-	// It would enter the claim anew on a server that lacks it, and that may be due since one was late. What it has sent before
-	// comes before the next question to the server.
+	// It would enter the claim again on a server that lacks it, and that may be due since one was late. Its earlier
+	// requests come before the next question to the server.
 	d.Close()
 	if got := value(servers[0], c.Name); got != before {
 		t.Errorf("before an older client takes the claim out the value is %q; want it unchanged", got)

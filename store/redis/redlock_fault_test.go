@@ -317,7 +317,7 @@ func TestRedlockForeign(t *testing.T) {
 func TestRedlockForeignThatNeverExpires(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
-	d := openRedlock(t, url+"?timeout=20s") // that of a short lease is over before a busy machine answers
+	d := openRedlock(t, url+"?timeout=20s") // a short lease is over before a busy machine answers
 	for _, s := range servers {
 		s.Redis([]string{"SET", "endless", "redis-py without timeout"})
 	}

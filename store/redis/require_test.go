@@ -14,8 +14,8 @@ func evicts(s *servertest.Server) {
 	s.Redis([]string{"CONFIG", "SET", "maxmemory", "100mb"}, []string{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
 }
 
-// A client that requires a store that is fit loses its leases when it is connected anew to a server that evicts: the same one
-// with other settings, or the one that a failover led to. Servers of Redlock are asked all the time.
+// A client that requires a fit store loses its leases when it reconnects to a server that evicts: the same one with
+// other settings, or the one that a failover led to. Servers of Redlock are asked all the time.
 func TestRequiredAfterReconnect(t *testing.T) {
 	t.Parallel()
 	const noeviction = "maxmemory-policy noeviction"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// evenIfFull is what a new server lets a script begin with.
+// evenIfFull is the beginning of a script that a new server runs though its memory is full.
 const evenIfFull = "#!lua flags=allow-oom\n"
 
 var update = flag.Bool("update", false, "write testdata/scripts.sha anew")

@@ -91,8 +91,8 @@ func (s *SetNX) Leave(ctx context.Context, l *driver.Release) error {
 	return s.valueLock.Leave(ctx, l)
 }
 
-// set is the usual attempt of one who would wait: SET NX costs the server a fraction of a script. It says nothing of who
-// has the lock, and neither tells the server's time, so the ticket is of this client's.
+// set is the usual attempt of a claim that would wait: SET NX costs the server a fraction of a script. Its answer
+// does not say who has the lock, and neither reads the server's time, so the ticket is made from this client's.
 func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := s.allows(c); err != nil {
 		return driver.Place{}, err

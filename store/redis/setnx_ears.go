@@ -18,17 +18,18 @@ const (
 	lookAfresh   = time.Second           // after the server did not answer
 )
 
-// keyEars has a client hear at once that the key of a claim that holds was deleted or overwritten, by whomever. The server tells of
-// each change of a key that was read (CLIENT TRACKING), so of this client's own renewals too. After each change the key is read
-// once more, by which the server tells of the next. If the claim does not stand there, it is renewed, and the answer to that decides.
-// Reading changes no key, so nothing follows from it. Who locks and unlocks at once pays nothing: see listenAfter.
+// keyEars lets a client learn at once that somebody deleted or overwrote the key of its claim. The server reports
+// each change of a key that was read (CLIENT TRACKING), so this client's own renewals too. After each change the key
+// is read once more, so that the server reports the next one. If the claim does not stand there, it is renewed, and
+// the answer to that decides. Reading changes no key, so no report follows from it. A client that locks and unlocks
+// at once pays nothing: see listenAfter.
 type keyEars struct {
 	conn     *conn.Conn
 	endanger atomic.Pointer[func(ids ...string)]
 
 	mu    sync.Mutex           // guards what follows
 	held  map[string]heldKey   // by key
-	due   map[string]time.Time // when keys are to be read; of the others the server tells first
+	due   map[string]time.Time // when keys are to be read; for the other keys a report comes first
 	timed bool                 // a look is to come
 }
 
@@ -70,7 +71,7 @@ func (e *keyEars) parts(c *driver.Claim, key string) {
 	}
 }
 
-// changed is what is given to [conn.Conn.Hear].
+// changed is the argument of [conn.Conn.Hear].
 func (e *keyEars) changed(keys ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,7 +117,7 @@ func (e *keyEars) readDue() {
 	}
 }
 
-// read has the claims renewed that do not stand where they did.
+// read renews the claims that do not stand where they did.
 func (e *keyEars) read(keys, values []string, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// alertedOfKeys has a driver tell of what it is alerted.
+// alertedOfKeys returns a channel of the alerts of a driver.
 func alertedOfKeys(d driver.Alerter) chan string {
 	heard := make(chan string, 100)
 	d.Alert(func(ids ...string) {

@@ -41,7 +41,7 @@ func TestSetNXNames(t *testing.T) {
 	}
 }
 
-// set is what other libraries do to take a lock, through the driver's connection, which finds the server of a cluster.
+// set takes a lock as other libraries do, through the driver's connection, which finds the server of a cluster.
 func set(t *testing.T, d *SetNX, name, token string) bool {
 	t.Helper()
 	got, err := d.conn.SetNX(timely(t), name, token, time.Minute.Milliseconds())

@@ -35,7 +35,7 @@ func (c *stamper) lock(name string) bool {
 
 func (c *stamper) unlock(name string) { c.server.Redis([]string{"DEL", name}) }
 
-// In each of these, two clients of the recipe hold at once. docs/stores/setnx.md tells them.
+// In each of these, two clients of the recipe hold at once. docs/stores/setnx.md lists them.
 func TestTimeStampRecipeLetsTwoHold(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

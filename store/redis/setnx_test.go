@@ -207,7 +207,7 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 	})
 }
 
-// tells waits until a server is to tell somebody of a change of a key, so a waiter waits for its word.
+// tells waits until a server would report the change of a key to somebody, so a waiter waits for its message.
 func tells(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	servertest.Until(t, "the server tells of a key", func() bool {

@@ -102,7 +102,7 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 		inside [names]atomic.Int64
 		locked [3]atomic.Int64 // by the clients of each stage
 	)
-	// lock has a client of a stage lock all names in turn until the context ends.
+	// lock lets a client of a stage lock all names in turn until the context ends.
 	lock := func(ctx context.Context, stage int) {
 		c, err := stile.Open(t.Context(), stages[stage], nil)
 		if err != nil {
@@ -155,7 +155,7 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 	third()
 }
 
-// Tickets are made of the servers' time, so those of a name rise through a move between servers whose clocks agree.
+// Tickets are made of the servers' time, so a name's tickets rise through a move between servers whose clocks agree.
 func TestTicketsRiseThroughMove(t *testing.T) {
 	t.Parallel()
 	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}

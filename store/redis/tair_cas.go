@@ -15,7 +15,7 @@ import (
 )
 
 // A tairCAS is a [SetNX] on a server with the commands CAS and CAD, by which it renews and releases: they cost the
-// server less than a script. Entering is that of the SetNX.
+// server less than a script. It enters as the SetNX does.
 //
 // A command can neither tell how much of a lease is left nor whether only a lock-delay is. So a script renews what a command
 // could make shorter, and renews and releases claims with a lock-delay, those that another client entered and those that

@@ -144,7 +144,7 @@ func TestExSetExcludesOthers(t *testing.T) {
 	}
 }
 
-// A lock that somebody wrote over is lost, also if what is written is what was there.
+// A lock that somebody wrote over is lost, also if the new value is the old one.
 func TestTairIsLostWhenOthersTakeIt(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
@@ -326,7 +326,7 @@ func TestTairByTLS(t *testing.T) {
 	leave(t, d, c)
 }
 
-// What one client amends is what another renews and releases, also by a command that compares the whole value.
+// After one client amends a lock, another renews and releases it, also by a command that compares the whole value.
 func TestTairAmendedByAnotherClient(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)

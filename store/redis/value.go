@@ -13,18 +13,18 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// waitingTicket is that of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: nothing stands in the server for it. Real tickets are larger.
 const waitingTicket = 1
 
-// A valueLock keeps each lock as one value under its very name, by scripts. It is what the layouts without a queue share:
-// what the value is, and what else a layout does, is theirs.
+// A valueLock keeps each lock as one value under its very name, by scripts. The layouts without a queue share it:
+// each has its own form of the value, and its own other parts.
 type valueLock struct {
 	conn    *conn.Conn
 	prefix  string
 	layout  string // for messages
 	notes   []string
 	scripts *valueScripts
-	safely  time.Duration // between looks at a key of which the server tells
+	safely  time.Duration // between reads of a key whose changes the server reports
 
 	mu      sync.Mutex
 	endless map[string]time.Time // since when a claim waits for a key that never expires, by the claim's id
@@ -145,7 +145,7 @@ func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	return renewals
 }
 
-// possible tells why no claim can be amended so.
+// possible returns why no claim can be amended so.
 func (s *valueLock) possible(c *driver.Claim) error {
 	if c.Amend.Weight != 0 && c.Amend.Weight < c.Weight {
 		return fmt.Errorf("%w: layout %s has no readers", driver.ErrUnsupported, s.layout)
@@ -182,7 +182,7 @@ func quick(a conn.Answer) (ticket int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	whole, part, split := strings.Cut(after, ".") // seconds and microseconds, as TIME tells them
+	whole, part, split := strings.Cut(after, ".") // seconds and microseconds, as TIME returns them
 	ticket, err := strconv.ParseInt(whole, 10, 64)
 	if split && err == nil {
 		var micros int64
@@ -192,7 +192,7 @@ func quick(a conn.Answer) (ticket int64, ok bool) {
 	return ticket, err == nil && ticket > waitingTicket
 }
 
-// valueOf is what stands in the key of a claim that holds, before its ticket and after.
+// valueOf returns the parts of a held key's value before its ticket and after.
 func valueOf(c *driver.Claim) (begin, end string) {
 	begin = "stile1\n" + c.ID + "\n"
 	end = "\n" + c.Client + "\n" + driver.EncodeName(c.Owner) + "\n" + number(millis(c.Delay)) + "\n" + c.Record

@@ -40,7 +40,7 @@ var valueBreakLua string
 //go:embed lua/exset/keys.lua
 var exSetKeysLua string
 
-// valueScripts are those of one value. Stay is enter for a claim that waits.
+// valueScripts are the scripts of one value. Stay is enter for a claim that waits.
 type valueScripts struct{ enter, stay, renew, leave, look, remove *conn.Script }
 
 // stringScripts returns the scripts of a value that is a string. All but enter begin with what lets them run when the memory
@@ -49,8 +49,8 @@ func stringScripts(c *conn.Conn) *valueScripts {
 	return newValueScripts(c.EvenIfFull(), valueEnterLoneLua, valueLeaveLoneLua, "")
 }
 
-// exSetScripts returns those of a value that is a TairString, whose commands come before the rest. The quick parts are for
-// strings.
+// exSetScripts returns the scripts of a value that is a TairString, whose commands come before the rest. The quick
+// parts are for strings.
 func exSetScripts() *valueScripts { return newValueScripts("", "", "", exSetKeysLua) }
 
 func newValueScripts(evenIfFull, enterLone, leaveLone, commands string) *valueScripts {

@@ -39,8 +39,8 @@ func (s *valueLock) over(c *driver.Claim) {
 	delete(s.endless, c.ID)
 }
 
-// Await waits until the key is free, or may be. The server tells of every change of a key that this client has looked
-// at, whoever makes it (CLIENT TRACKING); where it cannot, the key is looked at again and again.
+// Await waits until the key is free, or may be. The server reports every change of a key that this client has read,
+// whoever makes it (CLIENT TRACKING); where it cannot, the key is read again and again.
 func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := s.key(c.Name)
 	pause := lookLeast
@@ -69,7 +69,7 @@ func (s *valueLock) waitFree(ctx context.Context, key string, pause time.Duratio
 	return false, s.pause(ctx, signal, pause, time.Duration(left)*time.Millisecond)
 }
 
-// pause waits until a bell rings, or without one for about a pause, and in any case until nothing is left of the key.
+// pause waits for a signal, or without one for about a pause, and in any case until nothing is left of the key.
 func (s *valueLock) pause(ctx context.Context, signal <-chan struct{}, pause, left time.Duration) error {
 	wait := pause/2 + rand.N(pause/2)
 	if signal != nil {

@@ -63,8 +63,8 @@ func quiet(t *testing.T, told <-chan struct{}, length time.Duration) {
 	}
 }
 
-// The server tells of a change, whoever makes it, and of nothing else: a watch that looked again and again would be told
-// late half of the time, and would not be quiet.
+// The server reports a change, whoever makes it, and nothing else: a watch that read again and again would be late
+// half of the time, and would not be quiet.
 func TestWatchIsPushed(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// opened are the files that were opened, with their parameter create. They stand for those of package sqlite, which the
-// core does not import.
+// opened are the files that were opened, with their parameter create. They stand for package sqlite's files; the core
+// does not import that package.
 var opened struct {
 	mu    sync.Mutex
 	files []string

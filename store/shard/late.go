@@ -204,7 +204,8 @@ func (l *late) Alert(endangered func(ids ...string)) {
 	l.alert = endangered
 }
 
-// Traits is [driver.Driver]. Before the store is open they are those of the other stores, which this one must keep.
+// Traits is [driver.Driver]. Before the store is open it returns the traits of the other stores, which this one must
+// keep.
 func (l *late) Traits() driver.Traits {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,9 +27,9 @@ const (
 var errApart = errors.New("a client is at work, or was until half a minute ago, that has neither this list of stores nor the previous one: " +
 	"give it both, and let it be the last that has the old one alone")
 
-// A membership makes clients that have no list in common refuse to work, if they have a store in common that can tell them:
-// one with shared claims that can be listed. It is a net under those who change the lists, not what makes a move safe: a
-// store that is down tells nothing.
+// A membership makes clients that have no list in common refuse to work, if they share a store that can show them
+// each other: one with shared claims that can be listed. It is a safety net for people who change the lists; it does
+// not make a move safe, since a store that is down shows nothing.
 type membership struct {
 	ctx    context.Context // ends with Close
 	record memberRecord
@@ -42,7 +42,7 @@ type membership struct {
 	err error
 }
 
-// A memberRecord is what a client notes.
+// A memberRecord is a client's entry.
 type memberRecord struct {
 	Reason string   `json:"reason"`
 	Lists  []string `json:"lists"`
@@ -143,8 +143,9 @@ func (r *membership) refresh() {
 	r.err = err
 }
 
-// joins reports whether a client that came before has no list in common with this one. Of two that come at once, the later
-// reads after both have come. A client that has one before it does not come at all, so that nobody takes it to be at work.
+// joins reports whether a client that came before has no list in common with this one. Of two that come at once, the
+// later reads after both have come. A client that has one before it does not come at all, so that nobody takes it to
+// be at work.
 func (p *page) joins(ctx context.Context, own *memberRecord) bool {
 	if p.claim.ID == "" {
 		if p.before(ctx, own, math.MaxInt64) {
@@ -164,8 +165,8 @@ func (p *page) joins(ctx context.Context, own *memberRecord) bool {
 	return p.before(ctx, own, place.Ticket)
 }
 
-// before reports whether there is a client with a lower ticket that has no list in common with this one. A store that does
-// not answer tells nothing.
+// before reports whether there is a client with a lower ticket that has no list in common with this one. A store that
+// does not answer proves nothing.
 func (p *page) before(ctx context.Context, own *memberRecord, ticket int64) bool {
 	all, err := p.lister.List(ctx, &driver.Query{Name: memberName})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // A name that moves is held when it is held in the store that it moves from and in the one that it moves to. Everybody
 // enters in this order, so that nobody holds the second store and waits for the first.
 
-// A dualHold is what this client knows of a claim of a name that moves, beyond what its ticket says, which is that of the
+// A dualHold is this client's knowledge of a claim of a name that moves, beyond its ticket, which comes from the
 // store that the name moves from.
 type dualHold struct {
 	entered bool      // it may stand in the store that the name moves to
@@ -33,7 +33,7 @@ func (x *dualHold) there(c *driver.Claim) *driver.Claim {
 	return &second
 }
 
-// dualHolds are those of one client.
+// dualHolds are one client's.
 type dualHolds struct {
 	mu   sync.Mutex // guards what follows
 	of   map[string]*dualHold
@@ -91,7 +91,7 @@ func (k *dualHolds) forget(c *driver.Claim) {
 	delete(k.of, c.ID)
 }
 
-// enterBoth has a claim enter both stores, the second once it holds in the first.
+// enterBoth enters a claim into both stores, the second once it holds in the first.
 func (s *shards) enterBoth(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
 	known := s.dualHolds.find(c)
 	ours := known != nil || c.Ticket == 0 // it entered by this client, or enters now
@@ -191,8 +191,8 @@ func (s *shards) awaitBoth(ctx context.Context, from, to *store, c *driver.Claim
 	return driver.Place{}, nil
 }
 
-// bothRenewed makes one answer of those of two stores: the shorter lease, or what went wrong in either. Somebody may have
-// asked for the lock in either.
+// bothRenewed makes one answer of the answers of two stores: the shorter lease, or the error of either. Somebody may
+// have asked for the lock in either.
 func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second driver.Renewal) driver.Renewal {
 	x := s.dualHolds.find(c)
 	lost, stands, left := first.Err, to, x.there(c)

@@ -71,7 +71,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// A store that comes to promise less is seen: the traits are those of now.
+// A store that comes to promise less is seen: the traits are the present ones.
 func TestTraitsFall(t *testing.T) {
 	t.Parallel()
 	var fallen atomic.Bool

@@ -21,7 +21,7 @@ func init() { driver.Register("shard", openAddress) }
 //
 //	shard:///etc/stile/stores
 //
-// with those of the previous list after a line "previous:", or all in the address, with semicolons between them:
+// with the stores of the previous list after a line "previous:", or all in the address, with semicolons between them:
 //
 //	shard://?stores=a=redis://h1;b=redis://h2&previous=a
 //

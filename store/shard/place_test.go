@@ -19,7 +19,7 @@ const many = 100_000
 
 func nameOf(i int) string { return fmt.Sprintf("orders/%d", i) }
 
-// Where names are is what all versions of all clients must agree on, so these never change.
+// All versions of all clients must agree on the places of names, so these never change.
 func TestPlacesAreThoseAgreedOn(t *testing.T) {
 	l := listOf(map[string]int{"a": 1, "b": 1, "c": 2})
 	for name, want := range map[string]string{

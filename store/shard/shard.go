@@ -152,7 +152,7 @@ func (s *shards) promise() driver.Traits {
 	return t
 }
 
-// Traits is [driver.Driver]. They are put together anew each time: a store may come to promise less.
+// Traits is [driver.Driver]. They are put together at each call: a store may come to promise less.
 func (s *shards) Traits() driver.Traits { return s.promise() }
 
 // Close is [driver.Driver].

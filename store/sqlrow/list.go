@@ -19,8 +19,8 @@ type standingRow struct {
 	end func(ctx context.Context) (bool, error) // frees the row if it is as it was
 }
 
-// List is [driver.Lister]. It shows the locks of other programs too, and what the claim of another program says is what
-// stands in the column for its holder. In tb_distributed_lock a claim is as old as its last renewal.
+// List is [driver.Lister]. It shows the locks of other programs too, each with the text of the holder's column. In
+// tb_distributed_lock a claim is as old as its last renewal.
 func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listing, err error) {
 	err = d.call(ctx, func(ctx context.Context) error {
 		rows, err := d.rows.standing(ctx, q.Name)

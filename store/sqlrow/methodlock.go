@@ -14,9 +14,9 @@ import (
 // stale is how old a row must be for the other users of tb_distributed_lock to take it for left behind.
 const stale = 5 * time.Minute
 
-// A methodLock is tb_distributed_lock. A name is held while it has a row, until that is stale by dl_operate_time. What
-// articles show has holes, which are closed here: a row is removed and taken over only as it was seen, by its dl_id and
-// time, and the time is set anew by each renewal also when nothing else changes.
+// A methodLock is tb_distributed_lock. A name is held while it has a row, until that is stale by dl_operate_time. The
+// recipe in articles has holes, which are closed here: a row is removed and taken over only as it was seen, by its
+// dl_id and time, and each renewal sets the time also when nothing else changes.
 //
 // In dl_device_info a claim of ours says how long its lease is, so that another stile need not wait five minutes for one
 // that died. The others do, and a lease is no longer than their five minutes.
@@ -118,7 +118,7 @@ func (r *row) left() time.Duration {
 	return life - r.age
 }
 
-// ticket is that of the claim whose row it is.
+// ticket returns the ticket of the row's claim.
 func (r *row) ticket() int64 { return r.id + waitingTicket }
 
 func (r *row) standing() driver.ClaimInfo { return standing(r.device, r.ticket(), r.age, r.left()) }

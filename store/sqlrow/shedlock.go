@@ -41,9 +41,9 @@ var shedLockTimes = map[Dialect][]string{
 	},
 }
 
-// unzoned returns an error if UTC cannot be kept in a column, since each session would read it in a zone of its own: with a
-// timestamptz of PostgreSQL, to which ShedLock's driver for Java tells the zone of the program. In a TIMESTAMP of MySQL,
-// which ShedLock's documentation has, it can while all sessions are in one zone.
+// unzoned returns an error if UTC cannot be kept in a column, since each session would read it in a zone of its own:
+// with a timestamptz of PostgreSQL, if ShedLock's driver for Java sets the zone of the program. In a TIMESTAMP of
+// MySQL, which ShedLock's documentation has, it can while all sessions are in one zone.
 func (l *shedLock) unzoned(table, kind string) error {
 	if l.zone = kind == "TIMESTAMP" && l.d.dialect == MySQL; kind != "TIMESTAMPTZ" {
 		return nil
@@ -115,7 +115,7 @@ func (l *shedLock) exact(name string) []any {
 	return []any{name}
 }
 
-// A holding is what a row says.
+// A holding is the content of a row.
 type holding struct {
 	name   string
 	left   time.Duration

@@ -31,7 +31,7 @@ const (
 	MySQL              // and MariaDB
 )
 
-// A Layout is what a lock's row looks like.
+// A Layout is the form of a lock's row.
 type Layout int
 
 // The layouts.
@@ -76,7 +76,7 @@ var _ interface {
 type rows interface {
 	// take tries to make a claim the holder of its name, or finds that it is.
 	take(ctx context.Context, c *driver.Claim) (driver.Place, error)
-	// keep starts the lease of a holder anew.
+	// extend restarts the lease of a holder.
 	extend(ctx context.Context, c *driver.Claim) (time.Duration, error)
 	// free releases a holder's lock, after a while if left is not 0.
 	free(ctx context.Context, c *driver.Claim, left time.Duration) error
@@ -87,7 +87,7 @@ type rows interface {
 	traits(t *driver.Traits)
 }
 
-// waitingTicket is that of a claim that waits: nothing stands in the table for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: nothing stands in the table for it. Real tickets are larger.
 const waitingTicket = 1
 
 var identifier = sync.OnceValue(func() *regexp.Regexp {
@@ -358,7 +358,7 @@ func (d *Driver) call(ctx context.Context, f func(context.Context) error) error 
 // Unwrap returns what is wrong.
 func (l *late) Unwrap() error { return l.error }
 
-// A late error is that of a statement after the one that may have changed the row.
+// A late error comes from a statement after the one that may have changed the row.
 type late struct{ error }
 
 // explained says what an error means, and what is known of the statement that got it.

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A text is what a row of stile's says of its claim, where the others have the name of a host. As words it is
+// A text describes a row's claim, in the column where others have the name of a host. As words it is
 //
 //	stile ID LIFE DELAY OWNER CLIENT RECORD
 //
@@ -25,10 +25,10 @@ type text struct {
 	record        string
 }
 
-// who is what a claim's text begins with, however it goes on.
+// who is the beginning of a claim's text, however it goes on.
 func who(c *driver.Claim) string { return "stile " + c.ID + " " }
 
-// was is what it begins with once the claim has left and is kept.
+// was is its beginning once the claim has left and is kept.
 func was(c *driver.Claim) string { return "stile-left " + c.ID + " " }
 
 // text is a claim's, with a beginning of [who] or [was].

@@ -1,4 +1,4 @@
-// Package protocol is what is said between an engine and whoever runs it, by way of package engine's methods. A [Config] says
-// how the engines of a client decide. A goroutine names its [Terms] and what it [Want]s. What is to be done comes back as
-// [Effect]s. One of them, [Send], has a request sent to the store, and a [Reply] says what became of that.
+// Package protocol has the messages between an engine and its shell, which package engine's methods exchange. A
+// [Config] says how the engines of a client decide. A goroutine names its [Terms] and its [Want]. The shell's next
+// steps come back as [Effect]s. One of them, [Send], is a request to the store, and a [Reply] is the outcome of that.
 package protocol

@@ -16,7 +16,7 @@ const (
 	Send  Do = iota + 1 // send a request; Answered is to be called with its number
 	Cut                 // end the request that is out for the claim; its answer is still awaited
 	Trust               // the claim is trusted until Until; Err is why the last renewal failed, or nil; observers learn of renewals by it
-	Grant               // the waiter has the hold
+	Grant               // a waiter becomes a holder
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
 	Done                // whoever releases or amends the hold gets the verdict

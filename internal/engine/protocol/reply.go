@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// An Outcome is what became of a request.
+// An Outcome is the outcome of a request.
 type Outcome int
 
 // The outcomes. The first six are the store's answers.
@@ -22,7 +22,7 @@ const (
 	Unknown          // it may have been applied, or may be applied yet
 )
 
-// A Reply is what became of a request.
+// A Reply is the answer to a request, or its failure.
 type Reply struct {
 	Claim   slab.Slot
 	Number  uint64
@@ -44,7 +44,7 @@ func (r *Reply) Missing() bool {
 	return r.Outcome == Absent || r.Outcome == Adrift || r.Outcome == Broken
 }
 
-// Verdict is what the request came to, for whoever waits for it.
+// Verdict returns the outcome of the request for its waiter.
 func (r *Reply) Verdict() Verdict {
 	switch r.Outcome {
 	case Answered:

@@ -41,7 +41,7 @@ func (t *Terms) Shared() bool { return !t.Permits() && t.Weight != driver.All }
 // Exclusive reports whether it is a claim that holds alone.
 func (t *Terms) Exclusive() bool { return !t.Permits() && t.Weight == driver.All }
 
-// A Want is what one waiter asks for, beside its terms.
+// A Want is the request of one waiter, beside its terms.
 type Want struct {
 	Try     bool          // it does not wait
 	Linger  time.Duration // how long the claim stays after the last turn, for the next

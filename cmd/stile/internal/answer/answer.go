@@ -100,13 +100,13 @@ func JSON(w io.Writer, v any, indent string) error {
 // Seconds are written with three digits at most.
 type Seconds float64
 
-// SecondsOf are those of a duration.
+// SecondsOf returns a duration in seconds.
 func SecondsOf(d time.Duration) Seconds { return Seconds(math.Round(d.Seconds()*1000) / 1000) }
 
 // Micros are seconds that are written with six digits.
 type Micros float64
 
-// MicrosOf are those of a duration.
+// MicrosOf returns a duration in microseconds.
 func MicrosOf(d time.Duration) Micros { return Micros(d.Seconds()) }
 
 // MarshalJSON is [encoding/json.Marshaler].
@@ -117,7 +117,7 @@ func (d Micros) MarshalJSON() ([]byte, error) {
 // Nanos are seconds that are written with nine digits.
 type Nanos float64
 
-// NanosOf are those of a duration.
+// NanosOf returns a duration in nanoseconds.
 func NanosOf(d time.Duration) Nanos { return Nanos(d.Seconds()) }
 
 // MarshalJSON is [encoding/json.Marshaler].

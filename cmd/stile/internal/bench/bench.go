@@ -1,8 +1,8 @@
 // Package bench measures how long locks take in a store, or in two stores beside each other.
 //
-// Its scenarios are those of the folder proof/bench/scenarios that any store has, with a histogram in place of a median. Each is
-// measured for a window, in rounds. Two stores are measured in turn, and the one that goes first changes from round to
-// round, so that whatever else the machine does meets both.
+// Its scenarios are the ones of the folder proof/bench/scenarios that any store has, with a histogram in place of a
+// median. Each is measured for a window, in rounds. Two stores are measured in turn, and the one that goes first
+// changes from round to round, so that whatever else the machine does meets both.
 //
 // Of the other packages of the command it may import reserve.
 package bench
@@ -25,7 +25,7 @@ type Target struct {
 	Open   func(ctx context.Context) (*stile.Client, error)
 }
 
-// A Plan is what is measured.
+// A Plan says what to measure.
 type Plan struct {
 	Targets   []Target
 	Scenarios []*Scenario
@@ -42,20 +42,20 @@ type Step struct {
 	Scenario   *Scenario
 }
 
-// A Result is what was measured.
+// A Result has the figures of a benchmark.
 type Result struct {
 	Traits []driver.Traits // of each target that was opened
 	Rows   []Row           // one for each scenario
 	Left   []string        // names that are still in use at the end, or why that is not known
 }
 
-// A Row is what a scenario came to.
+// A Row has the figures of a scenario.
 type Row struct {
 	*Scenario
 	Sides []*Side // one for each target; nil for a store that does not have such locks
 }
 
-// A Side is what a scenario came to in one store.
+// A Side has the figures of a scenario in one store.
 type Side struct {
 	Times  histogram.Histogram // of all rounds
 	Rounds []Round
@@ -80,7 +80,7 @@ type runner struct {
 	result  *Result
 }
 
-// Run measures. If it fails, or ctx ends, the result is what is known by then.
+// Run measures. If it fails, or ctx ends, the result has the figures so far.
 func Run(ctx context.Context, p *Plan) (*Result, error) {
 	r := &runner{Plan: p, clients: make([][]*stile.Client, len(p.Targets)), result: &Result{}}
 	err := r.begin(ctx)

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// A Ratio is what the second store took or did, divided by what the first did, in each round.
+// A Ratio is the second store's figure divided by the first one's, in each round.
 type Ratio struct {
 	Median, Least, Most float64
 }

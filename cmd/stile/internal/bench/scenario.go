@@ -50,7 +50,7 @@ type window struct {
 	span    time.Duration // in which so many were counted
 }
 
-// ttl is that of the leases, if the store has such.
+// ttl is the ttl of the leases, if the store has such.
 const ttl = 15 * time.Second
 
 func (w *window) with(l *stile.Lock) *stile.Lock {
@@ -133,7 +133,7 @@ type taking struct {
 	err error
 }
 
-// handOver has one client hold and another wait.
+// handOver lets one client hold and another wait.
 func handOver(ctx context.Context, w *window) error {
 	from, to := w.with(w.clients[0].Mutex(w.name)), w.with(w.clients[1].Mutex(w.name))
 	return w.repeat(ctx, 1, func(ctx context.Context, _ int) (time.Duration, error) {

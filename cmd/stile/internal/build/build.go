@@ -1,4 +1,4 @@
-// Package build tells what the program was built from. For stile version it does so before the libraries of the stores are
+// Package build describes the program's build. For stile version it does so before the libraries of the stores are
 // initialized, and ends the program: importing it is enough.
 //
 // As package early, it comes before most of those libraries, though not as soon, since package runtime/debug does not: the
@@ -23,7 +23,7 @@ func init() {
 	} // the command says what is wrong
 }
 
-// Version tells the version, the commit if it is known, and the compiler.
+// Version returns the version, the commit if it is known, and the compiler.
 func Version() string {
 	version, commit, dirty := "unknown", "", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// HeldVariable tells CMD, and the stile in it, which locks its ancestors hold while it runs: whoever waits for one of them
-// in CMD waits for ever, since its holder waits for CMD.
+// HeldVariable lists for CMD, and for the stile in it, the locks that its ancestors hold while it runs: whoever waits
+// for one of them in CMD waits for ever, since its holder waits for CMD.
 const HeldVariable = "STILE_HELD"
 
 // A Held lock is one entry of the variable: the key of the name in its store, how it is held, and by which process.
@@ -30,7 +30,7 @@ func (h Held) String() string {
 	return fmt.Sprintf("%s:%d:%d:%d", h.key, h.weight, h.of, h.process)
 }
 
-// HeldLocks returns those of this process's ancestors. What is not an entry is passed over.
+// HeldLocks returns the locks that this process's ancestors hold. A text that is not an entry is passed over.
 func HeldLocks() (list []Held) {
 	for text := range strings.FieldsSeq(os.Getenv(HeldVariable)) {
 		parts := strings.Split(text, ":")

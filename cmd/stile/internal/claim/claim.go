@@ -62,7 +62,7 @@ func (w *Want) Flags(f *pflag.FlagSet) {
 	f.IntVar(&w.of, "of", 0, "how many permits the name has: everybody must give the same number")
 }
 
-// Check tells which flags do not go together.
+// Check returns an error if flags do not go together.
 func (w *Want) Check(f *pflag.FlagSet) error {
 	w.waitSet, w.ofSet = f.Changed("wait"), f.Changed("of")
 	switch {
@@ -119,7 +119,7 @@ func (w *Want) part(c *stile.Client, name string) *stile.Lock {
 	})
 }
 
-// Slack is what --wait 1m may last longer, if the store does not answer: twice this.
+// Slack is half of the time for which --wait 1m may last longer if the store does not answer.
 const Slack = 500 * time.Millisecond
 
 // Open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.

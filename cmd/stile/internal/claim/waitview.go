@@ -125,7 +125,7 @@ func (v *waitView) now() (name string, ticket int64) {
 	return name, v.tickets[name]
 }
 
-// A Look is what was seen of a queue.
+// A Look is a queue as it was seen.
 type Look struct {
 	Queue stile.Queue
 	At    time.Time

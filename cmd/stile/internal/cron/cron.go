@@ -136,8 +136,8 @@ func printNext(w io.Writer, entries []*entry) error {
 	return answer.Table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
 }
 
-// cronEnding are the signals that end a stile cron. SIGHUP has it read its file, also if the signal comes while the store is
-// still being opened.
+// cronEnding are the signals that end a stile cron. After SIGHUP it reads its file again, also if the signal comes
+// while the store is still being opened.
 var cronEnding = slices.DeleteFunc(slices.Clone(guard.Ending), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
 
 func (c *cron) run(ctx context.Context) (err error) {
@@ -202,7 +202,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 	}
 }
 
-// A reading is what became of reading the file.
+// A reading is the outcome of reading the file.
 type reading struct {
 	entries []*entry
 	err     error
@@ -244,7 +244,7 @@ func (c *cron) reload(r reading) {
 	c.log.Info("read the file again", "file", c.path, "jobs", len(r.entries))
 }
 
-// apply has these jobs run and no others. One that is gone or changed has its run that is under way come to its end.
+// apply runs these jobs and no others. The current run of a job that is gone or changed comes to its end.
 func (c *cron) apply(entries []*entry) error {
 	made := map[string]*jobs.Job{}
 	for _, e := range entries {
@@ -322,7 +322,7 @@ func (c *cron) report(r jobs.Result) {
 	c.log.Log(c.ctx, level, text, attributes...)
 }
 
-// A switchboard passes on what the client tells of its leases to whoever looks after each.
+// A switchboard passes the client's events about its leases on to whoever looks after each.
 type switchboard struct {
 	mu    sync.Mutex
 	lines map[string]*run.Events // by name

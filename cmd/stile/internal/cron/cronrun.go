@@ -62,7 +62,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	return exitText(k.Status)
 }
 
-// environ returns the environment of CMD: that of stile run, with what the file sets, and the tick.
+// environ returns the environment of CMD: as for stile run, with the file's settings, and the tick.
 func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time.Time) (env []string, secret string, err error) {
 	if env, secret, err = run.Environ(r.cron.store); err != nil {
 		return nil, secret, err

@@ -56,7 +56,7 @@ type crontab struct {
 	env     []string
 }
 
-// byteOrderMark is what some editors put before a text of UTF-8.
+// byteOrderMark begins a text of UTF-8 from some editors.
 const byteOrderMark = "\ufeff"
 
 // readCrontab reads a file of jobs. An error names the file and the line.
@@ -110,7 +110,7 @@ func (t *crontab) read(number int, line string) error {
 	return nil
 }
 
-// checkShell tells why a shell runs nothing. A machine without it would take ticks from those that have it.
+// checkShell returns why a shell runs nothing. A machine without it would take ticks from machines that have it.
 func checkShell(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", speech.Shortened(path))
@@ -243,10 +243,10 @@ func checkEntries(path string, entries []*entry) error {
 	return nil
 }
 
-// flagWords has the names of flags where jobs has those of its options.
+// flagWords replaces the names of package jobs's options by the names of flags.
 var flagWords = strings.NewReplacer("AtLeast", "--at-least", "MaxHold", "--max-hold", "Jitter", "--jitter")
 
-// wrong is what jobs has against an entry, said as the file says it.
+// wrong is package jobs's error about an entry, in the words of the file.
 func (e *entry) wrong(path string, err error) error {
 	job := fmt.Sprintf("job %q: ", e.name)
 	return exit.Usage("%s:%d: %s%s", path, e.line, job, flagWords.Replace(strings.TrimPrefix(err.Error(), "jobs: "+job)))

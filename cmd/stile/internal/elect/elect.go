@@ -90,7 +90,7 @@ func New(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// watchesOnly tells which flags do not go with --watch.
+// watchesOnly returns an error if flags do not go with --watch.
 func watchesOnly(f *pflag.FlagSet) (err error) {
 	f.Visit(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"watch", "json", "url", "quiet", "verbose"}, f.Name) {

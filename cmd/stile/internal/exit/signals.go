@@ -55,6 +55,6 @@ func Listen(list []syscall.Signal) <-chan os.Signal {
 	return c
 }
 
-// OutliveReaders has a write to stdout or stderr fail, and not end this process, when whoever read them is gone: a job must
-// not be killed since nobody reads the log.
+// OutliveReaders lets a write to stdout or stderr fail, and not end this process, when their reader is gone: a job
+// must not be killed since nobody reads the log.
 func OutliveReaders() { Listen([]syscall.Signal{syscall.SIGPIPE}) }

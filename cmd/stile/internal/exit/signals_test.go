@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A signal that comes in the last moment of a wait is not lost: who took it tells of it.
+// A signal that comes in the last moment of a wait is not lost: whoever took it reports it.
 func TestSignalAtTheEndOfAWait(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM

@@ -21,7 +21,7 @@ func OneName(cmd *cobra.Command, args []string) error {
 	return CheckName(args[0])
 }
 
-// CheckNames tells what is wrong with several names that are to be held at once.
+// CheckNames returns an error if several names cannot be held at once.
 func CheckNames(names []string) error {
 	for i, name := range names {
 		if err := CheckName(name); err != nil {
@@ -34,7 +34,7 @@ func CheckNames(names []string) error {
 	return nil
 }
 
-// CheckName tells what is wrong with a NAME, which may be too long to be shown.
+// CheckName returns an error about a NAME, which may be too long to be shown.
 func CheckName(name string) error {
 	if err := driver.CheckName(name); err != nil {
 		return exit.Usage("NAME %s: %w", speech.Shortened(name), err)

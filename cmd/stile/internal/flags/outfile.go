@@ -17,7 +17,7 @@ type File struct {
 	Flag, Path string // no path means that nobody wants the file
 }
 
-// Check tells why the file cannot be written.
+// Check returns why the file cannot be written.
 func (o *File) Check(given bool) error {
 	if o.Path == "" {
 		if given {

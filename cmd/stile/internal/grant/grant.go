@@ -46,7 +46,7 @@ func VariableName(a *driver.Address, name string) string {
 	return grantVariables + readable[:min(len(readable), 40)] + "_" + strings.ToUpper(NameKey(a, name))
 }
 
-// NameKey tells apart the names of all stores.
+// NameKey differs for different names, in all stores.
 func NameKey(a *driver.Address, name string) string {
 	sum := sha256.Sum256([]byte(StoreID(a) + "\x00" + name))
 	return hex.EncodeToString(sum[:8])
@@ -103,7 +103,7 @@ type Meant struct {
 	Token string // "" if only the file says it
 }
 
-// String is what the grant's variable is set to.
+// String is the value of the grant's variable.
 func (m Meant) String() string { return m.Token + "@" + m.Path }
 
 // Variable returns the grant of a name that the shell has, if it has one.

@@ -44,14 +44,14 @@ func FileOf(address *driver.Address, h stile.Handle) *File {
 	}
 }
 
-// StoreID tells stores apart, without secrets.
+// StoreID identifies a store, without secrets.
 func StoreID(a *driver.Address) string {
 	id := *a
 	id.User = ""
 	return id.String()
 }
 
-// Handle is what the library takes.
+// Handle returns the library's handle.
 func (h *File) Handle() (stile.Handle, error) {
 	token, err := strconv.ParseInt(h.Token, 10, 64)
 	if err != nil {
@@ -91,7 +91,7 @@ func Read(path string) (*File, error) {
 	return h, nil
 }
 
-// CheckPath tells, before a lock is waited for, why its handle cannot be written. A file that is there is never
+// CheckPath returns, before a lock is waited for, why its handle cannot be written. A file that is there is never
 // replaced: a slow script may yet act on it, and would then act on this grant.
 func CheckPath(path string) error {
 	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {

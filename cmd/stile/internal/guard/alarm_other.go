@@ -28,7 +28,7 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// Set has the alarm go off then, and not at the time that was set before. A time that has passed is now.
+// Set sets the alarm, in place of an earlier time. For a time that has passed it goes off now.
 func (a *Alarm) Set(at time.Duration) { a.timer.Reset(at - boottime.Now()) }
 
 // Close stops the alarm: it does not go off any more. To close it twice is harmless.

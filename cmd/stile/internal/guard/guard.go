@@ -31,7 +31,7 @@ const (
 	newsFD   = 4
 )
 
-// A guard is what the process knows.
+// A guard has the state of the process.
 type guard struct {
 	out    *os.File
 	main   chan func() // what Main is to do, on its thread
@@ -165,8 +165,8 @@ func (g *guard) late() bool { return g.until != 0 && boottime.Now() >= g.until }
 // alive reports whether there is something to kill.
 func (g *guard) alive() bool { return g.state == runs || g.state == leaves }
 
-// start executes CMD in a process group of its own, unless it is too late. The alarm may have gone off before the order
-// came: stile was stopped, or the machine slept. Once CMD runs, the alarm tells in watch.
+// start executes CMD in a process group of its own, unless it is too late. The alarm may have gone off before the
+// order came: stile was stopped, or the machine slept. Once CMD runs, watch notices the alarm.
 func (g *guard) start(p *Program) {
 	g.secret = p.Secret
 	if g.late() {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An Order is what stile tells the guard.
+// An Order is a message of stile to the guard.
 type Order struct {
 	Run    *Program
 	Signal syscall.Signal // for the group
@@ -23,7 +23,7 @@ type Program struct {
 	Terminal bool   // stdin is a terminal that CMD shall have
 }
 
-// News is what the guard tells stile.
+// News is a message of the guard to stile.
 type News struct {
 	Ready   bool          // it minds no signals and takes orders
 	PID     int           // CMD runs, and this is its group

@@ -26,7 +26,7 @@ type standing struct {
 // entry is how the record of another claim speaks of this one.
 func (s *standing) entry() string { return fmt.Sprintf("%d %s", s.Ticket, s.name) }
 
-// A deadlocks is what a store shows of who holds and who waits, and what can come to its end.
+// A deadlocks has a store's holders and waiters, and which of them can come to an end.
 type deadlocks struct {
 	queues [][]*standing
 	of     map[string]*standing // by their entries
@@ -133,7 +133,8 @@ func fromFirst(circle []*standing) []*standing {
 	return slices.Concat(circle[at:], circle[:at])
 }
 
-// next is the waiting claim that another waits for: one before it, or that of the holder of one before it.
+// next returns the waiting claim that another waits for: one before it, or a waiting claim of the holder of one
+// before it.
 func (d *deadlocks) next(s *standing) *standing {
 	i := slices.IndexFunc(d.queues, func(line []*standing) bool { return line[0].name == s.name })
 	for _, b := range d.queues[i][:s.at] {

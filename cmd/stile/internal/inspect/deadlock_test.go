@@ -16,7 +16,8 @@ import (
 	_ "github.com/stilelock/stile/store/sqlite"
 )
 
-// A walk is what one goroutine takes, each lock under those before it: "a" is a mutex, "r:a" a reader, "p:a" one of two permits.
+// A walk is the locks of one goroutine, each under the ones before it: "a" is a mutex, "r:a" a reader, "p:a" one of
+// two permits.
 type walk []string
 
 func lockOf(c *stile.Client, step string) *stile.Lock {

@@ -87,7 +87,7 @@ const (
 	leaseEvery = 2 * time.Second
 )
 
-// A watched queue is what the page of stile watch shows.
+// A watched queue has the data of the page of stile watch.
 type watched struct {
 	last    *stile.Queue // as it was at the time seen; nil before
 	seen    time.Time
@@ -158,7 +158,7 @@ func (w *watched) see(q stile.Queue, err error, now time.Time) error {
 	return nil
 }
 
-// refresh takes another look, unless that tells of a change: the watch will tell it in its order.
+// refresh takes another look, unless that shows a change: the watch will report it in its order.
 func (w *watched) refresh(q stile.Queue, now time.Time) {
 	if w.last != nil && len(page.Changes(w.last, q, now)) == 0 && q.Permits == w.last.Permits {
 		w.last, w.seen = &q, now

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/jobs"
 )
 
-// A ShownView is what stile show has of a name in JSON.
+// A ShownView is the JSON of a name in stile show.
 type ShownView struct {
 	QueueView
 	Job *jobView `json:"job"` // null if the name is no job's, or if nothing is remembered of it
@@ -65,7 +65,7 @@ func jobViewOf(p *jobs.Past) *jobView {
 	return v
 }
 
-// showPast writes the last and the next tick of a job for a person. The queue tells whether a run is under way.
+// showPast writes the last and the next tick of a job for a person. The queue shows whether a run is under way.
 func showPast(w io.Writer, p *jobs.Past, q stile.Queue) error {
 	if p == nil {
 		return nil

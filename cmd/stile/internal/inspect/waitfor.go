@@ -155,7 +155,7 @@ func (d *departure) next(ctx context.Context, looks <-chan claim.Look, tick <-ch
 	return false, nil
 }
 
-// see takes a look at the queue, and tells whether what is waited for has come.
+// see takes a look at the queue, and reports whether the wait is over.
 func (d *departure) see(l claim.Look) bool {
 	if !d.seen && d.gone {
 		d.holders = map[int64]bool{}

@@ -15,8 +15,8 @@ type Change struct {
 	Who  string // nobody if the name is free
 }
 
-// Changes tells what became different from one look at a queue to the next. Of the first, before is nil, and all that
-// stands there is told.
+// Changes returns the differences between two looks at a queue. For the first look, before is nil, and everything is
+// a change.
 func Changes(before *stile.Queue, now stile.Queue, at time.Time) (list []Change) {
 	was := map[int64]stile.Claim{}
 	if before != nil {

@@ -43,7 +43,7 @@ type column struct {
 	names bool // cut in the middle
 }
 
-// gap is what stands between two columns.
+// gap separates two columns.
 const gap = "  "
 
 // grid returns a table that is so many cells wide at most, with its head first. Where there is no room, columns are left

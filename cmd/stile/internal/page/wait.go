@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Wait is what somebody waits for, and what was last seen of the queue.
+// A Wait says what somebody waits for, and has the last look at the queue.
 type Wait struct {
 	Name   string
 	Waited time.Duration

@@ -43,7 +43,7 @@ func framed(lines []Line, columns int) string {
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// pages are those of stile watch that differ in what is there.
+// pages are the pages of stile watch with different parts.
 func pages() map[string]*Watch {
 	before := stile.Queue{Name: "backup", Claims: busy.Claims[:2]}
 	news := Changes(nil, before, noon.Add(-time.Minute))

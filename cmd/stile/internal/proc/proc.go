@@ -1,4 +1,4 @@
-// Package proc tells of processes: this one's file and parents, and all that the system shows.
+// Package proc reads the system's data about processes: this one's file and parents, and all that it shows.
 //
 // Of the other packages of the command it may import guard and tty.
 package proc
@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 )
 
-// IsAncestor reports whether a process is one of those that started this one, as far as the system tells.
+// IsAncestor reports whether a process is an ancestor of this one, as far as the system shows.
 func IsAncestor(process int) bool {
 	for pid := os.Getppid(); pid > 1; {
 		if pid == process {
@@ -44,7 +44,7 @@ func HasOthers(group int) bool {
 	})
 }
 
-// A Stat is what /proc tells of a process.
+// A Stat has the data of a process in /proc.
 type Stat struct {
 	Ended         bool // and is not reaped yet
 	Parent, group int
@@ -52,7 +52,7 @@ type Stat struct {
 
 var errNoStat = errors.New("the system does not tell of the process")
 
-// StatOf returns what the system tells of a process.
+// StatOf returns the system's data about a process.
 func StatOf(pid int) (p Stat, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -69,7 +69,7 @@ func StatOf(pid int) (p Stat, err error) {
 	return p, err
 }
 
-// All returns the processes that the system tells of.
+// All returns the processes that the system shows.
 func All() (list []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// Pictures are those of a report, as SVG.
+// Pictures are a report's pictures, as SVG.
 type Pictures struct {
 	Faults []Picture // one for the first fault of each kind that hit, and one for the first violation
 	Times  [][]byte  // hand-overs and waits

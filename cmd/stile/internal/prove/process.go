@@ -119,7 +119,7 @@ func (p *process) kill() {
 	p.cmd.Wait()
 }
 
-// leave has the worker end by itself. It reports false if the worker does not, and kills it then.
+// leave lets the worker end by itself. It reports false if the worker does not, and kills it then.
 func (p *process) leave(within time.Duration) bool {
 	p.in.Close()
 	timeout := time.NewTimer(within)

@@ -26,7 +26,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A Plan is what makes a run.
+// A Plan describes a run.
 type Plan struct {
 	Open    func(ctx context.Context) (*stile.Client, error)
 	Worker  func(b *Brief) (*exec.Cmd, error) // a process that calls Work; it is started by the goroutine that calls Run
@@ -130,7 +130,7 @@ func (r *run) checkFree(ctx context.Context, within time.Duration) error {
 
 func (r *run) name(name string) string { return r.Prefix + "/" + name }
 
-// play has the workers lock, makes faults, and sees what is left.
+// play starts the workers, makes faults, and checks what is left.
 func (r *run) play(ctx context.Context) error {
 	r.report.begin = boottime.Now()
 	for slot := range r.Workers {
@@ -217,7 +217,7 @@ func (r *run) replace(slot int) {
 	r.workers[slot] = p
 }
 
-// endWorkers has the workers end. Whoever interrupts a run need not wait for long.
+// endWorkers ends the workers. Whoever interrupts a run need not wait for long.
 func (r *run) endWorkers(ctx context.Context, within time.Duration) {
 	if ctx.Err() != nil {
 		within = min(within, 5*time.Second)

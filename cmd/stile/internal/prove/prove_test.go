@@ -62,7 +62,7 @@ type broken struct {
 	wrong string
 }
 
-// claim is what the driver makes of a claim.
+// claim returns the driver's own claim for a claim.
 func (b *broken) claim(c *driver.Claim) *driver.Claim {
 	other := *c
 	switch b.wrong {

@@ -22,7 +22,7 @@ const (
 // writer adds one to what it read, the number is smaller than the count by the updates that were lost.
 type register struct{ path string }
 
-// A state is what is in the file.
+// A state is the content of the file.
 type state struct{ token, value, writes int64 }
 
 func openRegister(dir, name string) *register { return &register{filepath.Join(dir, name)} }
@@ -86,8 +86,8 @@ func (r *register) writeWith(token, value int64) (stale bool, err error) {
 	return stale, err
 }
 
-// cutConnections ends the network connections of this process again and again, for a while, and returns how many there
-// were: it takes those of every client library, with TLS and to any number of servers.
+// cutConnections ends the network connections of this process again and again, for a while, and returns how many
+// there were: it takes the connections of every client library, with TLS and to any number of servers.
 func cutConnections(d time.Duration) (count int) {
 	const most, every = 1024, 10 * time.Millisecond // files of a process; more would be odd here
 	for end := time.Now().Add(d); ; time.Sleep(every) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// A Verdict is what a run came to.
+// A Verdict is the outcome of a run.
 type Verdict string
 
 // The verdicts.
@@ -22,7 +22,7 @@ const (
 	Inconclusive Verdict = "inconclusive" // nothing was found, but the run does not show that there is nothing
 )
 
-// A Report is what a run found out.
+// A Report has the findings of a run.
 type Report struct {
 	Verdict  Verdict
 	Findings []string // what must not be
@@ -49,7 +49,7 @@ type Report struct {
 	violation time.Duration // when the first two held at once; 0 if none did
 }
 
-// A Name is what was seen of one of the names.
+// A Name has the findings about one name.
 type Name struct {
 	Name        string
 	Holds       int
@@ -104,7 +104,7 @@ func (o *Report) away(begin, end time.Duration, err error) {
 	o.Away = append(o.Away, a)
 }
 
-// capacities are those of the names.
+// capacities returns the capacities of the names.
 func (o *Report) capacities() map[string]int64 {
 	m := map[string]int64{mutexName: driver.All, readersName: driver.All, dataName: driver.All}
 	if o.Traits.Permits {

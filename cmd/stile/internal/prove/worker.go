@@ -27,7 +27,7 @@ const (
 // permits is the capacity of permitsName.
 const permits = 3
 
-// A Brief is what a worker has to know.
+// A Brief is a worker's instructions.
 type Brief struct {
 	Prefix string
 	TTL    time.Duration

@@ -24,7 +24,7 @@ type Child struct {
 	alarm *guard.Alarm      // for who waits for news
 }
 
-// NewChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, that of CMD is empty.
+// NewChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, CMD's is empty.
 //
 // Package os would first start another process, to find out whether it can refer to processes by descriptors. The guard's number
 // stays its own until close, so it needs none.
@@ -73,7 +73,7 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// dismiss has the guard end while the lock is released and the store closed: nothing is left of CMD's group.
+// dismiss lets the guard end while the lock is released and the store closed: nothing is left of CMD's group.
 func (c *Child) dismiss() { c.in.Close() }
 
 // Close ends the guard, which kills what is left of CMD's group.
@@ -96,7 +96,7 @@ func (c *Child) Close() {
 // kill kills the guard. It fails if that has ended. It must not be called once close was.
 func (c *Child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
-// errGuard is the end of CMD by that of its guard.
+// errGuard is the error of a CMD whose guard has ended.
 var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
 
 // errLate says that the guard did not execute CMD, since the time had come until which it may run.

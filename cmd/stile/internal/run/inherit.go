@@ -17,9 +17,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Environ returns the environment of CMD: that of stile, but for the variables in which stile speaks to CMD, and with the
-// same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is to be
-// removed when CMD has ended.
+// Environ returns the environment of CMD: stile's, but for the variables in which stile speaks to CMD, and with the
+// same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is
+// to be removed when CMD has ended.
 func Environ(s *store.Store) (env []string, secret string, err error) {
 	env = slices.DeleteFunc(Without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", claim.HeldVariable), numbered)
 	if !s.Given() {
@@ -67,7 +67,7 @@ func numbered(entry string) bool {
 func (r *Runner) Tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
 	env := []string{"STILE_DEADLINE=" + speech.Stamp(deadline)}
 	var held []string
-	for i, name := range r.Names { // in the order of the command line, which that of the parts is not
+	for i, name := range r.Names { // in the order of the command line; the parts have another
 		for _, p := range lease.Parts() {
 			if p.Name() != name {
 				continue

@@ -43,7 +43,7 @@ func LeadFor(ttl time.Duration) time.Duration {
 	return min(max(ttl/30, 20*time.Millisecond), 500*time.Millisecond)
 }
 
-// update moves the end to where the last renewal put it, and tells the guard.
+// update moves the end to where the last renewal put it, and informs the guard.
 func (k *Keeper) update() {
 	now := boottime.Now() // before the deadline is read: an error is on the safe side
 	end := now + time.Until(k.Lease.Deadline()) - k.Lead
@@ -53,9 +53,9 @@ func (k *Keeper) update() {
 	}
 }
 
-// Begin executes CMD under a lease that is not over, and tells the guard until when CMD may run. If the lease is over, why CMD
-// does not begin is the error, and in k.why. Whoever was stopped since the lease was had, or slept, finds that out here; if it
-// happens after the look at the clock, the guard finds it out.
+// Begin executes CMD under a lease that is not over, and informs the guard until when CMD may run. If the lease is
+// over, the reason is the error, and in k.why. A process that was stopped since the lease was had, or slept, finds
+// that out here; if it happens after the look at the clock, the guard finds it out.
 func (k *Keeper) Begin(p *guard.Program, events *Events) error {
 	k.update()
 	err := k.Lease.Check()
@@ -154,7 +154,7 @@ func (k *Keeper) stoodStill() time.Duration {
 	return 0
 }
 
-// heed takes what the guard tells.
+// heed acts on the guard's news.
 func (k *Keeper) heed(n guard.News, events *Events) {
 	switch {
 	case n.Late:
@@ -227,7 +227,7 @@ func (k *Keeper) unguarded() {
 // in the group until the init process takes them away, and not every one does.
 const orphanPatience = 5 * time.Second
 
-// Events is what the client tells of its lease, or of the parts of it.
+// Events has the client's events about its lease, or about the lease's parts.
 type Events struct {
 	changed chan struct{} // has an event after a change
 
@@ -235,7 +235,7 @@ type Events struct {
 	errs map[string]error // why the last renewal of a name failed
 }
 
-// NewEvents returns those of a lease that is not had yet.
+// NewEvents returns the events of a lease that is not had yet.
 func NewEvents() *Events {
 	return &Events{changed: make(chan struct{}, 1), errs: map[string]error{}}
 }

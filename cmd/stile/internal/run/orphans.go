@@ -42,8 +42,8 @@ func AdoptOrphans() (stop func()) {
 	}
 }
 
-// reapOrphans takes away the children that have ended, but those whose end somebody waits for: until then their numbers must
-// not become those of others.
+// reapOrphans takes away the children that have ended, except the ones whose end somebody waits for: until then no
+// other process may get their numbers.
 func reapOrphans() {
 	guards.mu.Lock()
 	defer guards.mu.Unlock()

@@ -105,7 +105,7 @@ func CmdOf(cmd *cobra.Command, args []string) []string {
 	return args[max(0, cmd.ArgsLenAtDash()):]
 }
 
-// Flags adds those of a run.
+// Flags adds the flags of a run.
 func (r *Runner) Flags(f *pflag.FlagSet) {
 	r.Want.Flags(f)
 	f.Var(&r.maxHold, "max-hold", "end CMD after this long with SIGTERM, and exit with 79 (default: never)")
@@ -122,7 +122,7 @@ func (r *Runner) Start(cmd *cobra.Command, s *store.Store, names, argv []string)
 	return r.run(cmd.Context(), s, argv)
 }
 
-// check tells which flags do not go together, and works out the grace.
+// check returns an error if flags do not go together, and works out the grace.
 func (r *Runner) check(cmd *cobra.Command) error {
 	if err := r.Want.Check(cmd.Flags()); err != nil {
 		return err
@@ -253,7 +253,7 @@ func (r *Runner) acquire(ctx context.Context, s *store.Store, e *Events) (*stile
 	return client, nil, errors.Join(err, lease.Unlock())
 }
 
-// keeps tells why a store with these traits would not keep the lock for --at-least, once this process has ended.
+// keeps returns why a store with these traits would not keep the lock for --at-least, once this process has ended.
 func (r *Runner) keeps(t driver.Traits) error {
 	longest := t.MaxTTL
 	switch {

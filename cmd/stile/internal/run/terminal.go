@@ -50,9 +50,9 @@ func newTerminal() *terminal {
 	return t
 }
 
-// catch has signals that stop stile's group be told to stile instead, from now on: package os/signal cannot undo it. SIGTTIN
-// and SIGTTOU stop stile until the first loan, since the status of a process tells who waits for it which signal stopped it:
-// a stile whose CMD stile is.
+// catch redirects the signals that stop stile's group to stile's own handling, from now on: package os/signal cannot
+// undo it. SIGTTIN and SIGTTOU stop stile until the first loan, since a waiter reads from the status of a process
+// which signal stopped it: a stile whose CMD stile is.
 func (t *terminal) catch(list ...syscall.Signal) {
 	for _, s := range guard.Caught(list) {
 		if !slices.Contains(t.caught, s) {

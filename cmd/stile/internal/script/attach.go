@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// detach leaves the lease to whoever has the handle, and tells until when it can be trusted.
+// detach leaves the lease to whoever has the handle, and returns until when it can be trusted.
 func detach(ctx context.Context, c *stile.Client, lease *stile.Lease) (time.Time, stile.Handle, error) {
 	sent := time.Now()
 	h, err := lease.Detach(ctx)
@@ -54,7 +54,7 @@ func (sc *script) attach(ctx context.Context) (*stile.Client, *stile.Lease, erro
 	return c, lease, err
 }
 
-// read reads the handle, and sees that it is that of the grant that is meant.
+// read reads the handle, and checks that it belongs to the grant that is meant.
 func (sc *script) read(a *driver.Address, m grant.Meant) (*grant.File, error) {
 	file, err := grant.Read(m.Path)
 	switch {

@@ -316,7 +316,7 @@ func (sc *script) dropLost(err error) error {
 	return err
 }
 
-// print tells a script what it has.
+// print prints the grant for a script.
 func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) error {
 	m, token := grant.Meant{Path: sc.path, Token: sc.file.Token}, &sc.file.Token
 	if sc.file.Unfenced {

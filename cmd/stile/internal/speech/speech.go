@@ -1,5 +1,5 @@
-// Package speech is what stile says on stderr: how much, in one line that holds no secret, and with the page that explains an
-// error.
+// Package speech writes stile's messages to stderr: how much, in one line that holds no secret, and with the page
+// that explains an error.
 //
 // Of the other packages of the command it may import page and tty.
 package speech
@@ -31,7 +31,7 @@ const (
 // Current is the level of this process, from its flags.
 var Current Level
 
-// Flags are those of all commands.
+// Flags are the flags of all commands.
 type Flags struct{ quiet, verbose bool }
 
 // Register adds them to a command.
@@ -40,7 +40,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell on stderr what stile waits for, and what happens to the lock")
 }
 
-// Set makes the flags those of the process. The error says which do not go together.
+// Set makes the flags the process's. The error says which do not go together.
 func (s *Flags) Set() error {
 	switch {
 	case s.quiet && s.verbose:
@@ -59,7 +59,7 @@ func Say(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, "stile: "+OneLine(text))
 }
 
-// Stderr is what stile says itself, with a line below it on a terminal while something is waited for.
+// Stderr has stile's own messages, with a line below them on a terminal while stile waits for something.
 var Stderr = tty.NewLine(os.Stderr)
 
 // Warn says something on stderr that does not end the command.

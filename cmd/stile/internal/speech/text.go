@@ -22,8 +22,8 @@ var (
 	secrets []string // parts of the store's URL that must not be shown
 )
 
-// KeepSecret has every later message leave texts out where secrets stand. The drivers leave passwords out too; this is for
-// what they pass on from others.
+// KeepSecret leaves texts out of every later message where secrets stand. The drivers leave passwords out too; this
+// is for texts that they pass on from others.
 func KeepSecret(texts ...string) { secrets = append(secrets, texts...) }
 
 // OneLine returns a text without secrets, and fit for a terminal.

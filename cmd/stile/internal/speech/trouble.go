@@ -70,7 +70,8 @@ func explained(text string) string {
 	return ""
 }
 
-// Refer tells a person where an error is explained: on a terminal, or with --verbose. Scripts get one line for an error.
+// Refer shows a person where an error is explained: on a terminal, or with --verbose. Scripts get one line for an
+// error.
 func Refer(w io.Writer, text string) {
 	if page := explained(text); page != "" && (Current >= Verbose || Current == Normal && tty.Is(os.Stderr)) {
 		Say(w, "see %s", page)

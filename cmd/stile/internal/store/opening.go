@@ -10,8 +10,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// whileOpening tells a person that a store has not answered yet, until the returned function is called, which waits for
-// the end of it: on a terminal by a line that is redrawn, with --verbose by one that stays, and elsewhere not at all.
+// whileOpening shows a person that a store has not answered yet, until the returned function is called, which waits
+// for the end of it: on a terminal by a line that is redrawn, with --verbose by one that stays, and elsewhere not at
+// all.
 func whileOpening(a *driver.Address) (stop func()) {
 	if speech.Current == speech.Quiet || speech.Current == speech.Normal && !tty.Is(os.Stderr) {
 		return func() {}

@@ -51,7 +51,7 @@ type Store struct {
 	Tells  bool          // a person is told when it takes long to open for a look
 }
 
-// Given reports whether the store is that of --url.
+// Given reports whether --url names the store.
 func (s *Store) Given() bool { return s.URL != "" || s.Flag != nil && s.Flag.Changed }
 
 // Chosen reports whether somebody chose the store, be it the default one.
@@ -195,7 +195,7 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 		return c, nil
 	case without:
 		return nil, exit.Usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
-	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which tells what the last try came to
+	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which has the outcome of the last try
 		return nil, WrapOpen(a, err)
 	case errors.Is(context.Cause(ctx), ErrSilent):
 		return nil, WrapOpen(a, ErrSilent)
@@ -210,8 +210,8 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 // WrapOpen says which store could not be opened.
 func WrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
 
-// Hide keeps the passwords of a store's URL out of all that is said from now on, and those of the stores in it. It tells
-// whether there is one.
+// Hide keeps the passwords of a store's URL out of all later messages, and the passwords of the stores in it. It
+// reports whether there is one.
 func Hide(a *driver.Address, url string) bool {
 	speech.KeepSecret(a.Password, RawPassword(url))
 	found := a.Password != ""

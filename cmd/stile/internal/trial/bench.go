@@ -92,7 +92,7 @@ func Bench(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// Keys are those of all scenarios.
+// Keys returns the keys of all scenarios.
 func Keys() (all []string) {
 	for _, s := range bench.Scenarios {
 		all = append(all, s.Key)
@@ -100,7 +100,7 @@ func Keys() (all []string) {
 	return all
 }
 
-// check tells what is wrong with the flags.
+// check returns an error if the flags are wrong.
 func (b *benchmark) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	switch w := time.Duration(b.window); {

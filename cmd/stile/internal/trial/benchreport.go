@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/draw"
 )
 
-// A benchReport is what stile bench found out.
+// A benchReport has the findings of stile bench.
 type benchReport struct {
 	*benchmark
 	addresses []string // of the stores, without passwords
@@ -88,7 +88,7 @@ func (r *benchReport) write(w io.Writer) error {
 	return err
 }
 
-// rows are those of one scenario.
+// rows returns the rows of one scenario.
 func (r *benchReport) rows(row *bench.Row) (rows [][]string) {
 	two, key := len(row.Sides) == 2, row.Key
 	for i, side := range row.Sides {
@@ -108,7 +108,7 @@ func (r *benchReport) rows(row *bench.Row) (rows [][]string) {
 func rateOf(r bench.Round) float64 { return r.Rate }
 func p50Of(r bench.Round) float64  { return float64(r.P50) }
 
-// figures are those of one scenario in one store, in cells.
+// figures returns the figures of one scenario in one store, in cells.
 func figures(s *bench.Side) []string {
 	if s == nil {
 		return []string{"no such locks", "", "", ""}

@@ -175,13 +175,13 @@ func timed(ctx context.Context, most int, do func() error) (took []time.Duration
 	return took, nil
 }
 
-// A probing is what taking locks brought to light.
+// A probing has the findings from taking locks.
 type probing struct {
 	locks []time.Duration // of each lock and unlock, the shortest first
 	rose  bool            // each token was larger than the one before
 	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not tell
-	told  bool            // the store tells how much of a lease remains
-	step  time.Duration   // a second, if the store tells that in whole seconds
+	told  bool            // the store returns how much of a lease remains
+	step  time.Duration   // a second, if the store returns that in whole seconds
 }
 
 // tryLocks takes a lock that nobody else wants, and releases it.
@@ -203,7 +203,7 @@ func tryLocks(ctx context.Context, c *stile.Client, name string) (*probing, erro
 		return nil, err
 	}
 	if clock := c.Traits().Clock; clock != "server" && clock != "host" {
-		return p, nil // the lease of a session is not that of the claim
+		return p, nil // the session's lease is not the claim's
 	}
 	return p, p.watch(ctx, c, lock)
 }

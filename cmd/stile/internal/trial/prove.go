@@ -99,7 +99,7 @@ func Prove(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// check tells what is wrong with the flags.
+// check returns an error if the flags are wrong.
 func (p *proof) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
 	switch d := time.Duration(p.during); {

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A report is what stile doctor found out.
+// A report has the findings of stile doctor.
 type report struct {
 	traits  driver.Traits
 	lacking []driver.Trait  // of those that are required
@@ -24,7 +24,7 @@ type report struct {
 // shows.
 const stepMost = 50 * time.Millisecond
 
-// warnings are those of the store, and what the probe came to.
+// warnings returns the store's warnings, and the probe's.
 func (r *report) warnings() []driver.Warning {
 	t := r.traits
 	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+2*max(t.Granularity, p.step) {
@@ -55,7 +55,7 @@ func (r *report) status() int {
 // verdict says the status in a word.
 func (r *report) verdict() string { return [...]string{"fine", "warnings", "unfit"}[r.status()] }
 
-// untested is what stile doctor did not try.
+// untested lists what stile doctor did not try.
 func (r *report) untested() []string {
 	list := []string{"how locks and tokens come through a restart, a failover or a full memory"}
 	switch {
@@ -149,7 +149,7 @@ type ReportView struct {
 	Store    string          `json:"store"`
 	Server   string          `json:"server"`  // product and version; empty if it does not tell
 	Purpose  string          `json:"purpose"` // correctness or saving work
-	Traits   []string        `json:"traits"`  // those of --require that the store has
+	Traits   []string        `json:"traits"`  // the traits of --require that the store has
 	Lacking  []string        `json:"lacking"` // those that are required, and that it does not have
 	MinTTL   answer.Seconds  `json:"min_ttl"`
 	MaxTTL   answer.Seconds  `json:"max_ttl"`

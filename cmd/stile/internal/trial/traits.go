@@ -12,7 +12,7 @@ func Trusted(t driver.Traits) bool {
 	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
 }
 
-// Purpose is what a lock of the store may be trusted with.
+// Purpose returns the uses for which a lock of the store can be trusted.
 func Purpose(t driver.Traits) string {
 	switch {
 	case t.Fencing == driver.NoFencing:

@@ -35,8 +35,8 @@ func Owned(f *os.File) bool { return Draws(f) && !inBackground(f) }
 // Colours reports whether colours are wanted on a file. See no-color.org.
 func Colours(f *os.File) bool { return os.Getenv("NO_COLOR") == "" && Draws(f) }
 
-// Size returns how many columns and rows a terminal has. COLUMNS and LINES make it smaller, and never larger: they may
-// be those of another window.
+// Size returns how many columns and rows a terminal has. COLUMNS and LINES make it smaller, and never larger: they
+// may describe another window.
 func Size(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -45,7 +45,7 @@ func Size(f *os.File) (columns, rows int) {
 	return fit(int(size.Col), os.Getenv("COLUMNS"), usualColumns), fit(int(size.Row), os.Getenv("LINES"), usualRows)
 }
 
-// fit returns a length of the window: what the terminal tells, at most what the variable says.
+// fit returns a length of the window: the terminal's answer, at most the variable's.
 func fit(told int, variable string, usual int) int {
 	said, err := strconv.Atoi(variable)
 	switch {

@@ -36,13 +36,13 @@ func (c *Call) mayEnd(claim *driver.Claim, ticket int64) bool {
 	return false
 }
 
-// confirms reports that a call began the lease of its claim anew.
+// confirms reports that a call restarted the lease of its claim.
 func (c *Call) confirms() bool {
 	return c.Err == nil && (c.Verb == "renew" || c.Verb == "enter" && c.Place.Ticket != 0)
 }
 
-// lease is how long the lease of a claim lasts, at the least, that the call began. A driver may let a claim in on a lease that it
-// had ready, of which up to a half is over, and tells what is left, unless its answer is lost.
+// lease is how long the lease that the call began lasts, at the least. A driver may let a claim in on a lease that it
+// had ready, of which up to a half is over, and returns the rest, unless its answer is lost.
 func (c *Call) lease() time.Duration {
 	least := c.Claim.TTL / 2
 	switch {
@@ -55,14 +55,14 @@ func (c *Call) lease() time.Duration {
 	return c.Claim.TTL
 }
 
-// A knowledge is what the client of a claim knows of it.
+// A knowledge is the client's knowledge of a claim.
 type knowledge struct {
 	ticket int64
 	holds  bool
 	lease  time.Duration // when it ends, at the earliest
 }
 
-// learn has the client of a claim hear the answer to a call.
+// learn adds the answer to a call to the client's knowledge.
 func (k *knowledge) learn(one *Call, early time.Duration) {
 	before := k.lease
 	if one.confirms() {
@@ -120,8 +120,8 @@ func (h *History) beliefs() []*belief {
 	return list
 }
 
-// believed tells which claims were believed to hold at once that exclude each other, or followed each other with tickets
-// that fell.
+// believed returns which claims that exclude each other were believed to hold at once, or followed each other with
+// tickets that fell.
 func (h *History) believed() string {
 	list := h.beliefs()
 	for _, b := range list {
@@ -152,7 +152,7 @@ func seen(all []*Call, after time.Duration, ticket int64) bool {
 	})
 }
 
-// goneBySelf tells which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
+// goneBySelf returns which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
 // out. In a store without order a claim that waits need not be there. A claim may be gone with its session, as where
 // the machine stood still, unless it is seen after that.
 func (h *History) goneBySelf() string {

@@ -34,7 +34,7 @@ func (c *Call) Answered() bool {
 	return c.Err == nil || driver.NotApplied(c.Err) && (capacity || errors.Is(c.Err, driver.ErrGone))
 }
 
-// matters reports that the call tells something of the queue, or may have changed it.
+// matters reports that the call shows something of the queue, or may have changed it.
 func (c *Call) matters() bool {
 	switch {
 	case c.Verb == "await":

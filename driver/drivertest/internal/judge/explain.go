@@ -58,7 +58,7 @@ func explain(calls []*Call) (*Call, []*possibility) {
 	return nil, nil
 }
 
-// begin has a call be on its way, and is false if there are too many of them.
+// begin puts a call under way, and is false if there are too many of them.
 func (j *judge) begin(c *Call) bool {
 	slot := slices.Index(j.going[:], nil)
 	if slot < 0 {
@@ -321,15 +321,15 @@ func (j *judge) entered(p *possibility, i, slot int, c *Call) []*possibility {
 	return all
 }
 
-// ahead reports that an Enter may be told how many claims are ahead of its own. One that waits may be told of some that
-// have left: a driver counts those of which it has heard, and reads no more than it needs.
+// ahead reports that an Enter may return how many claims are ahead of its own. A waiter may learn of some that have
+// left: a driver counts the claims of which it has heard, and reads no more than it needs.
 func ahead(c *Call, i int) bool {
 	return c.Place.Ahead == i || c.Place.Ahead > i && c.Claim.Ticket != 0 && !c.Place.Holds
 }
 
-// mayShow reports that a call which takes no lock may have seen the queue of a possibility as its answer tells. Such a
-// call may read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then,
-// and for which that Enter waits.
+// mayShow reports that a call which takes no lock may have seen the queue of a possibility, by its answer. Such a
+// call may read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by
+// then, and for which that Enter waits.
 func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) bool) bool {
 	var ended []int // of its entries, from the last to the first
 	for i := len(p.queue.Entries) - 1; i >= 0; i-- {
@@ -351,7 +351,7 @@ func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) boo
 	return false
 }
 
-// lists reports that a queue is what a listing tells.
+// lists reports that a listing shows this queue.
 func (c *Call) lists(q *driver.Queue) bool {
 	return slices.EqualFunc(c.List, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
 }

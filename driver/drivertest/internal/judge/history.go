@@ -1,4 +1,4 @@
-// Package judge tells whether the answers that several clients of a store got can all be right.
+// Package judge decides whether the answers that several clients of a store got can all be right.
 //
 // It is pure: it gets the calls on one name, each with its time and its answer, and looks for an order of them in which
 // [driver.Queue] gives the same answers. It knows nothing of the store, nor of who made the calls.
@@ -22,7 +22,7 @@ type History struct {
 	Calls    []*Call // in the order in which they began
 }
 
-// Fault tells which answer cannot be, and the calls until then; empty if there is none.
+// Fault returns which answer cannot be, and the calls until then; empty if there is none.
 func (h *History) Fault() string {
 	if wrong := cmp.Or(h.believed(), h.goneBySelf()); wrong != "" {
 		return wrong + h.String()

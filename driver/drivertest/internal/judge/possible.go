@@ -41,8 +41,8 @@ func (p *possibility) with(slot int, step uint64) *possibility {
 	return q
 }
 
-// changing returns such a copy that has entries of its own, with room for one more. What others have decided is to be
-// decided anew.
+// changing returns such a copy that has entries of its own, with room for one more. Earlier decisions are to be made
+// again.
 func (p *possibility) changing(slot int, step uint64) *possibility {
 	q := p.aging(slot, step)
 	for i, n := range q.steps {

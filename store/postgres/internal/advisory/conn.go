@@ -74,7 +74,7 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// greet finds out who is at the other end, gives that its tag, and has the server notice soon when this end is dead.
+// greet finds out who is at the other end, gives it its tag, and makes the server notice soon when this end is dead.
 func (s *server) greet(ctx context.Context, c *conn) error {
 	v := &c.server
 	err := c.pg.QueryRow(ctx, "SELECT pg_backend_pid(), "+link.AboutServer, link.Plain).
@@ -113,8 +113,9 @@ func (s *server) greet(ctx context.Context, c *conn) error {
 // endsIdle reports whether a server can end a session from which it hears nothing.
 func endsIdle(v *link.Server) bool { return v.Number >= 140000 }
 
-// examine tells a pooler that gives each client a backend of its own, which is harmless, from one that does not: while
-// another connection is in a transaction, this one must go on at its backend, and the other be at none of its.
+// examine distinguishes a pooler that gives each client a backend of its own, which is harmless, from other poolers:
+// while another connection is in a transaction, this one must go on at its backend, and the other one must be at
+// another.
 func (c *conn) examine(ctx context.Context) error {
 	second, err := c.link.Take(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *conn) examine(ctx context.Context) error {
 // A statement is never cut short by a caller's context, so only the link's can have ended one.
 func (c *conn) explain(err error) error { return c.link.Explain(c.link.Context(), err) }
 
-// steps is the statement for any number of them. It tells which backend has answered.
+// steps is the statement for any number of steps. It returns which backend has answered.
 const steps = `SELECT pg_backend_pid(), ARRAY(SELECT CASE
 	WHEN free AND shared THEN pg_advisory_unlock_shared(key)
 	WHEN free THEN pg_advisory_unlock(key)

@@ -80,7 +80,7 @@ func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 	return p
 }
 
-// awaits has a client wait for a claim in the background.
+// awaits lets a client wait for a claim in the background.
 func awaits(t *testing.T, d driver.Driver, c *driver.Claim) (told chan driver.Place) {
 	t.Helper()
 	enter(t, d, c, false)

@@ -19,7 +19,7 @@ type server struct {
 	traits  driver.Traits
 }
 
-// Open opens a store whose locks live in a connection. Parameters, besides those of the link: session_timeout.
+// Open opens a store whose locks live in a connection. Its parameters are session_timeout and the link's.
 func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) { return open(ctx, a, Key) }
 
 func open(ctx context.Context, a *driver.Address, key func(name string) int64) (driver.Driver, error) {
@@ -69,7 +69,7 @@ func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	return t
 }
 
-// Traits tells what advisory locks can promise.
+// Traits returns the promises of advisory locks.
 func (s *server) Traits() driver.Traits { return s.traits }
 
 // Close ends all connections.

@@ -61,10 +61,10 @@ func TestKeysCollide(t *testing.T) {
 	enter(t, two, c, false)
 }
 
-// seldom has a session say nothing by itself for minutes.
+// seldom makes a session silent for minutes.
 const seldom = "session_timeout=30m"
 
-// renewing returns a client that renews as seldom. Neither a renewal nor what keeps the session tells it of a loss within the time
+// renewing returns a client that renews as seldom. Neither a renewal nor a keepalive reports a loss within the time
 // for which a test waits.
 func renewing(t *testing.T, d driver.Driver) *stile.Client {
 	t.Helper()
@@ -230,7 +230,7 @@ func TestLeaseOfNewHolder(t *testing.T) {
 	}
 }
 
-// The connection breaks while a lost session begins anew. What it begins for was not sent.
+// The connection breaks while a lost session is made again. The request that it is made for was not sent.
 func TestBeginsAnewInVain(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(at(home, "application_name=begins-anew"))

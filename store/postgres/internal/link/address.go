@@ -57,7 +57,7 @@ func poolConfig(a *driver.Address) (*pgxpool.Config, error) {
 	config.MaxConns = int32(size)
 	config.MaxConnIdleTime = idleConn
 	config.ConnConfig.ConnectTimeout = timeout
-	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever that of the database is
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // whatever the database's encoding is
 	return config, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A fault is what an error that the server answers means.
+// A fault is the meaning of an error of the server.
 type fault struct {
 	outcome driver.Outcome // of the request; one that made no connection yet is never unknown
 	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
@@ -25,9 +25,9 @@ const (
 	refused = driver.OutcomeRefused
 )
 
-// faults are those of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A statement that got
-// an error was undone. The exceptions are errors that end the connection, since the server may have been past the commit,
-// and those that a pooler makes up when its own connection is lost.
+// faults are the errors of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A
+// statement that got an error was undone. The exceptions are errors that end the connection, since the server may
+// have been past the commit, and errors that a pooler makes up when its own connection is lost.
 var faults = map[string]fault{
 	// The connection, or the pooler's to the server.
 	"08":    {unknown, false, true, "the connection to postgres was lost before the answer came"},
@@ -96,7 +96,7 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch {
 	case known && fatal && !connecting && !f.drop:
-		return anyFatal // the SQLSTATE may be that of a full disk, and the server have been past the commit
+		return anyFatal // the SQLSTATE may mean a full disk, and the server have been past the commit
 	case known:
 		return f
 	case fatal && connecting:

@@ -59,10 +59,11 @@ func (l *Link) Close() {
 	}
 }
 
-// Pool is what the connections come from.
+// Pool returns the connections' pool.
 func (l *Link) Pool() *pgxpool.Pool { return l.pool }
 
-// Heeds reports whether its connections may heed what the server warns of: those of a pool that has no OnNotice do not.
+// Heeds reports whether its connections may heed the server's warnings: the connections of a pool without OnNotice do
+// not.
 func (l *Link) Heeds() bool { return l.config.OnNotice != nil }
 
 // User is the name by which the server knows this client.

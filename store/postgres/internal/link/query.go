@@ -19,7 +19,7 @@ const (
 	ConnectWithin = 5 * time.Second
 )
 
-// Plain has a statement sent without a name, which works whatever stands between here and the server.
+// Plain sends a statement without a name, which works whatever stands between here and the server.
 const Plain = pgx.QueryExecModeExec
 
 // Query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
@@ -58,7 +58,7 @@ func (l *Link) query(
 	})
 }
 
-// on has a connection of the pool used, and explains what comes of it.
+// on lends a connection of the pool to use, and explains its error.
 func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pgx.Conn) error) error {
 	if l.Context().Err() != nil {
 		return driver.ErrClosed
@@ -87,7 +87,7 @@ func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pg
 	return l.Explain(caller, err)
 }
 
-// alone is what a connection notes if the server has committed without the standby that it was to wait for.
+// alone is a connection's note that the server has committed without the standby that it was to wait for.
 const alone = "stile: committed alone"
 
 var errAlone = errors.New("the server committed, but somebody cancelled the wait for the synchronous standby")
@@ -155,5 +155,5 @@ func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
 func HangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = conn.Close(ctx) // that of ctx, which has ended
+	_ = conn.Close(ctx) // ctx has ended, and its error is returned
 }

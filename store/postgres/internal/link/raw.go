@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Values are those of a statement, as they are sent: all in the binary format.
+// Values are the arguments of a statement, as they are sent: all in the binary format.
 type Values struct {
 	list [][]byte
 	text []byte // of the numbers
@@ -96,7 +96,7 @@ func (l *Link) QueryRaw(caller context.Context, sql string, v *Values, each func
 	})
 }
 
-// forget has a statement that failed prepared anew, since that may be the reason.
+// forget drops a failed statement's preparation, since that may be the reason.
 func forget(ctx context.Context, conn *pgx.Conn, sql string) {
 	if !conn.IsClosed() && conn.Deallocate(ctx, sql) != nil {
 		HangUp(conn)

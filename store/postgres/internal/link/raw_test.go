@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// A statement whose columns have changed fails once, and is prepared anew.
+// A statement whose columns have changed fails once, and is prepared again.
 func TestRawIsPreparedAnew(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://postgres@"+server.Addr+"/postgres?pool_max_conns=1")

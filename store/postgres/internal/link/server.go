@@ -9,7 +9,7 @@ import (
 // oldest is the first version of PostgreSQL that locks are kept on.
 const oldest = 120000
 
-// A Server is what a server tells about itself.
+// A Server is a server's own description.
 type Server struct {
 	Version string // in its own words
 	Number  int    // such as 170002

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Answer is what a script returned after key, id and status, or one text that begins with the id.
+// An Answer has a script's results after key, id and status, or one text that begins with the id.
 type Answer []rueidis.RedisMessage
 
 // ErrOther says that an answer was to another request.

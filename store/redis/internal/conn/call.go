@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Request is what a script is run on: one key, the id that the answer must name, and further arguments.
+// A Request has the arguments of a script: one key, the id that the answer must name, and further ones.
 type Request struct {
 	Key, ID string
 	Args    []string
@@ -17,8 +17,8 @@ type Request struct {
 // AtOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.
 const AtOnce = 256
 
-// call has the client do something on the server that has a key, when there is a connection and room. The error is that of a call that
-// was not made, or was made on a server that is not the primary any more.
+// call runs do on the server that has a key, when there is a connection and room. Its error says that the call was
+// not made, or was made on a server that is not the primary any more.
 func (c *Conn) call(ctx context.Context, key string, do func(ctx context.Context)) error {
 	if err := c.connected(ctx, key); err != nil {
 		return c.explain(ctx, err)
@@ -46,7 +46,7 @@ func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) 
 func (c *Conn) run(ctx context.Context, s *Script, keys []string, q Request) (Answer, error) {
 	var r rueidis.RedisResult
 	err := c.call(ctx, q.Key, func(ctx context.Context) {
-		if r = c.client.Do(ctx, c.evalsha(s, keys, q)); noScript(r) { // the server was started anew, or told to forget its scripts
+		if r = c.client.Do(ctx, c.evalsha(s, keys, q)); noScript(r) { // the server was restarted, or its scripts were flushed
 			r = c.client.Do(ctx, c.eval(s, keys, q))
 		}
 	})
@@ -59,8 +59,9 @@ func (c *Conn) run(ctx context.Context, s *Script, keys []string, q Request) (An
 // Spread reports whether keys may be on several servers.
 func (c *Conn) Spread() bool { return c.client.Mode() == rueidis.ClientModeCluster }
 
-// SetNX sets a key that is not there, for some milliseconds, and tells whether it did. No other answer than these two is taken for
-// one. OK does not say to which request it is; a PING that goes with it, as in ordered, would say so, and cost as much as the SET.
+// SetNX sets a key that is not there, for some milliseconds, and reports whether it did. No other answer than these
+// two is accepted. OK does not name its request; a PING that goes with it, as in ordered, would do so, and cost as
+// much as the SET.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
 	var r rueidis.RedisResult
 	err := c.call(ctx, key, func(ctx context.Context) {

@@ -58,8 +58,8 @@ func newConn() *Conn {
 	return c
 }
 
-// Traits returns what the servers promise to every layout, the weakest server deciding. It is asked for again after a
-// connection was made anew, after a failover, and now and then.
+// Traits returns the promises of the servers to every layout, the weakest server deciding. They are read again after
+// a reconnection, after a failover, and now and then.
 func (c *Conn) Traits() driver.Traits { return c.promised.Traits() }
 
 // arrivals returns what counts how often requests came to go elsewhere: on a connection that was made, or to another
@@ -84,7 +84,7 @@ func (c *Conn) arrivals() func() int64 {
 // Sharded reports whether the servers are a cluster whose channels are on one server each.
 func (c *Conn) Sharded() bool { return c.sharded }
 
-// Tells reports whether the servers tell of changes of keys, which those of a cluster are not asked for.
+// Tells reports whether the servers report changes of keys. The servers of a cluster are not asked to.
 func (c *Conn) Tells() bool { return !c.mute && c.client.Mode() != rueidis.ClientModeCluster }
 
 // Close ends every call. It closes the client too, unless that is the caller's own. Twice is harmless.

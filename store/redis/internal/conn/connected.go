@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Doubt has the next call make sure of a connection first: a request that is sent on one that is lost has an unknown
+// Doubt makes the next call check its connection first: a request that is sent on a lost connection has an unknown
 // outcome, and one that was never sent has not.
 func (c *Conn) Doubt() { c.down.Store(true) }
 

@@ -19,7 +19,7 @@ type dialer struct {
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
 	made    atomic.Int64  // connections so far, each counted before its first use
-	under   chan struct{} // has one element for each call that is under way, and room for mostCalls
+	under   chan struct{} // has one element for each call under way, and room for mostCalls
 
 	mu      sync.Mutex // guards what follows
 	open    map[*socket]bool

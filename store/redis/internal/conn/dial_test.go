@@ -22,7 +22,7 @@ func deaf(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// A call that outlives its context is ended, and those of others on other connections go on.
+// A call that outlives its context is ended, and other calls on other connections go on.
 func TestInterruptEndsOneCall(t *testing.T) {
 	t.Parallel()
 	addr := deaf(t)

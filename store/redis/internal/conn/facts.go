@@ -19,7 +19,7 @@ const protocolLua = "return {double=1}"
 // ErrReplica says that the servers are replicas, and none the primary.
 var ErrReplica = errors.New(notPrimary)
 
-// facts are what one server tells about itself.
+// facts are one server's own description.
 type facts struct {
 	product  string // its name and version; "" if the server does not tell
 	version  int    // the major one; 0 if the server does not tell
@@ -105,7 +105,7 @@ type Server struct {
 	Reason string        // by what it may, for people
 }
 
-// Server tells which server answers, where there is one. The key is any that the user may read.
+// Server returns which server answers, where there is one. The key is any that the user may read.
 func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 	var (
 		f      *facts

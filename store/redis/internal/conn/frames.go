@@ -25,7 +25,7 @@ type ledger struct {
 	subscribes bool // a subscription was asked for
 }
 
-// A debt is what answers one request.
+// A debt is the answer that one request awaits.
 type debt struct {
 	kind debtKind
 	left int // channels whose subscription is not confirmed

@@ -44,7 +44,7 @@ func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	return secure.Open(ctx, servers(a, &o), func(ctx context.Context) (*Conn, error) { return open(ctx, a.Scheme, o) })
 }
 
-// servers are those of an address, which are asked whether they speak TLS if they cannot be used.
+// servers are the servers of an address, which are asked whether they speak TLS if they cannot be used.
 func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
 	kind, rest, more := strings.Cut(a.Scheme, "+")
 	s := &secure.Servers{Store: "redis", Hosts: o.InitAddress, TLS: o.TLSConfig != nil, Scheme: a.Scheme, Greeting: "PING\r\n"}

@@ -30,7 +30,7 @@ func (c *Conn) probe(ctx context.Context) error {
 	return nil
 }
 
-// askTraits asks every server anew what it can promise. How to talk to the servers stays as it was settled.
+// askTraits asks every server again what it can promise. The way to talk to the servers is not chosen again.
 func (c *Conn) askTraits(ctx context.Context) (driver.Traits, error) {
 	found, err := c.examine(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ func (c *Conn) InPlace(ctx context.Context, key string) bool {
 	), func(r rueidis.RedisResult) bool { return lacks(r.Error()) })
 }
 
-// lackingLua is answered with those of the commands ARGV[2] and so on that the user may not use with channel ARGV[1], or the server
+// lackingLua returns which of the commands ARGV[2] and so on the user may not use with channel ARGV[1], or the server
 // does not have. Before Redis 7 a server does not say what a user may listen to.
 const lackingLua = `local lacking = {}
 for i = 2, #ARGV do

@@ -37,9 +37,10 @@ func (c *Conn) bound(ctx context.Context) (bounded, error) {
 	return bounded{joined, func() { stop(); cancel() }}, nil
 }
 
-// begin begins a call when there is room for it. Its context ends with its caller's, or when patience is over. A call that still
-// hangs a grace later, in the goroutine of its caller, is ended with its connection, which is known by the deadline of the
-// context, down to the nanosecond; so the calls of others on other connections go on. The error is that of a call that was not made.
+// begin begins a call when there is room for it. Its context ends with its caller's, or when patience is over. A call
+// that still hangs a grace later, in the goroutine of its caller, is ended with its connection, which is known by the
+// deadline of the context, down to the nanosecond; so calls on other connections go on. The error says that the call
+// was not made.
 func (d *dialer) begin(caller context.Context) (bounded, error) {
 	select {
 	case d.under <- struct{}{}:

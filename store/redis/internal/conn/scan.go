@@ -120,7 +120,7 @@ func (c *Conn) lacking(ctx context.Context, asked map[string]rueidis.Client, sil
 	return driver.Unreachable(errors.New("redis did not say which servers the cluster has"))
 }
 
-// primaries returns the addresses of the primaries that a server at an address tells of by CLUSTER SLOTS.
+// primaries returns the addresses of the primaries from a server's answer to CLUSTER SLOTS.
 func primaries(addr string, r rueidis.RedisResult) (list []string, _ error) {
 	parts, err := r.ToArray()
 	if err != nil {
@@ -142,7 +142,7 @@ func primaries(addr string, r rueidis.RedisResult) (list []string, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		if host == "" { // that of the server that tells
+		if host == "" { // the address of the answering server
 			host = own
 		}
 		list = append(list, net.JoinHostPort(host, strconv.FormatInt(port, 10)))

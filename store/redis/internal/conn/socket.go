@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A socket is a connection that tells its dialer when it is closed, and that can end a call made on it. As long as only one
-// goroutine uses the client, the library writes and reads in that goroutine. That is quick, but it obeys the deadline of a
-// context and not its cancellation. The library sets the connection's deadline before each such call, and clears it when
-// it begins to read in a goroutine of its own.
+// A socket is a connection that informs its dialer when it is closed, and that can end a call made on it. As long as
+// only one goroutine uses the client, the library writes and reads in that goroutine. That is quick, but it obeys the
+// deadline of a context and not its cancellation. The library sets the connection's deadline before each such call,
+// and clears it when it begins to read in a goroutine of its own.
 type socket struct {
 	net.Conn
 	from *dialer
@@ -49,7 +49,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// noRoom is what a server with as many connections as it may have says before it closes another.
+// noRoom is the message of a server that has as many connections as it may have, before it closes another.
 const noRoom = "max number of clients reached"
 
 var errNoRoom = errors.New(noRoom)
@@ -70,9 +70,9 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// interrupt ends the call with a deadline, if it is on this connection. If the call has ended meanwhile, and the connection
-// is idle, this does no harm: the next call sets the deadline anew. If the next call has set it already, the deadlines
-// differ, and this leaves that call alone.
+// interrupt ends the call with a deadline, if it is on this connection. If the call has ended meanwhile, and the
+// connection is idle, this does no harm: the next call sets its own deadline. If the next call has set it already,
+// the deadlines differ, and this leaves that call alone.
 func (s *socket) interrupt(deadline time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	deafFor    = 30 * time.Second       // until the server is asked again whether it tells
+	deafFor    = 30 * time.Second       // until the server is asked again whether it reports changes
 	lookAround = 100 * time.Millisecond // between looks whether the primary is another
 )
 
-// NoKey is what the server says is left of a key that it does not have.
+// NoKey is the server's answer for the time left of a key that it does not have.
 const NoKey = -2
 
-// A tracker has the server tell of changes of keys (CLIENT TRACKING), on a connection of its own. It only reads: whoever
-// takes a lock does so on the client, which is tied to the present primary, and the tracker's connection is not.
+// A tracker listens to the server's reports of changed keys (CLIENT TRACKING), on a connection of its own. It only
+// reads: whoever takes a lock does so on the client, which is tied to the present primary, and the tracker's
+// connection is not.
 //
 //	            made                     refused
 //	listening ◄────── silent ───────────────────────► deaf
@@ -36,7 +37,7 @@ type tracker struct {
 	hear func(keys ...string) // see Hear
 }
 
-// An ear is a connection on which the server tells.
+// An ear is a connection on which the server reports changes.
 type ear struct {
 	conn    rueidis.DedicatedClient
 	ctx     context.Context // ends when the connection is given up
@@ -45,7 +46,7 @@ type ear struct {
 	signals map[string]*keySignal // by key; nil once the connection is given up; guarded by the tracker's mu
 }
 
-// A keySignal rings once. It is there as long as somebody waits for it.
+// A keySignal is given once. It is there as long as somebody waits for it.
 type keySignal struct {
 	rung    chan struct{} // closed when the key has changed
 	waiters int           // that have not given it back
@@ -73,8 +74,8 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan st
 	return left, bell, nil
 }
 
-// Bell returns a channel that is closed when a key has changed since; nil if the servers do not tell. Whoever does not wait for it
-// any more gives it back with Hush.
+// Signal returns a channel that is closed when a key has changed since; nil if the servers report no changes. A
+// caller that stops waiting gives it back with Hush.
 func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
@@ -92,7 +93,8 @@ func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
 	return bell, nil
 }
 
-// Hush gives a channel back that Look or Bell returned for a key. The last one who does removes the bell. Nil is harmless.
+// Hush gives a channel back that Look or Signal returned for a key. The last one who does removes the signal. Nil is
+// harmless.
 func (c *Conn) Hush(key string, rung <-chan struct{}) {
 	t := c.tracker
 	t.mu.Lock()
@@ -107,7 +109,7 @@ func (c *Conn) Hush(key string, rung <-chan struct{}) {
 	}
 }
 
-// Bells returns for how many keys somebody waits.
+// Signals returns for how many keys somebody waits.
 func (c *Conn) Bells() int {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
@@ -151,8 +153,9 @@ func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok b
 	return values, true
 }
 
-// readTracked sends a command that reads a key to where the server tells of it from then on. The channel is nil, and nothing was
-// sent, if there is no such place. What fails because the connection is lost is asked once more on another.
+// readTracked sends a command that reads a key over the connection on which the server reports its later changes. The
+// channel is nil, and nothing was sent, if there is no such connection. If the connection is lost, the command is
+// sent once more on another.
 func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Completed) (
 	r rueidis.RedisResult, bell <-chan struct{}, err error,
 ) {
@@ -161,8 +164,8 @@ func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Compl
 		if e == nil {
 			return rueidis.RedisResult{}, nil, nil
 		}
-		// The bell is there before the server reads the key: a change that comes after the read finds it, and one that
-		// comes before is in what the read says.
+		// The signal is there before the server reads the key: a change after the read finds it, and a change before
+		// the read is in the answer.
 		bell = t.signalOf(e, key)
 		r = t.read(ctx, e, cmd)[0]
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
@@ -185,7 +188,7 @@ func (t *tracker) read(ctx context.Context, e *ear, cmds ...rueidis.Completed) [
 	return rs
 }
 
-// signalOf returns the bell of a key on an ear; one that has rung, if nothing is heard on the ear any more.
+// signalOf returns the signal of a key on an ear; one that was given, if nothing is heard on the ear any more.
 func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +205,7 @@ func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
 	return b.rung
 }
 
-// listen returns the connection on which the server tells, or nil if there is none.
+// listen returns the connection on which the server reports changes, or nil if there is none.
 func (t *tracker) listen(ctx context.Context) *ear {
 	t.mu.Lock()
 	e, deaf := t.ear, time.Now().Before(t.deaf)
@@ -217,8 +220,8 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
-	// Two races end here. Another caller may have made an ear meanwhile: then others wait for its bells, and this one is
-	// closed. Or the primary changed while the connection was made: then it may lead to the old primary.
+	// Two races end here. Another caller may have made an ear meanwhile: then others wait for its signals, and this
+	// one is closed. Or the primary changed while the connection was made: then it may lead to the old primary.
 	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.watchPrimary(e, lost, release) }) {
 		t.ear = e
 		t.mu.Unlock()
@@ -259,7 +262,7 @@ func (t *tracker) watchPrimary(e *ear, lost <-chan error, release func()) {
 	release()
 }
 
-// forget gives an ear up, and rings for all keys: nobody tells of them any more.
+// forget gives an ear up, and gives the signals of all keys: nobody reports their changes any more.
 func (t *tracker) forget(e *ear) {
 	e.giveUp()
 	t.mu.Lock()
@@ -274,7 +277,7 @@ func (t *tracker) forget(e *ear) {
 	}
 }
 
-// changed tells those who wait for keys; for all, if none are named.
+// changed gives the signals of keys; of all, if none are named.
 func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -297,7 +300,7 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 	}
 }
 
-// signalAllLocked rings for all keys.
+// signalAllLocked gives the signals of all keys.
 func (e *ear) signalAllLocked() {
 	for _, b := range e.signals {
 		close(b.rung)
