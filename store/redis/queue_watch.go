@@ -28,7 +28,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 // watchOnce calls changed when it is told of what comes next, and waits until there is a reason to look again.
 func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
 	key := d.key(name)
-	signal, err := d.conn.Bell(ctx, key)
+	signal, err := d.conn.Signal(ctx, key)
 	defer d.conn.Hush(key, signal)
 	if err == nil {
 		changed()

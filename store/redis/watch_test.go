@@ -99,7 +99,7 @@ func TestWatchesOfOneClient(t *testing.T) {
 }
 
 // A watch that has ended, and a waiter that no longer waits, leave nothing behind in the client.
-func TestWhoeverWaitedLeavesNoBell(t *testing.T) {
+func TestWhoeverWaitedLeavesNoSignal(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	watcher, waiter := open(t, "redis://"+s.Addr), openSetNX(t, "redis://"+s.Addr)
@@ -111,21 +111,21 @@ func TestWhoeverWaitedLeavesNoBell(t *testing.T) {
 		}
 	}
 	stays := watching(t, watcher, "name 0")
-	if n := watcher.conn.Bells(); n != 1 {
-		t.Errorf("%d keys have a bell after watches of 100; want 1, that of the watch that goes on", n)
+	if n := watcher.conn.Signals(); n != 1 {
+		t.Errorf("%d keys have a signal after watches of 100; want 1, for the watch that goes on", n)
 	}
 	enter(t, open(t, "redis://"+s.Addr), claim("name 0", "holder"))
 	comes(t, stays)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { _, err := waiter.Await(ctx, claim("held", "ours")); ended <- err }()
-	servertest.Until(t, "it waits", func() bool { return waiter.conn.Bells() == 1 })
+	servertest.Until(t, "it waits", func() bool { return waiter.conn.Signals() == 1 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("await = %v; want the context's error", err)
 	}
-	if n := waiter.conn.Bells(); n != 0 {
-		t.Errorf("%d keys have a bell after the waiter's end; want none", n)
+	if n := waiter.conn.Signals(); n != 0 {
+		t.Errorf("%d keys have a signal after the waiter's end; want none", n)
 	}
 }
 

@@ -48,61 +48,61 @@ type ear struct {
 
 // A keySignal is given once. It is there as long as somebody waits for it.
 type keySignal struct {
-	rung    chan struct{} // closed when the key has changed
+	given   chan struct{} // closed when the key has changed
 	waiters int           // that have not given it back
 }
 
 // Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
 // expires; and a channel that is closed when the key has changed since, nil if the servers do not tell.
-func (c *Conn) Look(ctx context.Context, key string) (left int64, bell <-chan struct{}, err error) {
+func (c *Conn) Look(ctx context.Context, key string) (left int64, signal <-chan struct{}, err error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
 		return 0, nil, c.explain(ctx, err)
 	}
 	defer bounded.release()
-	r, bell, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
-	if bell == nil && err == nil {
+	r, signal, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Pttl().Key(key).Build().Pin())
+	if signal == nil && err == nil {
 		r = c.client.Do(bounded.Context, c.client.B().Pttl().Key(key).Build())
 	}
 	if err == nil {
 		left, err = r.AsInt64()
 	}
 	if err != nil {
-		c.Hush(key, bell)
+		c.Hush(key, signal)
 		return 0, nil, c.explain(ctx, err)
 	}
-	return left, bell, nil
+	return left, signal, nil
 }
 
 // Signal returns a channel that is closed when a key has changed since; nil if the servers report no changes. A
 // caller that stops waiting gives it back with Hush.
-func (c *Conn) Bell(ctx context.Context, key string) (<-chan struct{}, error) {
+func (c *Conn) Signal(ctx context.Context, key string) (<-chan struct{}, error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
 	defer bounded.release()
-	r, bell, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
-	if bell != nil && err == nil {
+	r, signal, err := c.tracker.readTracked(bounded.Context, key, c.client.B().Type().Key(key).Build().Pin())
+	if signal != nil && err == nil {
 		err = r.Error()
 	}
 	if err != nil {
-		c.Hush(key, bell)
+		c.Hush(key, signal)
 		return nil, c.explain(ctx, err)
 	}
-	return bell, nil
+	return signal, nil
 }
 
 // Hush gives a channel back that Look or Signal returned for a key. The last one who does removes the signal. Nil is
 // harmless.
-func (c *Conn) Hush(key string, rung <-chan struct{}) {
+func (c *Conn) Hush(key string, given <-chan struct{}) {
 	t := c.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ear == nil {
 		return
 	}
-	if b := t.ear.signals[key]; b != nil && b.rung == rung {
+	if b := t.ear.signals[key]; b != nil && b.given == given {
 		if b.waiters--; b.waiters == 0 {
 			delete(t.ear.signals, key)
 		}
@@ -110,7 +110,7 @@ func (c *Conn) Hush(key string, rung <-chan struct{}) {
 }
 
 // Signals returns for how many keys somebody waits.
-func (c *Conn) Bells() int {
+func (c *Conn) Signals() int {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
 	if c.tracker.ear == nil {
@@ -157,7 +157,7 @@ func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok b
 // channel is nil, and nothing was sent, if there is no such connection. If the connection is lost, the command is
 // sent once more on another.
 func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Completed) (
-	r rueidis.RedisResult, bell <-chan struct{}, err error,
+	r rueidis.RedisResult, signal <-chan struct{}, err error,
 ) {
 	for range 2 {
 		e := t.listen(ctx)
@@ -166,14 +166,14 @@ func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Compl
 		}
 		// The signal is there before the server reads the key: a change after the read finds it, and a change before
 		// the read is in the answer.
-		bell = t.signalOf(e, key)
+		signal = t.signalOf(e, key)
 		r = t.read(ctx, e, cmd)[0]
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
 		}
-		t.c.Hush(key, bell)
+		t.c.Hush(key, signal)
 	}
-	return r, bell, err
+	return r, signal, err
 }
 
 // read sends commands on an ear, as long as the ear is good. One that has failed is given up.
@@ -194,15 +194,15 @@ func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
 	defer t.mu.Unlock()
 	b := e.signals[key]
 	if b == nil {
-		b = &keySignal{rung: make(chan struct{})}
+		b = &keySignal{given: make(chan struct{})}
 		if e.signals == nil {
-			close(b.rung)
-			return b.rung
+			close(b.given)
+			return b.given
 		}
 		e.signals[key] = b
 	}
 	b.waiters++
-	return b.rung
+	return b.given
 }
 
 // listen returns the connection on which the server reports changes, or nil if there is none.
@@ -288,7 +288,7 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 			continue
 		}
 		if names = append(names, key); e.signals[key] != nil {
-			close(e.signals[key].rung)
+			close(e.signals[key].given)
 			delete(e.signals, key)
 		}
 	}
@@ -303,7 +303,7 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 // signalAllLocked gives the signals of all keys.
 func (e *ear) signalAllLocked() {
 	for _, b := range e.signals {
-		close(b.rung)
+		close(b.given)
 	}
 	clear(e.signals)
 }
