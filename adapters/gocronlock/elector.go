@@ -23,8 +23,8 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// NewElector returns an elector for a name. The value, such as the machine's address, is what [stile.Client.Leader] tells of
-// the leader.
+// NewElector returns an elector for a name. [stile.Client.Leader] returns the leader's value, such as the machine's
+// address.
 func NewElector(client *stile.Client, name, value string) *Elector {
 	e := &Elector{name: name, lock: client.Candidate(name, value), term: make(chan *stile.Lease, 1)}
 	e.term <- nil

@@ -29,7 +29,7 @@ func machines(t *testing.T, n int) (clients []*stile.Client) {
 	return clients
 }
 
-// One run excludes those of other machines and of this one, until it is over, and then for as long as AtLeast says.
+// One run excludes runs on other machines and on this one, until it is over, and then for as long as AtLeast says.
 func TestLocker(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// gocron takes both, and tells of a run that another machine has.
+// gocron takes both, and reports a run that another machine has.
 func TestSchedulers(t *testing.T) {
 	clients := machines(t, 2)
 	if _, err := NewLocker(clients[1], nil).Lock(t.Context(), "report"); err != nil {

@@ -27,7 +27,7 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// A migration is what one provider does while it has the lock.
+// A migration is one provider's work while it has the lock.
 type migration struct {
 	lease  *stile.Lease
 	unbind func() bool // of the context of Locker.Context

@@ -5,8 +5,8 @@
 //	...
 //	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{Lock: lock, LeaseDuration: 15 * time.Second, ...})
 //
-// A leader is a candidate of stile: [stile.Client.Leader] tells it, `stile elect` may stand for the same name, and its term has
-// a token. The store judges when a lease is over, so clocks of machines are not compared.
+// A leader is a candidate of stile: [stile.Client.Leader] returns it, `stile elect` may stand for the same name, and
+// its term has a token. The store judges when a lease is over, so clocks of machines are not compared.
 //
 // # What the elector may rely on
 //

@@ -43,11 +43,11 @@ const (
 	deposed
 )
 
-// resource is what errors call the lock.
+// resource is the lock's name in errors.
 var resource = schema.GroupResource{Group: "stile", Resource: "elections"}
 
-// New returns the lock of an election. The name is that of a lock in the store, and the identity is unique among all candidates:
-// a name of the pod or the host. The caller closes the client when the elector has returned.
+// New returns the lock of an election. The name is a lock's name in the store, and the identity is unique among all
+// candidates: a name of the pod or the host. The caller closes the client when the elector has returned.
 func New(client *stile.Client, name, identity string) (*Lock, error) {
 	if identity == "" {
 		return nil, fmt.Errorf("kubelock: election %q: the identity is empty: it must be one that no other candidate has", name)

@@ -37,7 +37,7 @@ func candidates(t *testing.T, identities ...string) (locks []*Lock, drivers []*m
 	return locks, drivers
 }
 
-// record is what an elector of this identity says.
+// record is the record of an elector with this identity.
 func record(identity string) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: int(duration / time.Second), LeaderTransitions: 3}
 }

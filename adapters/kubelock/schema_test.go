@@ -47,7 +47,7 @@ func TestManifestsBySchema(t *testing.T) {
 	}
 }
 
-// bySchema tells what of a manifest is not as its schema has it.
+// bySchema returns how a manifest differs from its schema.
 func bySchema(schema *spec.Schema, text []byte) error {
 	var manifest any
 	if err := yaml.Unmarshal(text, &manifest); err != nil {

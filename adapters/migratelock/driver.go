@@ -43,8 +43,8 @@ const (
 	closed
 )
 
-// New returns a driver that migrates by another one. The name is that of the lock, and the same for all programs that migrate the
-// database. The caller closes the client after the driver.
+// New returns a driver that migrates by another one. The name is the lock's name, and the same for all programs that
+// migrate the database. The caller closes the client after the driver.
 //
 // Lock gives up after wait, and at once if wait is 0. It must be shorter than migrate's LockTimeout, which is 15 s unless the
 // program sets it: after that migrate does not listen any more, and does not tell the driver.

@@ -4,8 +4,8 @@
 //	...
 //	locks, err := stile.Open(ctx, url, &stile.Options{Observer: metrics.Observer()})
 //
-// docs/reference/metrics.md says what each instrument means and when to be alarmed. The instruments are those of
-// adapters/promstile, and have the same buckets.
+// docs/reference/metrics.md says what each instrument means and when to be alarmed. The instruments and their buckets
+// are the same as in adapters/promstile.
 //
 // Names of locks are no attributes, since there may be one for each order that was ever paid. [Options.Class] maps a name to one
 // of a few classes, which is the attribute stile.lock.class.

@@ -17,7 +17,8 @@ const scope = "github.com/stilelock/stile/adapters/otelstile"
 
 // Options are the settings of metrics. The zero value, and nil, mean the defaults.
 type Options struct {
-	// MeterProvider makes the instruments. Nil means that of otel.GetMeterProvider, which the program may set later.
+	// MeterProvider makes the instruments. Nil means the one of otel.GetMeterProvider, which the program may set
+	// later.
 	MeterProvider metric.MeterProvider
 
 	// Class maps the name of a lock to its class, such as "order" for all of "order/4711". It must return one of a few: from
@@ -25,8 +26,8 @@ type Options struct {
 	// an attribute.
 	Class func(name string) string
 
-	// NearMiss is what must be left of a lease when the store confirms its renewal, or else that was a near miss. 0 means
-	// 1.5 s, a tenth of the ttl that leases have by default; a program with another ttl sets a tenth of that.
+	// NearMiss is the least rest of a lease when the store confirms its renewal; with less, it was a near miss. 0
+	// means 1.5 s, a tenth of the ttl that leases have by default; a program with another ttl sets a tenth of that.
 	NearMiss time.Duration
 }
 

@@ -191,7 +191,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// kindOf is what an instrument is for a metric.
+// kindOf returns the kind of instrument for a metric.
 func kindOf(m *metrics.Metric) string {
 	switch m.Kind {
 	case metrics.Histogram:

@@ -17,8 +17,8 @@ type Options struct {
 	// which Prometheus takes for no label.
 	Class func(name string) string
 
-	// NearMiss is what must be left of a lease when the store confirms its renewal, or else that was a near miss. 0 means
-	// 1.5 s, a tenth of the ttl that leases have by default; a program with another ttl sets a tenth of that.
+	// NearMiss is the least rest of a lease when the store confirms its renewal; with less, it was a near miss. 0
+	// means 1.5 s, a tenth of the ttl that leases have by default; a program with another ttl sets a tenth of that.
 	NearMiss time.Duration
 }
 
@@ -86,7 +86,7 @@ func newVec(m *metrics.Metric) vec {
 	}
 }
 
-// nameOf is a metric's name as Prometheus writes names, which is what the exporters of OpenTelemetry make of it too.
+// nameOf returns a metric's name as Prometheus writes names. The exporters of OpenTelemetry make the same name.
 func nameOf(m *metrics.Metric) string {
 	name := strings.ReplaceAll(m.Name, ".", "_")
 	if m.Unit == "s" {

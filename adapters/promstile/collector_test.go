@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/exported.txt anew")
 
-// gathered returns what a registry makes of a collector; this one looks closer than that of a program.
+// gathered returns a registry's metrics of a collector; this registry checks more than a program's.
 func gathered(t *testing.T, c *Collector) []*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()

@@ -52,7 +52,8 @@ var (
 	ranges    = regexp.MustCompile(`^\[(\$__rate_interval|\$__range|\d+[mh])\]$`)
 )
 
-// A query is what is read of one: the metrics by name, and the labels by which it selects and sums.
+// A query has the parts of a query that the test reads: the metrics by name, and the labels by which it selects and
+// sums.
 type query struct {
 	metrics, labels []string
 	open            []string // the brackets that are not closed yet
@@ -163,7 +164,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A dashboard is what the test looks at of dashboard.json.
+// A dashboard has the parts of dashboard.json that the test reads.
 type dashboard struct {
 	Title, UID string
 	Panels     []struct {

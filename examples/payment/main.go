@@ -25,7 +25,7 @@ type server struct {
 	marks *guard.Table
 }
 
-// callback charges the order, if nobody has. Pause is what befalls the process between its look and its write.
+// callback charges the order, if nobody has. Pause runs between the process's look and its write.
 func (s *server) callback(ctx context.Context, pause func()) (charged bool, err error) {
 	err = s.locks.Mutex(order).Do(ctx, func(ctx context.Context) error {
 		token := stile.Token(ctx)

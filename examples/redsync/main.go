@@ -71,7 +71,7 @@ func main() {
 		log.Fatal(err)
 	}
 
-	// Step 2: no machine runs the old program. The new one takes both locks, that of redsync's layout first.
+	// Step 2: no machine runs the old program. The new one takes both locks, first the one in redsync's layout.
 	queue := open("redis://" + addr)
 	defer queue.Close()
 	err = after(ctx, mixed, func() error {

@@ -1,6 +1,6 @@
 package draw
 
-// The figures are those of the defaults: a ttl of 15 s, a renewal at each third, 1 % for drift and a margin of 1 s.
+// The figures are the defaults: a ttl of 15 s, a renewal at each third, 1 % for drift and a margin of 1 s.
 var lease = Timeline{
 	Title: "A lease that cannot be renewed any more",
 	Desc: "A lease of 15 seconds is granted at second 0 and renewed at 5 and 10. From second 15 on, renewals get no answer: the lease " +

@@ -130,7 +130,7 @@ func (c *canvas) text(class string, at side, x, y float64, text string) {
 	fmt.Fprintf(&c.letters, ` x="%s" y="%s">%s</text>`+"\n", number(x), number(y), escaped(text))
 }
 
-// extent is what a text covers.
+// extent returns the box of a text.
 func extent(class string, at side, x, y float64, text string) box {
 	size := float64(body)
 	classes := strings.Fields(class)

@@ -140,7 +140,7 @@ func TestInspection(t *testing.T) {
 	}
 }
 
-// luminance is that of WCAG 2.
+// luminance returns the relative luminance of WCAG 2.
 func luminance(t *testing.T, color string) float64 {
 	t.Helper()
 	sum := 0.0

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the pictures")
 // images is where the pictures of the book are.
 const images = "../../docs/images"
 
-// A drawing is what makes a picture.
+// A drawing makes a picture.
 type drawing interface{ SVG() ([]byte, error) }
 
 // book has the pictures of the book by the names of their files. Those of benchmarks are drawn from the pages.
@@ -143,7 +143,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// A parsed is what a picture has, read back from its bytes.
+// A parsed has the parts of a picture, read back from its bytes.
 type parsed struct {
 	ViewBox string `xml:"viewBox,attr"`
 	Role    string `xml:"role,attr"`

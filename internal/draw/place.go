@@ -12,7 +12,7 @@ type spot struct {
 	x, y float64
 }
 
-// cover is what a small text at a spot covers, with some room around it.
+// cover returns the box of a small text at a spot, with some room around it.
 func (s spot) cover(text string) box {
 	b := extent("n", s.at, s.x, s.y, text)
 	return box{b.x - 3, b.y - 1, b.w + 6, b.h + 2}

@@ -17,7 +17,7 @@ type Timeline struct {
 	Messages []Message
 }
 
-// A Lane is what happened to one process or store.
+// A Lane is the story of one process or store.
 type Lane struct {
 	Name   string
 	Spans  []Span
@@ -158,7 +158,7 @@ func (c *chart) lane(i int, y float64) float64 {
 	return y
 }
 
-// incoming is what the arrows from lane i to lower lanes, and from them, cover right below the lane.
+// incoming returns the boxes right below a lane that the arrows between it and lower lanes cover.
 func (c *chart) incoming(i int) (all []box) {
 	for _, m := range c.Messages {
 		upper, lower, at := m.From, m.To, m.Sent

@@ -84,7 +84,7 @@ func (e *Engine) makeWay(l Slot, now Time) {
 	}
 }
 
-// exclude reports whether the claims of one line keep those of the other out.
+// exclude reports whether the claims of one line exclude the other line's.
 func (e *Engine) exclude(l, other Slot) bool {
 	return l != other && (!e.lines.At(l).terms.Shared() || !e.lines.At(other).terms.Shared())
 }

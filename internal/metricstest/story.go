@@ -18,7 +18,8 @@ func Class(name string) string {
 	return class
 }
 
-// NearMiss is what Live wants for one: less than what a renewal in time leaves of 15 s, and more than the late one does.
+// NearMiss is Live's bound of a near miss: less than a renewal in time leaves of 15 s, and more than the late one
+// does.
 const NearMiss = 5 * time.Second
 
 // Live has two clients of one store, each with an observer, live through this in virtual time, and then calls after:

@@ -21,7 +21,8 @@ func Hint(word string, known []string) string {
 	return ""
 }
 
-// distance is that of Damerau and Levenshtein, by bytes, where no part is edited twice (optimal string alignment).
+// distance is the distance of Damerau and Levenshtein, by bytes, where no part is edited twice (optimal string
+// alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {

@@ -14,8 +14,9 @@ import (
 
 var block = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// Vet has go vet look at the Go of a section, which ends where the next heading of its kind begins. Each block is the body of a
-// function with a context ctx and a client locks, whose last line returns its error; the imports are those of all blocks.
+// Vet runs go vet on the Go of a section, which ends where the next heading of its kind begins. Each block is the
+// body of a function with a context ctx and a client locks, whose last line returns its error; all blocks share the
+// imports.
 func Vet(t *testing.T, page, heading string, imports ...string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

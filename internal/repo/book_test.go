@@ -11,7 +11,7 @@ import (
 )
 
 // The pages are one book: docs/README.md lists them all, every link and every page that a comment names is there, and
-// the figures of a page of conclusions are those of the evidence that it links.
+// the figures of a page of conclusions stand in the evidence that it links.
 
 const index = "docs/README.md"
 

@@ -15,7 +15,7 @@ import (
 
 const awakePath = "github.com/stilelock/stile/internal/awake"
 
-// long is what only a hang meets: a test may wait so long for a condition without saying so.
+// long is so long that only a hang lasts longer: a test may wait so long for a condition without saying so.
 const long = 30 * time.Second
 
 // readers are the functions of package time by which a test reads the real clock, with the place of the argument that may be
@@ -38,7 +38,7 @@ type clocked struct {
 	lane   bool        // it has the lane, or is told so by a caller
 }
 
-// A suite is what one folder's tests declare.
+// A suite has the declarations of one folder's tests.
 type suite struct {
 	funcs  map[string][]*declared        // by name; methods too
 	makers map[string]bool               // which of them run a parameter in a bubble
@@ -294,7 +294,7 @@ func (d *declared) told() bool {
 	})
 }
 
-// reads reports whether a call tells the time, or is over at one that is short.
+// reads reports whether a call reads the time, or is over at one that is short.
 func (s *suite) reads(f *file, call *ast.CallExpr) bool {
 	clock, contexts := f.imported("time"), f.imported("context")
 	for name, arg := range readers {

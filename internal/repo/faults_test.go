@@ -76,7 +76,7 @@ func (b *faultBook) store(id string) *faultStore {
 	return nil
 }
 
-// parseFaults reads the table, and tells which of its lines cannot be read.
+// parseFaults reads the table, and returns which of its lines cannot be read.
 func parseFaults(text string) (b *faultBook, problems []string) {
 	b = &faultBook{}
 	var row *faultRow

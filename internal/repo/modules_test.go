@@ -31,7 +31,7 @@ type module struct {
 
 type requirement struct{ Path, Version string }
 
-// own reports whether a path is that of a module of this repository.
+// own reports whether a path belongs to a module of this repository.
 func own(path string) bool { return path == core || strings.HasPrefix(path, core+"/") }
 
 // modules reads every go.mod of a workspace, and its go.work.

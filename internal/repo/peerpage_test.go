@@ -103,7 +103,7 @@ func writeHead(w *strings.Builder, head string) {
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.ReplaceAll(head, ", ", " | "), strings.Repeat(" --- |", strings.Count(head, ", ")+1))
 }
 
-// page is what was measured, for people.
+// page returns the page with the measured figures.
 func (b *peerBook) page() string {
 	var w strings.Builder
 	first := b.Peers[0].Runs

@@ -40,7 +40,7 @@ func parse(name, text string) (*file, error) {
 	return f, err
 }
 
-// at tells where a node stands, for a person.
+// at returns where a node stands, for a person.
 func (f *file) at(p token.Pos) string {
 	return fmt.Sprintf("%s:%d", f.path, f.fset.Position(p).Line)
 }

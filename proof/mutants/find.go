@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A finding is what came of one mutant.
+// A finding is the outcome of one mutant.
 type finding struct {
 	at          string // the world or the test
 	transitions string

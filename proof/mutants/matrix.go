@@ -40,7 +40,7 @@ var finders = []finder{
 		}},
 }
 
-// columns are those of the ways that a patch's head can name.
+// columns are the columns of the ways that a patch's head can name.
 var columns = map[string]string{"contract": "contract", "test": "own test"}
 
 // bySeed are the tests that draw worlds from seeds: they were written for no mistake in particular.
@@ -54,7 +54,7 @@ func (w way) column() string {
 	return columns[w.kind]
 }
 
-// found is what the finders came to, by their names.
+// found has the findings by the names of the finders.
 type found map[string]finding
 
 // matrix has every finder that can see a mutant look for it, then whatever its head names, and its own test if nothing
@@ -95,7 +95,7 @@ var (
 	failedTest = regexp.MustCompile(`--- FAIL: ([^ ]+)`)
 )
 
-// suite runs the tests of a package that match, and tells the deepest that failed first.
+// suite runs the tests of a package that match, and returns the deepest that failed first.
 func (m *mutant) suite(pkg, tests string) (f finding) {
 	binary := filepath.Join(m.dir, "suite.test")
 	if out, err := output("go", "test", "-c", "-vet=off", "-overlay", m.overlay, "-o", binary, pkg); err != nil {

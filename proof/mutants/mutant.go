@@ -21,7 +21,7 @@ type mutant struct {
 	overlay          string
 }
 
-// A way is a line of a patch's head that tells how to find the mistake.
+// A way is a line of a patch's head that names a test which finds the mistake.
 type way struct {
 	kind  string // contract or test
 	where string // the package
@@ -108,7 +108,7 @@ func (m *mutant) head(text []byte) error {
 	return nil
 }
 
-// suites are the contracts: those of drivers and of guards, and what begins a case's name in their files.
+// suites are the contracts of drivers and of guards, each with the beginning of a case's name in its files.
 var suites = map[string]string{"driver/drivertest": `(?m)^\s*(?:\{|Name:\s*)"%s",`, "internal/guardtest": `(?m)\bt\.Run\("%s"[,+ ]`}
 
 // inContract reports why a test is no part of the contract: a case's name is written once, in one of the suites.

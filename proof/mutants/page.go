@@ -24,8 +24,8 @@ const header = `| mistake | stands for | exploration | seeds | contract | its ow
 
 var rowOf = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|(.*)\\|$")
 
-// renew returns the page with these rows, by mistake, in place of those that it had of them. It keeps the others that have
-// a patch, in order, and counts anew.
+// renew returns the page with these rows, by mistake, in place of its own rows of them. It keeps the others that have
+// a patch, in order, and counts again.
 func renew(text string, rows map[string]string, patches []string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	table, after, okay := strings.Cut(rest, end)

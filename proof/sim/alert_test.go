@@ -30,7 +30,7 @@ func (a *alarming) Enter(ctx context.Context, c *driver.Claim) (driver.Place, er
 	return a.Driver.Enter(ctx, c)
 }
 
-// Alert may be called from any goroutine, also while a waiter begins anew with another id.
+// Alert may be called from any goroutine, also while a waiter begins again with another id.
 func TestAlertBesideAWaiterThatBeginsAnew(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var d *alarming
@@ -44,7 +44,7 @@ func TestAlertBesideAWaiterThatBeginsAnew(t *testing.T) {
 			all.Go(func() {
 				for range 30 {
 					err := a.Mutex("x").Do(w.Context(), func(context.Context) error {
-						<-time.After(5 * time.Millisecond) // the turn is over: the next one enters anew
+						<-time.After(5 * time.Millisecond) // the turn is over: the next one enters again
 						return nil
 					})
 					if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// patience is what P stands for in docs/reference/bounds.md.
+// patience is the P of docs/reference/bounds.md.
 const patience = 4 * time.Second
 
 // longest is when the contexts of the calls end whose bound is measured.

@@ -36,7 +36,7 @@ type fair struct {
 	kept    map[string]time.Time // until when UnlockAfter keeps a name
 }
 
-// fairTTL is that of all leases: a request that is lost and one that is late leave time to renew.
+// fairTTL is the ttl of all leases: a request that is lost and one that is late leave time to renew.
 const fairTTL = 30 * time.Second
 
 // days lets two clients lock for some days, beside a third that is patient and new each day.
@@ -338,7 +338,7 @@ func (c *worker) hold(l *stile.Lease) {
 	}
 }
 
-// release releases a lease. Its context ends, and that of no other.
+// release releases a lease. Its context ends, and no other context does.
 func (c *worker) release(l *stile.Lease, keep time.Duration, others []*stile.Lease) {
 	own := l.Context()
 	if own.Err() != nil || l.Check() != nil {

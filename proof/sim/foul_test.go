@@ -15,9 +15,9 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// In foul weather the store is away for longer than Patience, again and again, or keeps no claim, or promises less than what
-// is required. All the same, a call that begins while the store is away ends with Patience, Close ends every call at once, a
-// watch tells what ended it, and a store that is unfit grants nothing.
+// In foul weather the store is away for longer than Patience, again and again, or keeps no claim, or promises less
+// than is required. All the same, a call that begins while the store is away ends with Patience, Close ends every
+// call at once, a watch reports what ended it, and a store that is unfit grants nothing.
 func TestFoulWeather(t *testing.T) {
 	bySeed(t, 40, func(w *world, seed int64) {
 		random := newRand(seed)
@@ -43,7 +43,7 @@ type foul struct {
 	end time.Time
 }
 
-// foulTTL is that of all leases.
+// foulTTL is the ttl of all leases.
 const foulTTL = 12 * time.Second
 
 // foulPatience is the clients' Patience: the default.

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A refused try leaves nothing behind, also if its request was that of a waiter who gave up.
+// A refused try leaves nothing behind, also if a waiter who gave up had sent its request.
 func TestRefusedTryLeavesNoGhost(t *testing.T) {
 	for _, kind := range []string{"writer", "reader", "permits"} {
 		t.Run(kind, func(t *testing.T) {

@@ -87,7 +87,7 @@ func storm(w *world, seed uint64) {
 	}
 }
 
-// slack is what a call may last beyond its bound in virtual time, in which only timers have a length.
+// slack is how much longer than its bound a call may last in virtual time, in which only timers have a length.
 const slack = time.Millisecond
 
 // mostLeaves is how often two clients with twelve callers send Leave when all of them have gone.

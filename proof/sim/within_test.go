@@ -158,8 +158,8 @@ func (s *slowStart) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// If the time is over before the store was asked, LockWithin still says what is in the way: a caller tells a lock that is held
-// from a store that is gone.
+// If the time is over before the store was asked, LockWithin still names the obstacle: a caller can distinguish a
+// lock that is held from a store that is gone.
 func TestLockWithinThatBeginsLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -125,7 +125,7 @@ func (d *Driver) prepare(ctx context.Context) error {
 	return nil
 }
 
-// A version is that of tables, if there are any.
+// A version is the version of tables, if there are any.
 type version struct {
 	exists            bool
 	version, revision int

@@ -25,7 +25,7 @@ const (
 	nobody      = ""
 )
 
-// A leaver may take the function's short way. What it leaves behind, and who is told, is what the long way leaves.
+// A leaver may take the function's short way, which leaves and notifies the same as the long way.
 func TestShortWay(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))

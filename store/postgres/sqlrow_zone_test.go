@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/sqlrow"
 )
 
-// zoned returns a pool whose sessions are in a time zone, as those of a role or of a program in Java can be.
+// zoned returns a pool whose sessions are in a time zone, as a role or a program in Java can set it.
 func zoned(t testing.TB, zone string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", "postgres://postgres@"+server.Addr+"/postgres?timezone="+url.QueryEscape(zone))

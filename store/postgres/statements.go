@@ -1,6 +1,6 @@
 package postgres
 
-// statements are those of the verbs.
+// statements are the statements of the verbs.
 type statements struct {
 	do, enter, leave, enters, leaves, breaks, again, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
@@ -16,10 +16,10 @@ $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, -1, 0, $12::boolea
 )
 
 // A claim that is alone enters and leaves by one update of its name's row, on the terms on which the function would
-// let it: what decides is in that row, which is read anew after a wait for it. Otherwise nothing is changed, and the
-// same statement calls the function, which sees the row as this one left it: locked, and made if there was none. An
-// INSERT of a row that is there finds it by the index, whatever the planner knew of the table when it made the plan;
-// an UPDATE might read all names. Whoever is alone holds, and needs no channel.
+// let it: the row alone decides, and is read again after a wait for it. Otherwise nothing is changed, and the same
+// statement calls the function, which sees the row as this one left it: locked, and made if there was none. An INSERT
+// of a row that is there finds it by the index, whatever the planner knew of the table when it made the plan; an
+// UPDATE might read all names. A claim that is alone holds, and needs no channel.
 //
 // By the function alone, a lock and unlock takes 1.4 to 1.75 times the server's processor. Over a link with a round trip of
 // 4.8 ms a client makes 0.89 to 0.98 of the locks then, and on loopback 0.72 to 0.80.
@@ -43,7 +43,7 @@ SELECT lone.last, CASE WHEN lone.last IS NULL THEN `
 	aloneFrom = ` FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
 )
 
-// newStatements returns the statements for some tables. Renewing tells the server's id too, by an expression.
+// newStatements returns the statements for some tables. Renewing returns the server's id too, by an expression.
 func newStatements(t tables, serverID string) statements {
 	const (
 		answer = `status, ticket, holds, lease, ahead, retry, have,

@@ -3,8 +3,8 @@
 // programs want that. [Over] keeps them in any other [Store]; packages such as mysql bring theirs.
 //
 // Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes what has
-// changed. A client of the same process tells a waiter at once that it holds. Clients of other processes wake it if
-// the store is a [Waker]; otherwise it polls.
+// changed. A waiter learns that it holds at once from a client of its own process. Clients of other processes wake it
+// if the store is a [Waker]; otherwise it polls.
 package sqldb
 
 import (

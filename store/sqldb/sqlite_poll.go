@@ -222,7 +222,7 @@ func (d *lite) kept(claims []Waiting, states []State) error {
 }
 
 // notOurs returns the error of a statement that reads the store's state beside its claims. If the statement found no
-// state, readMeta tells a foreign store from a damaged one.
+// state, readMeta finds out whether the store is foreign or damaged.
 func (d *lite) notOurs(s *session, err error) error {
 	if _, wrong := d.readMeta(s); wrong != nil {
 		return wrong

@@ -6,9 +6,9 @@
 //	go run ./internal/repo/demos -store etcd,memcached bin/stile
 //	go run ./internal/repo/demos -store all bin/stile
 //
-// The locks are in the store of -url, which is empty for the embedded one, or in servers that are started for each name of
-// -store. The market is in the Redis of -data, or in one that is started for it. All demos of all stores are run, whatever
-// fails, and the status tells whether one did.
+// The locks are in the store of -url, which is empty for the embedded one, or in servers that are started for each
+// name of -store. The market is in the Redis of -data, or in one that is started for it. All demos of all stores are
+// run, whatever fails, and the status shows whether one did.
 package main
 
 import (
@@ -80,7 +80,7 @@ func main() {
 	}
 }
 
-// usage tells what is wrong with the arguments.
+// usage returns an error if the arguments are wrong.
 func usage(args, names []string, url string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%d arguments: want one, the command stile", len(args))
@@ -99,7 +99,7 @@ func usage(args, names []string, url string) error {
 	return nil
 }
 
-// A row is what the demos of a store came to: how long each took, and whether it ended well.
+// A row has the results of the demos of a store: how long each took, and whether it ended well.
 type row struct {
 	store string
 	cells []string

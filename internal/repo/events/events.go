@@ -41,8 +41,8 @@ func Breaks(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
-// IsDetectors reports whether a line of output is what the race detector says as it breaks: one of its own checks has
-// failed. Of a race that it has found it says something else.
+// IsDetectors reports whether a line of output is the race detector's message as it breaks: one of its own checks has
+// failed. Its message about a race is another.
 func IsDetectors(line string) bool { return strings.HasPrefix(line, "ThreadSanitizer: CHECK failed: ") }
 
 // Noise reports whether a line of output says no more than other events, or the line of the package, do.

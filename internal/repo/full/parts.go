@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// A part is what one command makes, in less than an hour.
+// A part is made by one command, in less than an hour.
 type part struct {
 	name    string
 	command []string
@@ -84,7 +84,7 @@ func found(root, name string, line *regexp.Regexp) (list []string, err error) {
 	return list, nil
 }
 
-// A state is what has become of a part on a commit.
+// A state is the outcome of a part on a commit.
 type state struct {
 	result  string
 	seconds int

@@ -47,7 +47,7 @@ func (f *Folder) Read(name string) string {
 	return string(text)
 }
 
-// Write writes a note, but none of a tree that is not, or no longer, that of the commit.
+// Write writes a note, unless the tree is not, or no longer, the commit's tree.
 func (f *Folder) Write(name, text string) error {
 	if !f.Same() {
 		return nil

@@ -4,11 +4,11 @@
 //
 //	release [-dry] v0.2.0
 //
-// It works in a clone of HEAD. There it writes the version into every go.mod and into go.work, gives CHANGELOG.md a section,
-// commits, and tags each module that others may require. Then it proves the tags: a program outside of the clone gets all
-// modules from a proxy made of them, is built without a workspace or a replace line, and takes a lock; and go install gives a
-// command that tells this version. Only then does the branch get the commit and the tags, and nothing is pushed. With -dry
-// it gets neither.
+// It works in a clone of HEAD. There it writes the version into every go.mod and into go.work, gives CHANGELOG.md a
+// section, commits, and tags each module that others may require. Then it proves the tags: a program outside of the
+// clone gets all modules from a proxy made of them, is built without a workspace or a replace line, and takes a lock;
+// and go install gives a command that prints this version. Only then does the branch get the commit and the tags, and
+// nothing is pushed. With -dry it gets neither.
 package main
 
 import (

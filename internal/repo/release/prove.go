@@ -69,7 +69,7 @@ func prove(clone, tmp string, modules []module, version string, out io.Writer) e
 		return err
 	}
 	for _, step := range [][]string{
-		// A program that had the modules of a clone goes on with those of the tags.
+		// A program that had the modules of a clone goes on with the tags' modules.
 		{"mod", "init", "example.com/outside"}, before, {"get", "."}, drop,
 		get, {"mod", "tidy"}, {"build", "-trimpath", "-o", "outside", "."},
 	} {
@@ -101,7 +101,7 @@ func served(clone, tmp string, modules []module, version string) ([]string, erro
 	}
 	today, cache, _ := strings.Cut(strings.TrimSpace(string(vars)), "\n")
 	env := []string{"GOWORK=off", "GOFLAGS=", "GOSUMDB=off", "GOPRIVATE=", "HOME=" + tmp, "XDG_STATE_HOME=" + tmp, "STILE_URL="}
-	if os.Getenv("GOCACHE") == "" { // HOME no longer tells
+	if os.Getenv("GOCACHE") == "" { // HOME no longer leads there
 		built, err := run(clone, nil, "go", "env", "GOCACHE")
 		if err != nil {
 			return nil, err

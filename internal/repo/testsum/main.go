@@ -53,8 +53,8 @@ func main() {
 // tries is how often the tests of a package run where the race detector breaks.
 const tries = 3
 
-// test runs go test and returns what became of the tests. The error is that of go test if it failed otherwise than by
-// a failed test.
+// test runs go test and returns a summary of the tests. The error is go test's if it failed otherwise than by a
+// failed test.
 func test(args []string, w io.Writer) (summary, error) {
 	sum, again, err := once(args, false, w)
 	flags := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !strings.HasPrefix(arg, "-") })

@@ -30,7 +30,7 @@ type one struct {
 	output bytes.Buffer
 }
 
-// A report is what go test -json has said so far.
+// A report has the output of go test -json so far.
 type report struct {
 	w      io.Writer
 	last   bool // no package is tested again

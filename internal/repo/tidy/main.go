@@ -1,6 +1,6 @@
-// Tidy does for every module of the two workspaces, the root's and that of adapters, what go mod tidy does for one. The modules
-// require each other in versions that need not be published, which go mod tidy cannot find; so it runs on a copy that says
-// where they stand.
+// Tidy does for every module of the two workspaces, the root's and the adapters', what go mod tidy does for one. The
+// modules require each other in versions that need not be published, which go mod tidy cannot find; so it runs on a
+// copy that says where they stand.
 //
 // It prints the files that are not tidy and exits with status 1, or with -w writes them.
 package main
@@ -142,7 +142,7 @@ func workspace(root string) ([]module, error) {
 	return modules, nil
 }
 
-// unversioned is what go mod tidy writes for a module that it found by a replace line and nobody required yet.
+// unversioned is go mod tidy's version of a module that it found by a replace line and nobody required yet.
 const unversioned = " v0.0.0-00010101000000-000000000000"
 
 // tidy returns what go.mod and go.sum of a module should be; nil for a file that should not be there.

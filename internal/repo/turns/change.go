@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A change is what parts are chosen by.
+// A change decides which parts are chosen.
 type change struct {
 	files []string
 	of    string // which commits have them, in words

@@ -10,7 +10,8 @@ import (
 type part struct {
 	name  string
 	takes time.Duration // on two processors
-	// Touched is what it belongs to: folders, which end with a slash, and names of files, wherever they are.
+	// Touched are the files that it belongs to: folders, which end with a slash, and names of files, wherever they
+	// are.
 	touched []string
 }
 

@@ -6,8 +6,8 @@
 // the budget of time goes. The first is chosen whatever it takes. It prints the targets of the Makefile on one line, and on
 // stderr why each was chosen, and what is left out.
 //
-// The change is what the branch has since it left main (origin/main, or main), or BASE of the environment, and what is not
-// committed. On main it is the last five commits.
+// The change is everything on the branch since it left main (origin/main, or main), or BASE of the environment, and
+// all that is not committed. On main it is the last five commits.
 package main
 
 import (
