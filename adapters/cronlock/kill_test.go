@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }
 
-// process has a schedule run a job each second.
+// process runs a job each second by a schedule.
 func process(args []string, work func(int64)) error {
 	client, err := stile.Open(context.Background(), args[1], &stile.Options{LockOptions: stile.LockOptions{TTL: 4 * time.Second}})
 	if err != nil {

@@ -3,8 +3,8 @@
 //	locker := gocronlock.NewLocker(locks, &gocronlock.Options{AtLeast: 10 * time.Second})
 //	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
 //
-// A [Locker] has each run of a job take the lock of the job's name: the machine that comes first runs it. An [Elector] has one
-// machine run all jobs, until it dies.
+// Under a [Locker] each run of a job takes the lock of the job's name: the machine that comes first runs it. Under an
+// [Elector] one machine runs all jobs, until it dies.
 //
 // gocron does not remember ticks. A machine whose clock is late runs a tick again, unless [Options.AtLeast] keeps the lock so
 // long, and a run whose machine died is not made up for. Package jobs of stile does both.

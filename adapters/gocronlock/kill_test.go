@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }
 
-// process has a scheduler run a job each second.
+// process runs a job each second by a scheduler.
 func process(args []string, work func(int64)) error {
 	ctx := context.Background()
 	client, err := stile.Open(ctx, args[1], &stile.Options{LockOptions: stile.LockOptions{TTL: 4 * time.Second}})

@@ -58,7 +58,8 @@ func claim(name string, i int) *driver.Claim {
 	}
 }
 
-// TestHerd has clients that know nothing of each other enter one name at once. Each gets in, and no swap is made twice.
+// TestHerd lets clients that know nothing of each other enter one name at once. Each gets in, and no swap is made
+// twice.
 func TestHerd(t *testing.T) {
 	const herd = 100
 	s := &counted{Store: files{t.TempDir()}}

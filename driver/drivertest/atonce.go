@@ -22,8 +22,9 @@ type busyName struct {
 	gone  []*driver.Claim // that are not there
 }
 
-// manyAtOnce has claims of one client enter many names at once: free ones, ones that another client holds, and some that two want. Then
-// they leave at once, among others that are not there, also on names that another client holds and nobody else wants.
+// manyAtOnce enters claims of one client to many names at once: free ones, ones that another client holds, and some
+// that two want. Then they leave at once, among others that are not there, also on names that another client holds
+// and nobody else wants.
 func manyAtOnce(r *run) {
 	const names, rounds = 40, 3
 	d := r.store.Open(r)

@@ -96,8 +96,8 @@ func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim
 	}
 }
 
-// leaveBehind has claims leave as soon as a server is back that was just found to be out of reach. They are out of that one
-// too, so others can do without any that may fail next.
+// leaveBehind lets claims leave as soon as a server is back that was just found to be out of reach. They are out of
+// that one too, so others can do without any that may fail next.
 func (r *run) leaveBehind(s *Several, a, b driver.Driver, claims []*driver.Claim) {
 	s.Down(0)
 	other := r.claim()

@@ -25,7 +25,7 @@ func rights(r *run) {
 	}
 }
 
-// alike has claims of many names enter, which must come to the same for all.
+// alike enters claims of many names, with the same result for all.
 func (r *run) alike(lacks string, d driver.Driver) {
 	r.Helper()
 	const names = 12 // so that each of some servers has one

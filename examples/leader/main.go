@@ -1,5 +1,5 @@
-// Leader has two replicas stand for leader. The first is stopped as by a crash: its claim stays until its lease runs out, and
-// then the second leads, with a higher token. A visitor follows who leads.
+// Leader lets two replicas stand for leader. The first is stopped as by a crash: its claim stays until its lease runs
+// out, and then the second leads, with a higher token. A visitor follows who leads.
 package main
 
 import (

@@ -29,13 +29,13 @@ type slot struct {
 	turn  *Hold // or who waits for one
 }
 
-// Name has names stand in a table.
+// Name is a name's key in a table.
 func (n *name) Name() string { return n.text }
 
-// Hash has names stand in a table. There may be many, so they do not keep it.
+// Hash is a name's hash in a table. There may be many names, so they do not keep it.
 func (n *name) Hash() uint64 { return n.shard.k.place(n.text).hash }
 
-// Due has names stand on an agenda.
+// Due is a name's time on an agenda.
 func (n *name) Due() *agenda.Item { return &n.due }
 
 // A claim is one acquisition as its holders see it. It is new for each id. There are many of them: what a driver is to

@@ -73,7 +73,7 @@ const Wiped = "its data are wiped"
 // back is how long a client that waits is given to be through to a server that came back.
 const back = 2 * time.Second
 
-// use has many claims come and go.
+// use lets many claims come and go.
 func use(t testing.TB, open func() (driver.Driver, error)) {
 	t.Helper()
 	d, err := open()

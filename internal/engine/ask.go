@@ -73,7 +73,7 @@ func (e *Engine) adoptable(l Slot) Slot {
 	return e.claims.Find(func(_ Slot, c *claim) bool { return c.adoptableBy(l) })
 }
 
-// makeWay has claims leave that linger for other terms and are in the way of a line.
+// makeWay withdraws claims that linger for other terms and are in the way of a line.
 func (e *Engine) makeWay(l Slot, now Time) {
 	for i := range e.claims.All {
 		c := &e.claims.All[i]

@@ -85,7 +85,7 @@ type place struct {
 
 var noPlace = &place{}
 
-// Links has claims stand in lists.
+// Links are a claim's links in lists.
 func (c *claim) Links() *slab.Links { return &c.links }
 
 // enter moves a claim to another stage, and is the only function that does.

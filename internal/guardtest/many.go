@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/guard"
 )
 
-// Many has many holders that do not wait for each other read a balance, add one and write it, each with a token of its own.
-// Whoever is not refused has added one, whatever the others did meanwhile.
+// Many lets many holders that do not wait for each other read a balance, add one and write it, each with a token of
+// its own. Each that is not refused has added one, whatever the others did meanwhile.
 func Many(t *testing.T, a Account, balance func() int) {
 	t.Helper()
 	const most = 120

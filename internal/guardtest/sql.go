@@ -124,7 +124,7 @@ func SQL(t *testing.T, d *Database) {
 	t.Run("writes", func(t *testing.T) { d.writes(t, table, column) })
 }
 
-// creation has many make one table at once.
+// creation lets many make one table at once.
 func (d *Database) creation(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {

@@ -38,7 +38,7 @@ var (
 	fails = regexp.MustCompile(`(?m)^\s*--- FAIL: `)
 )
 
-// walk has the explorer find the mutant.
+// walk lets the explorer find the mutant.
 func (m *mutant) walk() (f finding) {
 	binary := filepath.Join(m.dir, "explore")
 	if out, err := output("go", "build", "-overlay", m.overlay, "-o", binary, explorer); err != nil {
@@ -64,7 +64,7 @@ func (m *mutant) walk() (f finding) {
 	return f
 }
 
-// try has a test find the mutant.
+// try lets a test find the mutant.
 func (m *mutant) try(w way) (f finding) {
 	binary := filepath.Join(m.dir, "package.test")
 	if out, err := output("go", "test", "-c", "-vet=off", "-overlay="+m.overlay, "-o", binary, w.where); err != nil {

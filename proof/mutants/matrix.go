@@ -57,8 +57,8 @@ func (w way) column() string {
 // found has the findings by the names of the finders.
 type found map[string]finding
 
-// matrix has every finder that can see a mutant look for it, then whatever its head names, and its own test if nothing
-// else has found it.
+// matrix lets every finder that can see a mutant look for it, then the test that its head names, and its own test if
+// nothing else has found it.
 func (m *mutant) matrix() found {
 	all := found{}
 	for _, f := range finders {

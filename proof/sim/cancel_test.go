@@ -145,7 +145,7 @@ func TestDeadContextDoesNoIO(t *testing.T) {
 	})
 }
 
-// TestWaitersSurvive has a waiter meet each fault, and get its lock all the same.
+// In TestWaitersSurvive a waiter meets each fault, and gets its lock all the same.
 func TestWaitersSurvive(t *testing.T) {
 	for name, f := range map[string]memory.Fault{
 		"a lost reply while entering":   {Verb: memory.Enter, Times: 3, Lose: true},

@@ -30,8 +30,9 @@ func (w *world) forget(p *peer, name string) {
 	}
 }
 
-// TestWaitersOutlastWhatTheStoreForgot has a store forget a holder and 50 waiters. Each of them holds in the end, and none while the
-// holder does not know. Whoever comes only now may hold at once: the holder learns at its next renewal, a third of its ttl later.
+// In TestWaitersOutlastWhatTheStoreForgot a store forgets a holder and 50 waiters. Each of them holds in the end, and
+// none while the holder does not know. A newcomer may hold at once: the holder learns at its next renewal, a third of
+// its ttl later.
 func TestWaitersOutlastWhatTheStoreForgot(t *testing.T) {
 	const waiters, ttl = 50, 15 * time.Second
 	for _, stranger := range []bool{false, true} {

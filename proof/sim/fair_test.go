@@ -99,8 +99,8 @@ func (f *fair) settle(random *rand.Rand) *peer {
 	}
 }
 
-// blow has the requests of clients meet a fault now and then, until their goroutines have ended, and returns how many the
-// hasty met. It may close the first.
+// blow lets requests of clients meet a fault now and then, until their goroutines have ended, and returns how many
+// the hasty met. It may close the first.
 func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, all ...*sync.WaitGroup) []int {
 	done := make(chan struct{})
 	go func() {

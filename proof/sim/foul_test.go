@@ -119,7 +119,7 @@ func (f *foul) exposed(random *rand.Rand, own string, heap bool) {
 	})
 }
 
-// blow has the store go away, and mostly come back.
+// blow takes the store away, and mostly brings it back.
 func (s *soul) blow(wind *rand.Rand, ends time.Time) {
 	down := driver.Unreachable(errors.New("connection refused"))
 	s.mu.Lock()
@@ -217,7 +217,7 @@ func (s *soul) nothing(none context.Context) {
 	}
 }
 
-// recovered has a panic of a call be its error.
+// recovered turns a panic of a call into its error.
 func recovered(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -100,7 +100,7 @@ func (b *believer) unaware() time.Duration {
 	return time.Since(b.broken)
 }
 
-// sleep has the machine sleep for so long that what it held has run out in the store when it wakes.
+// sleep lets the machine sleep for so long that its claims have run out in the store when it wakes.
 func (b *believer) sleep(ttl time.Duration) {
 	if b.believes() {
 		if _, err := b.d.Steal("x", time.Millisecond); err != nil {

@@ -98,7 +98,7 @@ func TestLostReplies(t *testing.T) {
 		proxy := servertest.NewProxy(t, s.Addr)
 		d, other := open(t, proxy.Addr, parameters), open(t, s.Addr, parameters)
 		c := claim("name", "a")
-		// losing asks, waits until the server has done it, and has the answer lost.
+		// losing asks, waits until the server has done it, and loses the answer.
 		losing := func(what string, call func(ctx context.Context) error, done func([]driver.Listing) bool) {
 			t.Helper()
 			proxy.Freeze(false, true)

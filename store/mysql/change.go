@@ -229,8 +229,8 @@ func (t *transaction) lock(ctx context.Context, first text, names []string) (ski
 	return skipped, check(t.rows, names)
 }
 
-// begun has the counters of rows that were just made go on above those that were deleted. Whoever deleted an earlier row
-// of these names has committed by now.
+// begun lets the counters of rows that were just made go on above the ones that were deleted. Whoever deleted an
+// earlier row of these names has committed by now.
 func (t *transaction) begun(ctx context.Context) error {
 	var floor sql.NullInt64
 	q := text{t.s.place.fill("SELECT MAX(`floor`) FROM `{prefix}meta`")}

@@ -76,8 +76,8 @@ $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
 		queue: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),
-		// If the claim right before another holds, all before that one do. One that was kept and is over has the
-		// other enter again.
+		// If the claim right before another holds, all before that one do. After a claim that was kept and is over,
+		// the other enters again.
 		waiting: t.fill(`SELECT w.i, coalesce(c.told AND NOT c.departed AND c.ends > "{schema}".{prefix}now(), false),
 c.id IS NULL OR coalesce((` + before + ` ORDER BY a.ticket DESC LIMIT 1), false)
 	AND EXISTS (` + before + ` AND a.departed AND a.ends <= "{schema}".{prefix}now())

@@ -195,7 +195,7 @@ func (d *Driver) freeAt(ctx context.Context, n *node, c *driver.Claim) (bool, er
 	return store.(Member).Free(within, c.Name)
 }
 
-// skipLead has claims on a name go by another lead for a while.
+// skipLead lets claims on a name go by another lead for a while.
 func (d *Driver) skipLead(lead *node, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

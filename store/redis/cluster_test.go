@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// areTold has claims wait for the server's word, and returns what waits until all of them have heard it.
+// areTold lets claims wait for the server's message, and returns a function that waits until all of them have heard
+// it.
 func areTold(t *testing.T, d *Driver, waiters []*driver.Claim) (all func()) {
 	t.Helper()
 	var told sync.WaitGroup

@@ -118,7 +118,7 @@ func (s *shards) enterBoth(ctx context.Context, from, to *store, c *driver.Claim
 	return s.enterSecond(ctx, from, to, c, x, first, ours)
 }
 
-// enterSecond has a claim that holds in the first store enter the second. What is known of it is noted if it is ours.
+// enterSecond enters a claim that holds in the first store into the second. It is noted if it is ours.
 func (s *shards) enterSecond(
 	ctx context.Context, from, to *store, c *driver.Claim, x dualHold, first driver.Place, ours bool,
 ) (driver.Place, error) {

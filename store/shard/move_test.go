@@ -35,8 +35,8 @@ func (m memories) at(t testing.TB, stage int) driver.Driver {
 	return open(t, m.stores("c", "d"), nil)
 }
 
-// overlaps has clients of some stages lock the same names in loops, and returns how often one was let in beside others that
-// fill the lock.
+// overlaps lets clients of some stages lock the same names in loops, and returns how often one was let in beside
+// others that fill the lock.
 func overlaps(t *testing.T, lock func(c *stile.Client, name string) *stile.Lock, most int64, stages ...int) int64 {
 	m := memories{}
 	m.stores("a", "b", "c", "d")
