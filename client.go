@@ -69,7 +69,7 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	return c, nil
 }
 
-// Traits returns what the store can promise. The notes may grow: some stores add notes on what they come across.
+// Traits returns what the store can promise. The notes may grow: some stores add notes as they learn more.
 func (c *Client) Traits() driver.Traits { return c.d.Traits() }
 
 // Close ends every wait, with [ErrClosed], and every held lease, which is then lost with reason [ReasonShutdown]. It removes

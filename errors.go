@@ -153,7 +153,7 @@ func explain(err error) error {
 	return err
 }
 
-// A gaveUpError is the cause of a context that ended, with what was in the way by then.
+// A gaveUpError is the cause of a context that ended, with the obstacle of that moment.
 type gaveUpError struct{ *claims.GaveUp }
 
 func (e gaveUpError) Error() string {

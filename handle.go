@@ -16,13 +16,13 @@ import (
 type Handle struct {
 	Name      string
 	ID        string        // the claim's id, which makes the handle a secret
-	Weight    int64         // what the claim takes
+	Weight    int64         // the weight that the claim takes
 	Capacity  int64         // of all that the name has
 	Ticket    int64         // the lease's
 	Token     int64         // the lease's; 0 if the store has no fencing
 	TTL       time.Duration // LockOptions.TTL
 	LockDelay time.Duration // LockOptions.LockDelay
-	MaxHold   time.Duration // what was left of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
+	MaxHold   time.Duration // the rest of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
 }
 
 // Detach ends the lease in this process but leaves the claim in the store, for its whole ttl from now on. Client.Attach can

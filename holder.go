@@ -9,7 +9,7 @@ type Holder struct {
 	Host    string `json:"host,omitempty"`
 	PID     int    `json:"pid,omitempty"`
 	Reason  string `json:"reason,omitempty"` // LockOptions.Reason; with no Program, why nobody can hold: a count of permits is too low
-	Value   string `json:"value,omitempty"`  // what a candidate stands for; of a claim that is not stile's, all that it says
+	Value   string `json:"value,omitempty"`  // a candidate's value; for a claim that is not stile's, its whole text
 	Within  string `json:"within,omitempty"` // of a waiter: what its context holds in this store, a line each: a ticket, a space, the name
 }
 

@@ -60,7 +60,7 @@ func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, err
 		part, err := p.acquire(ctx, op, try, lease)
 		if err == nil {
 			parts = append(parts, part)
-			err = lease.Check() // what was taken first may have been lost while we waited for the rest
+			err = lease.Check() // the parts that were taken first may have been lost while we waited for the rest
 		}
 		if err != nil {
 			if len(parts) > 0 {

@@ -25,7 +25,7 @@ func (c *Client) Candidate(name, value string) *Lock {
 // A Leader is the leader of a name, as seen at some moment. The zero Leader means that nobody leads.
 type Leader struct {
 	Ticket int64  // the first of the tokens that it may give out; 0 if nobody leads
-	Value  string // what it stands for; see Client.Candidate
+	Value  string // its value; see Client.Candidate
 	Holder Holder
 }
 

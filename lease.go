@@ -17,7 +17,7 @@ import (
 type Lease struct {
 	share  *claims.Share   // nil for a joined lock
 	joined *[]*Lease       // the parts of a joined lock; nil for any other
-	parent context.Context // what it was acquired with: carries the leases further out
+	parent context.Context // the context that it was acquired with: carries the leases further out
 	leak   *claims.Guard
 	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
 }
@@ -242,8 +242,9 @@ func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*clai
 	return nil, all
 }
 
-// guardLeak has observers told if the lease is forgotten without being released. It is not released then: whoever
-// forgot it may still be at work, and could not be told. Of a joined lock, one part is enough to find the line by.
+// guardLeak informs observers if the lease is forgotten without being released. It is not released then: the
+// goroutine that forgot it may still be at work, and could not be stopped. For a joined lock, one part is enough to
+// find the line.
 func (l *Lease) guardLeak(skip int) {
 	if share := l.parts()[0].share; share.Observed() {
 		l.leak = claims.GuardLeak(l, share, skip+1, protocol.Kind(EventLeaked))

@@ -18,11 +18,11 @@ import (
 // The calls that take the lock report invalid names and counts.
 type Lock struct {
 	c     *Client
-	want  claims.Want // what the keeper of claims is asked for
+	want  claims.Want // the want that the keeper of claims gets
 	value string
 	opts  LockOptions
 	err   error   // why it can never be held, whatever its options
-	wrong error   // what is wrong with its options, or why its leases could not be renewed in time
+	wrong error   // the fault of its options, or why its leases could not be renewed in time
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
@@ -79,7 +79,7 @@ func (l *Lock) WithOnly(o LockOptions) *Lock {
 // Options returns the lock's options, including its client's. For a joined lock they mean nothing.
 func (l *Lock) Options() LockOptions { return cmp.Or(l, &Lock{}).opts }
 
-// set makes the lock one with these options, and finds out what is wrong with them: here, and not at each call that takes the lock.
+// set gives the lock these options, and checks them: here, and not at each call that takes the lock.
 func (l *Lock) set(o LockOptions) {
 	l.opts = o
 	terms := *cmp.Or(l.want.Terms, &protocol.Terms{Weight: driver.All, Capacity: driver.All})
@@ -156,7 +156,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool, outer *Lease) (
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
-	name, err := l.want.Name, l.check(ctx) // whoever waits does not keep the lock itself in memory
+	name, err := l.want.Name, l.check(ctx) // a waiter does not keep the lock itself in memory
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

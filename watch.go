@@ -21,7 +21,7 @@ func (c *Client) Watch(ctx context.Context, name string) iter.Seq2[Queue, error]
 	return watched(ctx, c, "watch", name, func(q Queue) Queue { return q }, changed)
 }
 
-// watched yields what a queue says, now and whenever it says something else.
+// watched yields the state of a queue, now and at each change.
 func watched[T any](ctx context.Context, c *Client, op, name string, says func(Queue) T, changed func(a, b T) bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last T

@@ -64,8 +64,8 @@ type Driver interface {
 	// store again, so the promises may become fewer. Traits does not wait for that.
 	Traits() Traits
 
-	// Close ends every call and frees what the driver took. Claims stay in the store, unless Traits.OwnClient. Closing twice is
-	// harmless.
+	// Close ends every call and frees the driver's resources. Claims stay in the store, unless Traits.OwnClient.
+	// Closing twice is harmless.
 	Close() error
 }
 
@@ -90,7 +90,7 @@ type Claim struct {
 // An Amendment changes a holding claim in its place: its ticket, its place and its lease stay the same. The caller must not
 // change an Amendment that is part of a request. A store with this power has Traits.Amends.
 type Amendment struct {
-	Weight int64  // from now on; at most what it was, so that no other claim ceases to hold; 0 means as it was
+	Weight int64  // from now on; at most the old weight, so that no other claim ceases to hold; 0 means unchanged
 	Record string // from now on, in place of Claim.Record; empty means as it was
 }
 
@@ -186,12 +186,12 @@ type Breaker interface {
 	// Break removes the claim with this ticket, or the claim at the head if ticket is 0, and returns it in its last state.
 	// The error is [ErrGone] if there is none.
 	//
-	// With [Traits.HearsBreak], the client of the claim is alerted in the same step: see [Alerter]. The message carries the
-	// Record, cut to what it holds, if the store has such messages.
+	// With [Traits.HearsBreak], the client of the claim is alerted in the same step: see [Alerter]. The message
+	// carries the Record, cut to the size of the store's messages, if the store has such messages.
 	//
-	// With Ask, the claim stays as it is, and its renewals report from then on that somebody has asked once more: see
-	// [Renewal.Asks]. Only a holding claim can be asked for. For a claim that waits, has left, or ran out, the error is
-	// [ErrGone].
+	// With Ask, the claim stays as it is, and its later renewals report one more request for the lock: see
+	// [Renewal.Asks]. Only a holding claim can be asked for. For a claim that waits, has left, or ran out, the error
+	// is [ErrGone].
 	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 

@@ -87,8 +87,8 @@ func NotYet(err error) error {
 	return Unsent(err)
 }
 
-// Afterwards marks the error of a step after the one that changed the store. Whatever the error's own mark, it does not say
-// that the request was not applied. A verdict on the claim, such as [ErrGone], stays what it is.
+// Afterwards marks the error of a step after the one that changed the store. Whatever the error's own mark, it does
+// not say that the request was not applied. It does not change a verdict on the claim, such as [ErrGone].
 func Afterwards(err error) error {
 	var (
 		c *CapacityError
@@ -127,7 +127,7 @@ func Ended(ctx context.Context, sent bool) error {
 	}
 }
 
-// An ended error is a context's cause without what it says in the words of this package.
+// An ended error is a context's cause without its marks of this package.
 type ended struct{ cause error }
 
 func (e *ended) Error() string { return e.cause.Error() }

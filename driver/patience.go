@@ -9,8 +9,8 @@ import (
 // heardKey is the key of a context's function that notes progress.
 type heardKey struct{}
 
-// Heard says that the store has answered one more part of a long request, with n keys or rows that it has looked at. A driver
-// calls it after each page of a List, so that whoever waits is impatient only with a store that is silent.
+// Heard says that the store has answered one more part of a long request, with n keys or rows that it has looked at.
+// A driver calls it after each page of a List, so that the caller is impatient only with a store that is silent.
 func Heard(ctx context.Context, n int) {
 	if heard, ok := ctx.Value(heardKey{}).(func(int)); ok {
 		heard(n)

@@ -79,7 +79,7 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	if c.Ticket != 0 {
 		return Place{}, ErrGone
 	}
-	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // what the claim would join
+	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // the claims that this one would join
 	if c.Reclaim && c.Owner != "" {
 		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool {
 			// This run's own claims are no earlier run's, and one that is kept keeps everybody out, the next run too.
@@ -287,9 +287,9 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 // alarm reports when a claim may run out that nobody but the one behind the first i has to notice. The first that waits
 // notices those that hold, and every other the one right before it.
 //
-// So each end has somebody who asks then, whoever else has left, died or come to hold meanwhile: a claim that is told of
-// its turn and is dead is noticed by the next. And of 200 clients that wait for a holder that has died, one asks when its
-// lease ends, where 199 did when each was to notice everybody ahead (TestLeaseEndsForOne).
+// So at the end of each lease somebody asks, whoever else has left, died or come to hold meanwhile: if the next claim
+// is dead, the one after it notices. And of 200 clients that wait for a holder that has died, one asks when its lease
+// ends, where 199 did when each was to notice everybody ahead (TestLeaseEndsForOne).
 func (q *Queue) alarm(i int) int64 {
 	if i > q.Holding() {
 		return q.Entries[i-1].gone()

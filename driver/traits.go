@@ -22,7 +22,7 @@ type Traits struct {
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
 	Asks        bool   // a holder can be asked for its lock: see [BreakRequest.Ask]
 	HearsBreak  bool   // the client of a claim that somebody breaks is alerted at once; see [Alerter]
-	Fencing     Grade  // what a ticket is worth
+	Fencing     Grade  // how far a ticket can be trusted as a fencing token
 	Restart     bool   // claims survive a restart of the store
 	Failover    bool   // claims survive a failover of the store
 	Clock       string // the clock that decides when a lease ends: "process", "host", "server", "session"

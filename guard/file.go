@@ -125,7 +125,7 @@ func (f *File) prepare(data []byte) (path string, err error) {
 	return fresh.Name(), nil
 }
 
-// checked runs what is to be done while the mark is the token, and others wait.
+// checked runs do while the mark is the token, and others wait.
 func (f *File) checked(ctx context.Context, do func() error) error {
 	o, err := f.mark.open(ctx, false)
 	if err != nil {

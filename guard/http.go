@@ -13,7 +13,8 @@ const Header = "Stile-Token"
 
 // HandlerOptions are the settings of [NewHandler]. Nil and the zero value mean the defaults.
 type HandlerOptions struct {
-	// Resource names what a request works on. Its error is the answer, with status 400. Nil means the path of the URL.
+	// Resource names the resource of a request. Its error is the answer, with status 400. Nil means the path of the
+	// URL.
 	Resource func(r *http.Request) (string, error)
 
 	// Optional reports whether a request without a token may pass, unguarded. Nil means that none may: the answer is

@@ -83,7 +83,7 @@ func (m *markFile) raise(ctx context.Context, resource string, token int64) erro
 			return err
 		}
 	}
-	// Also if the mark was the token: whoever wrote it may have ended before it lasted.
+	// Also if the mark was the token: its writer may have ended before the mark was on disk.
 	if err := o.f.Sync(); err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func (o *openMark) read() error {
 	return nil
 }
 
-// begun reports whether a text may be a first record that was cut short. It is no mark: whoever wrote it was not told that
-// it is one.
+// begun reports whether a text may be a first record that was cut short. It is no mark: its writer was never told
+// that it is one.
 func begun(text []byte) bool {
 	const start = len("stile guard")
 	return bytes.HasPrefix([]byte(recordText), bytes.TrimRight(text[:min(len(text), start)], "\x00"))

@@ -7,15 +7,15 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// retention returns how long the store keeps what a job remembers, if nobody writes it again: 24 hours in most.
+// retention returns how long the store keeps a job's record, if nobody writes it again: 24 hours in most.
 func retention(c *stile.Client) time.Duration {
 	return longest(c.Traits())
 }
 
-// rest waits for a time of the wall clock, or until that is [back] from a moment, or ctx ends, and returns its cause. Of a tick
-// that is far off the machines see meanwhile that the last one is not forgotten: each looks at once, and then four times in as
-// long as the store keeps the record, and whoever finds it half gone writes it again. That takes the job's lock, and so nobody
-// does it shortly before a tick, which might find the lock taken.
+// rest waits for a time of the wall clock, or until that is [back] from a moment, or ctx ends, and returns its cause.
+// While the next tick is far off, the machines see to it that the last one is not forgotten: each looks at once, and
+// then four times in as long as the store keeps the record, and a machine that finds it half gone writes it again.
+// That takes the job's lock, so no machine does it shortly before a tick, which might find the lock taken.
 func (j *Job) rest(ctx context.Context, at, seen time.Time) error {
 	long := retention(j.client)
 	for time.Until(at) > long/8 && !back(seen) {

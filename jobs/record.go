@@ -182,9 +182,9 @@ func read(ctx context.Context, client *stile.Client, name string) (record, int64
 	return record{}, 0, nil
 }
 
-// remember replaces the record that was read by the next one. It is called under the job's lock, and a machine that has
-// lost that lock without knowing replaces nothing: it names the claims that it read, and whoever came meanwhile has replaced
-// those.
+// remember replaces the record that was read by the next one. It is called under the job's lock, and a machine that
+// has lost that lock without knowing replaces nothing: it names the claims that it read, and any later machine has
+// replaced those.
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	counts := 1 // the place that counts is written last
 	if old.tickets[0] != 0 && old.tickets[1] == 0 {

@@ -98,8 +98,8 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 	return r
 }
 
-// tellsLoss reports whether the work ended since this lease was lost, or was about to be: whoever ends other programs in
-// time does so before the lease is over.
+// tellsLoss reports whether the work ended since this lease was lost, or was about to be: a run that ends other
+// programs in time does so before the lease is over.
 func tellsLoss(err error, lease *stile.Lease) bool {
 	e, ok := errors.AsType[*stile.Error](err)
 	return ok && e.Name == lease.Name() && errors.Is(e, stile.ErrLost)

@@ -86,7 +86,7 @@ var (
 
 const weekday = 4
 
-// checkField refuses what the parser takes, and nobody means.
+// checkField refuses fields that the parser takes, and nobody means.
 func checkField(i int, field string) error {
 	for part := range strings.SplitSeq(field, ",") {
 		_, step, _ := strings.Cut(part, "/")

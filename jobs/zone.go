@@ -6,7 +6,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// A wallClock ticks when the clock on a wall of its zone shows what a cron expression says. Twice a year in many zones that
+// A wallClock ticks when the clock on a wall of its zone matches a cron expression. Twice a year in many zones that
 // clock jumps. What that means depends on the hours:
 //
 //   - An hour of * means every hour that passes: the clock's jump moves no tick. A time that the clock leaves out is not
@@ -49,7 +49,7 @@ func (w *wallClock) passing(after time.Time) time.Time {
 	}
 }
 
-// matches reports whether the spec ticks at what the clock shows.
+// matches reports whether the spec ticks at the clock's time.
 func (w *wallClock) matches(shown time.Time) bool {
 	return w.spec.Next(shown.Add(-time.Second)).Equal(shown)
 }

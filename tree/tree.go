@@ -1,5 +1,5 @@
-// Package tree has locks whose names are paths: who holds "market" holds everything below it, and who holds "market/item/5"
-// keeps out whoever wants "market", and nobody who wants "market/item/6".
+// Package tree has locks whose names are paths: the holder of "market" holds everything below it, and the holder of
+// "market/item/5" keeps out a caller that wants "market", but not one that wants "market/item/6".
 //
 //	all := tree.Mutex(locks, "market")         // a stocktaking
 //	one := tree.Mutex(locks, "market/item/5")  // a sale; as many at a time as there are items

@@ -151,7 +151,7 @@ func (d *Driver) watch(one *name) {
 	)
 	defer timer.Stop()
 	for {
-		waits := d.names.waiting(one) // before the look, so that whoever comes later has a look of their own
+		waits := d.names.waiting(one) // before the look, so that later waiters get a look of their own
 		if len(waits) == 0 {
 			return
 		}

@@ -43,7 +43,7 @@ type Store interface {
 	// made longer, by up to four times as long, so that none ends early, and the driver's own Granularity is 0.
 	Traits() driver.Traits
 
-	// Close ends every call, and frees what the store took. It is called once.
+	// Close ends every call, and frees the store's resources. It is called once.
 	Close() error
 }
 
@@ -54,8 +54,8 @@ type Version string
 type Value struct {
 	Text    []byte
 	Version Version
-	Now     time.Duration // what the store's clock shows, since whenever; it is read after Get was called, and never goes back
-	Key     string        // what the store calls the name, for errors; empty means that it is the name
+	Now     time.Duration // the time of the store's clock, from any beginning; it is read after Get was called, and never goes back
+	Key     string        // the store's key of the name, for errors; empty means that it is the name
 }
 
 // A Driver keeps locks in a [Store]. It implements [driver.Driver], [driver.Lister], [driver.Watcher] and

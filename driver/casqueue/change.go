@@ -37,8 +37,8 @@ func (s *sight) ends() int64 {
 	return first
 }
 
-// read returns the queue of a name as it is now. What was seen before saves work if it has not changed; it may be nil.
-// Nothing was sent that could change the queue.
+// read returns the queue of a name as it is now. An earlier state saves work if it has not changed; it may be nil.
+// After an error, no request was sent that could change the queue.
 func (d *Driver) read(ctx context.Context, name string, seen *sight) (*sight, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (d *Driver) change(ctx context.Context, name string, decide change) (*sight
 	return after, err
 }
 
-// decide is change for one who has the name. With a refusal it returns what was refused on.
+// decide is change for a caller that has the name's turn. With a refusal it returns the state that led to it.
 func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, error) {
 	was, fresh := d.guess(one), false
 	for tries := 0; ; tries++ {
@@ -111,7 +111,7 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 			if fresh {
 				return was, refused
 			}
-			was = nil // what is there now alone decides
+			was = nil // the present value alone decides
 			continue
 		}
 		is, made, err := d.exchange(ctx, one.text, was, &q)
@@ -131,8 +131,9 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 	}
 }
 
-// guess returns what may be there, without a request: what this client saw last, or that there is nothing. It is nil if a
-// lease may have run out since: what has run out must not come back, only because nobody has noticed.
+// guess returns the probable state of the name, without a request: the last one that this client saw, or that there
+// is none. It is nil if a lease may have run out since: an expired claim must not come back only because nobody has
+// noticed.
 func (d *Driver) guess(one *name) *sight {
 	switch s := one.seen; {
 	case !d.tells:
@@ -146,8 +147,8 @@ func (d *Driver) guess(one *name) *sight {
 	}
 }
 
-// exchange puts a queue in place of the one that was seen, if that is still there, and returns what is there then. That is
-// nil if the exchange was not made and the store does not tell.
+// exchange replaces the queue that was seen, if it is still there, and returns the state after it. That is nil if the
+// exchange was not made and the store does not return it.
 func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *driver.Queue) (*sight, bool, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, false, err

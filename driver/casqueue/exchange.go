@@ -7,22 +7,22 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Exchanger is a store whose answer to a swap says what is there then. What the methods of [Store] promise holds for
+// An Exchanger is a store whose answer to a swap has the value after it. The promises of [Store]'s methods hold for
 // its methods too. It saves requests: a name that this client was the last to change is changed by one request, and a
-// client that came too late need not get the value. Its requests should travel together: one call may ask for 256 names
-// at a time.
+// client that came too late need not get the value. Its requests should travel together: one call may ask for 256
+// names at a time.
 //
 // It may forget: a value may be removed once all claims in it are over. So tickets are numbers of the store's clock.
 type Exchanger interface {
 	// Look is Get of [Store]. If the version is still the one that was seen, the text may be left out.
 	Look(ctx context.Context, name string, seen Version) (Value, error)
 
-	// Exchange is Swap of [Store]. It also returns the value that is there then, whoever put it there. After an exchange
-	// that was made, Now is read after it. A value without a version is not used.
+	// Exchange is Swap of [Store]. It also returns the value after it, whoever put it there. After an exchange that
+	// was made, Now is read after it. A value without a version is not used.
 	Exchange(ctx context.Context, d *Draft) (is Value, made bool, err error)
 
-	// Clock returns what the store's clock shows, or less. It makes no request. It serves to ask for leases that are long
-	// enough; no lease ends by it.
+	// Clock returns the time of the store's clock, or less. It makes no request. It serves to ask for leases that are
+	// long enough; no lease ends by it.
 	Clock() time.Duration
 
 	Names(ctx context.Context, prefix string) ([]string, error)

@@ -8,7 +8,7 @@ import (
 
 // A moment is when a queue is changed, in microseconds of the store's clock.
 type moment struct {
-	now   int64 // what the clock showed for this queue; leases are judged by it
+	now   int64 // the clock's time for this queue; leases are judged by it
 	ahead int64 // by how much later it may be when the change is made
 	step  int64 // between two readings of the clock
 	stamp int64 // the least ticket
@@ -23,7 +23,7 @@ func (d *Driver) moment(s *sight) moment {
 	return m
 }
 
-// clock returns what the store's clock shows, or less, in microseconds.
+// clock returns the time of the store's clock, or less, in microseconds.
 func (d *Driver) clock(s *sight) int64 { return max(s.now, d.store.Clock().Microseconds()) }
 
 // lease returns what to ask for so that a lease of this length, at least, is left when the change is made. The clock
@@ -71,7 +71,7 @@ func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, to
 		p.TTL = min(p.TTL, asked)
 	} // else it has a longer lease from before
 	p.TTL = max(p.TTL, 0)
-	p.Retry = 0 // whoever waits looks at the store's clock
+	p.Retry = 0 // waiters look at the store's clock
 	p.Blocker = d.shown(p.Blocker)
 	return p, e.Notified, nil
 }

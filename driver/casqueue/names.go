@@ -9,7 +9,7 @@ import (
 
 // names are those that this client changes or waits for, and some that it changed before.
 type names struct {
-	mu  sync.Mutex // guards what follows, and what is in it
+	mu  sync.Mutex // guards what follows, and its elements
 	all map[string]*name
 }
 

@@ -69,7 +69,7 @@ func (a *Agenda[T, P]) Next() engine.Time {
 	return a.items[0].Due().due
 }
 
-// First returns what is due first, or nil if the agenda is empty.
+// First returns the item that is due first, or nil if the agenda is empty.
 func (a *Agenda[T, P]) First() P {
 	if len(a.items) == 0 {
 		return nil

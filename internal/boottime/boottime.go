@@ -28,7 +28,7 @@ func ID() string {
 
 var pretended atomic.Pointer[string]
 
-// Pretend makes [ID] return another id until undo is called, for tests of what a boot does.
+// Pretend makes [ID] return another id until undo is called, for tests of a boot.
 func Pretend(id string) (undo func()) {
 	before := pretended.Swap(&id)
 	return func() { pretended.Store(before) }

@@ -19,7 +19,7 @@ type Want struct {
 // Place finds out once where a name is kept that will be wanted again and again.
 func (k *Keeper) Place(w *Want) { w.place = k.place(w.Name) }
 
-// channel returns one on which a goroutine waits for the answer to what it asked of the engine.
+// channel returns a channel on which a goroutine waits for the engine's answer.
 func (k *Keeper) channel() chan struct{} {
 	if c, ok := k.channels.Get().(chan struct{}); ok {
 		return c
@@ -90,7 +90,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	return &h.first, nil
 }
 
-// await waits for the answer to whoever waits for the hold, and reports false if ctx ended before it came.
+// await waits for the answer to the hold's waiter, and reports false if ctx ended before it came.
 func (h *Hold) await(ctx context.Context) (answered bool) {
 	ends := ctx.Done()
 	if ends == nil {

@@ -16,7 +16,7 @@ import (
 // It costs next to nothing until a driver waits for its end. A context of the standard library would start a timer and
 // register with its parent each time.
 type call struct {
-	asks   driver.Claim   // what is asked for
+	asks   driver.Claim   // the request's argument
 	leaves driver.Release // the same, of Leave
 	clock  *clock
 	end    time.Duration   // by the clock

@@ -15,11 +15,11 @@ import (
 // bubble's, and the machine never sleeps.
 type clock struct {
 	base   time.Time
-	wall   int64                 // what the wall clock said at base
+	wall   int64                 // the wall clock's time at base
 	moved  func() time.Duration  // how far the wall clock has moved on beside the monotonic clock; nil means to read it
 	slept  func() time.Duration  // how long the machine has been suspended since it booted, never too small
 	before time.Duration         // what slept said at base
-	sleep  atomic.Pointer[sleep] // what was found out last
+	sleep  atomic.Pointer[sleep] // the last finding
 	asked  atomic.Int64          // when that was, awake
 }
 
@@ -72,7 +72,7 @@ func (c *clock) askKernel(ahead, awake time.Duration) time.Duration {
 	}
 	// Many look at once: they share a cache line as long as nobody writes to it.
 	if total != known.total || !same(ahead, known.ahead, noise/2) {
-		c.sleep.CompareAndSwap(known, &sleep{total, ahead}) // if another was quicker, what it found is as good
+		c.sleep.CompareAndSwap(known, &sleep{total, ahead}) // if another was quicker, its finding is as good
 	}
 	if awake-time.Duration(c.asked.Load()) > noise/10 {
 		c.asked.Store(int64(awake))
@@ -83,8 +83,8 @@ func (c *clock) askKernel(ahead, awake time.Duration) time.Duration {
 // same reports whether two readings differ by no more than noise.
 func same(a, b, noise time.Duration) bool { return a-b < noise && b-a < noise }
 
-// recent returns the time, or a little less: it may miss a suspension that began within the last millisecond awake. For whoever decides
-// by it, that is the same as a suspension in the millisecond after.
+// recent returns the time, or a little less: it may miss a suspension that began within the last millisecond awake.
+// For a caller that decides by it, that is the same as a suspension in the millisecond after.
 func (c *clock) recent() time.Duration {
 	awake := time.Since(c.base)
 	if awake-time.Duration(c.asked.Load()) > noise {

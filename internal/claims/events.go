@@ -25,8 +25,8 @@ const Asked = protocol.Released + 2
 // maxEvents is how many events may wait for the observer.
 const maxEvents = 4096
 
-// events tell an observer what happens, in order, by one goroutine. Safety comes first: leases end and locks are handed on
-// whether the observer is quick or not, and what it is too slow for is dropped and counted.
+// events report to an observer, in order, by one goroutine. Safety comes first: leases end and locks are handed on
+// whether the observer is quick or not, and the events for which it is too slow are dropped and counted.
 type events struct {
 	observe func(Event)
 	ready   chan struct{} // has room for one
@@ -78,7 +78,7 @@ func (e *events) run() {
 	}
 }
 
-// close waits until the observer was told of everything, for so long at most: it may be the observer that closes.
+// close waits until the observer has every event, at most for a time: the observer itself may be the one that closes.
 func (e *events) close(most time.Duration) {
 	e.mu.Lock()
 	e.closed = true

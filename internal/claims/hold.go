@@ -20,7 +20,7 @@ type Hold struct {
 	token  int64
 	slot   engine.Slot
 	shares int32         // not given back
-	answer chan struct{} // whoever waits for the hold waits here, and later who gives the last share back; nil if nobody waits
+	answer chan struct{} // the hold's waiter waits here, and later whoever gives the last share back; nil if nobody waits
 	first  Share
 	rare   atomic.Pointer[rare] // what few holds need; nil until then
 }
@@ -30,8 +30,8 @@ type rare struct {
 	until  engine.Time // the end by MaxHold, or never; set once, before anybody has the hold
 	others []*Share    // given out by Share, and not back yet
 	change *change     // of its claim, while one is under way
-	under  []*Share    // what the caller that waits for it has, until it begins
-	failed error       // the answer to whoever waits for it, or gives the last share back, if that is no good one
+	under  []*Share    // the locks that the waiting caller has already, until the hold begins
+	failed error       // the answer to the waiter, or to whoever gives the last share back, if it is an error
 }
 
 // A Share is one owner's part of a hold.
@@ -55,7 +55,7 @@ type whenOver struct {
 	next *whenOver
 }
 
-// begin makes a hold what the engine granted. It was allocated before, since others wait for the shard's mutex now.
+// begin fills a hold with the engine's grant. It was allocated before, since others wait for the shard's mutex now.
 func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
 	h.c, h.slot, h.token, h.shares, h.first.hold = n.claimAt(at), slot, token, 1, h
@@ -78,7 +78,8 @@ func (h *Hold) rareLocked() *rare {
 	return r
 }
 
-// failure is the answer to whoever waits for the hold, or gave its last share back. It is read once the answer has come.
+// failure is the answer to the hold's waiter, or to whoever gave its last share back. It is read once the answer has
+// come.
 func (h *Hold) failure() error {
 	if r := h.rare.Load(); r != nil {
 		return r.failed
@@ -94,8 +95,8 @@ func (h *Hold) until() engine.Time {
 	return engine.Never
 }
 
-// within are the terms of a claim that enters for whoever waits for the hold: its record says what that caller has. Others
-// of this process who come to wait for the same claim are not in its record.
+// within returns the terms of a claim that enters for the hold's waiter: its record has the caller's other locks.
+// Other goroutines that come to wait for the same claim are not in its record.
 func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
 	r := h.rare.Load()
 	if r == nil || len(r.under) == 0 {
@@ -163,7 +164,7 @@ func (s *Share) Check() error {
 	return s.endExpired()
 }
 
-// endExpired ends what is over by the clock.
+// endExpired ends holds whose time is over.
 func (s *Share) endExpired() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
@@ -269,9 +270,9 @@ func (s *Share) endLocked(err error, t *todo) {
 	}
 }
 
-// Release gives the share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
-// which keeps the lock taken for so long after. The error is a [*Lost] if the hold was lost before; an [*Unknown] if the
-// store did not answer; ErrReleased if it was given back before.
+// Release gives the share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the
+// store, which keeps the lock taken for the given time after. The error is a [*Lost] if the hold was lost before; an
+// [*Unknown] if the store did not answer; ErrReleased if it was given back before.
 func (s *Share) Release(keep time.Duration) error {
 	h := s.hold
 	n := h.c.n
@@ -342,7 +343,7 @@ func (s *Share) Beside() (n int) {
 	return n
 }
 
-// forget drops a share that was given back. With pending, the answer to whoever gave it back is still to come.
+// forget drops a share that was given back. With pending, its answer is still to come.
 func (h *Hold) forget(s *Share, pending bool) {
 	h.shares--
 	if n := h.c.n; h.shares == 0 && !pending && n.slots[h.slot].turn == h {

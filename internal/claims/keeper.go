@@ -46,7 +46,7 @@ type Config struct {
 	Margin   time.Duration        // how long before its end a lease is no longer trusted; 0 means a tenth, at most a second
 	Drift    float64              // how much the rates of two clocks may differ
 	Patience time.Duration        // how long a store that does not answer is asked again
-	Require  []driver.Trait       // what the store must promise at each grant and renewal; nil means nothing
+	Require  []driver.Trait       // the traits that the store must have at each grant and renewal; nil means none
 	Observe  func(Event)          // is told what happens, by a goroutine of its own
 	Slept    func() time.Duration // how long the machine has slept since it booted; nil means to ask it
 }
@@ -70,7 +70,7 @@ type shard struct {
 
 	common engine.Common // of the engines
 
-	_ [64]byte // the next shard is on another cache line: what is written here must not slow it down
+	_ [64]byte // the next shard is on another cache line: writes here must not slow it down
 }
 
 // Many readers of one name want mu again and again, each for a moment. A Mutex puts them to sleep as soon as others
@@ -248,7 +248,7 @@ func (k *Keeper) endangered(ids ...string) {
 	}
 }
 
-// HoldStill runs f with the lock of a name taken, for tests of what waits for nobody.
+// HoldStill runs f with the lock of a name taken, for tests of code that must not wait for it.
 func (k *Keeper) HoldStill(text string, f func()) {
 	s := k.place(text).shard
 	s.mu.Lock()

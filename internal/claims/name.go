@@ -38,8 +38,8 @@ func (n *name) Hash() uint64 { return n.shard.k.place(n.text).hash }
 // Due is a name's time on an agenda.
 func (n *name) Due() *agenda.Item { return &n.due }
 
-// A claim is one acquisition as its holders see it. It is new for each id. There are many of them: what a driver is to
-// know of one is put together for each request.
+// A claim is one acquisition as its holders see it. It is new for each id. There are many of them, so the driver's
+// claim is put together for each request.
 type claim struct {
 	n        *name
 	name, id string
@@ -50,7 +50,7 @@ type claim struct {
 	asked    int32       // how often somebody had asked for it by the last renewal
 	lighter  atomic.Bool // its holder has asked to be a reader
 	jeopardy atomic.Bool // the last renewal failed
-	fenced   atomic.Bool // its tickets are fencing tokens: set when it is granted, by what the store promises then
+	fenced   atomic.Bool // its tickets are fencing tokens: set when it is granted, by the store's promise then
 }
 
 // describe copies the claim's terms to a driver's claim, except what changes with its requests.
@@ -119,7 +119,7 @@ type ended struct {
 // A send is a request that the engine asks for.
 type send struct {
 	c      *claim
-	asks   *driver.Claim // what the driver is given
+	asks   *driver.Claim // the driver's claim
 	call   *call         // its context; nil for a renewal that goes in a batch
 	verb   protocol.Verb
 	number uint64
@@ -253,7 +253,7 @@ func (n *name) newClaim(at engine.Slot, id string, t *protocol.Terms) *claim {
 	return c
 }
 
-// done answers whoever released or amended.
+// done answers a release or an amendment.
 func (n *name) done(f *protocol.Effect, t *todo) {
 	switch f.Verb {
 	case protocol.Renew:

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A joined is a store that locks are taken in together with locks of others, and what it says its id is.
+// A joined is a store in which a joined lock has parts, with the id that it gives for itself.
 type joined struct {
 	k   *Keeper
 	id  string // "" if the store keeps none

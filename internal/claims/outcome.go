@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// ErrInvalid is the error of what cannot be asked for.
+// ErrInvalid is the error of an invalid request.
 var ErrInvalid = errors.New("invalid")
 
 // Why a hold is over that was not lost, and why one cannot be detached.
@@ -45,7 +45,7 @@ func (e *Unknown) Error() string { return e.Err.Error() }
 
 func (e *Unknown) Unwrap() error { return e.Err }
 
-// A GaveUp says that the caller's context ended, and what was in the way by then.
+// A GaveUp says that the caller's context ended, and names the obstacle of that moment.
 type GaveUp struct {
 	Cause error // of the context
 	Held  *Held // somebody was, unless it is nil
@@ -151,7 +151,7 @@ func heldBy(v *protocol.Verdict) *Held {
 	return &Held{By: v.By, Remaining: v.Remaining}
 }
 
-// unreachable says that the store was asked in vain.
+// unreachable says that the store did not answer.
 func (k *Keeper) unreachable(err error) error {
 	if err == nil {
 		err = protocol.ErrSilent

@@ -57,7 +57,7 @@ func (k *Keeper) keepTime() {
 		case <-k.base.Done():
 			return
 		}
-		k.time.next.Store(int64(engine.Never)) // what is armed from here on kicks
+		k.time.next.Store(int64(engine.Never)) // an alarm that is set from here on kicks
 		used := k.time.used.Swap(false)
 		next := k.tick()
 		now := k.clock.now()
@@ -80,7 +80,7 @@ func (k *Keeper) keepTime() {
 	}
 }
 
-// tick does what is due, and returns when something is next.
+// tick runs the due engines, and returns when the next one is due.
 func (k *Keeper) tick() engine.Time {
 	var t todo
 	now := k.clock.now()

@@ -19,7 +19,7 @@ const (
 	rivalsFor  = time.Second            // after a claim was refused
 )
 
-// yields are what is known of the wish of other processes for names.
+// yields remember which names other processes want.
 type yields struct {
 	mu     sync.Mutex // guards what follows
 	byName map[string]*yield
@@ -32,7 +32,7 @@ type yield struct {
 	given   time.Duration // when others were last let go first
 }
 
-// ofLocked returns what is known of a name.
+// ofLocked returns the entry of a name.
 func (y *yields) ofLocked(name string, now time.Duration) *yield {
 	if y.byName == nil {
 		y.byName = map[string]*yield{}

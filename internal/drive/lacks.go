@@ -8,8 +8,9 @@ import (
 	"github.com/stilelock/stile/driver/drivertest"
 )
 
-// Lacks tests that the traits of a driver lack exactly these of what cases of the contract need: the table of faults counts
-// a case only for stores on which it is not skipped, and takes from the test of each store's contract what the store lacks.
+// Lacks tests that a driver lacks exactly these of the traits that cases of the contract need: the table of faults
+// counts a case only for stores on which it is not skipped, and reads from the test of each store's contract which
+// traits the store lacks.
 func Lacks(t *testing.T, open func(t testing.TB) driver.Driver, want ...driver.Trait) {
 	t.Helper()
 	d := open(t)

@@ -90,7 +90,7 @@ func LoneEnds(t *testing.T, open func(t *testing.T) *Lone) {
 		name    string
 		make    func(c *driver.Claim)
 		ends    func(t *testing.T, d *Lone, a *driver.Claim)
-		another bool // what the next that tries is told
+		another bool // whether the next try learns of another claim
 	}{
 		{"left", nil, func(t *testing.T, d *Lone, a *driver.Claim) { Leave(t, d, a) }, true},
 		{"kept", nil, func(t *testing.T, d *Lone, a *driver.Claim) {

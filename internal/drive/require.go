@@ -14,13 +14,13 @@ import (
 // A Worsening is a store that comes to promise less while clients hold locks of it.
 type Worsening struct {
 	URL     string
-	Require driver.Trait  // what the store has at first, and then lacks
+	Require driver.Trait  // the trait that the store has at first, and then lacks
 	Worsen  func()        // has it lack that; the claims stay in the store
-	Says    string        // what the reason says is to be set, or is wrong
+	Says    string        // the remedy or the fault that the reason names
 	TTL     time.Duration // of the leases, which outlast Worsen, also on a slow machine
 }
 
-// Shuts waits until a client lets nobody in, since its store lacks what is required.
+// Shuts waits until a client lets nobody in, since its store lacks a required trait.
 func Shuts(t *testing.T, c *stile.Client) {
 	t.Helper()
 	for begin := time.Now(); ; {
@@ -36,8 +36,8 @@ func Shuts(t *testing.T, c *stile.Client) {
 	}
 }
 
-// Unfit tests that a client which requires what the store comes to lack lets nobody in and loses its leases, with the
-// reason, while a client that requires nothing goes on.
+// Unfit tests that a client which requires a trait lets nobody in and loses its leases, with the reason, once the
+// store lacks it, while a client that requires nothing goes on.
 func Unfit(t *testing.T, w *Worsening) {
 	t.Helper()
 	hold := func(name string, require ...driver.Trait) (*stile.Client, *stile.Lease) {

@@ -38,7 +38,7 @@ func (e *Engine) obstacle(l Slot) obstacle {
 			}
 		case withdrawing:
 			if try || lone && c.line == l {
-				found = clearing // refusing a try because of what nobody holds would be wrong
+				found = clearing // it would be wrong to refuse a try because of a claim that nobody holds
 			}
 		}
 	}

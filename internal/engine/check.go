@@ -6,8 +6,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Check returns what is wrong with the engine's state: an invariant that does not hold, or a count that is not what it
-// counts. It is for tests; nothing else can make one fail.
+// Check returns a fault of the engine's state: an invariant that does not hold, or a wrong count. It is for tests;
+// nothing else can make one fail.
 func (e *Engine) Check(now Time) error {
 	var waiters, claims, holds int
 	for l := range e.lines.All {

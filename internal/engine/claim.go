@@ -17,7 +17,7 @@ const (
 	nowhere     Stage = iota // the slot is free
 	asking                   // an Enter is out, or a pause before the next
 	queued                   // the store said that it has to wait: an Await or an Enter is out, or a pause before the next
-	displaced                // it takes the place of one that the store forgot; its first Enter is sent when whoever held may know
+	displaced                // it takes the place of a claim that the store forgot; its first Enter is sent when the former holder may know
 	quitting                 // nobody wants it any more; its Enter or Await is still out, and Leave follows the answer
 	held                     // it holds, and is renewed
 	expiring                 // it holds, but all its holds were held for too long: it is not renewed
@@ -37,7 +37,7 @@ func (s Stage) asks() bool { return s == asking || s == queued || s == displaced
 // lives reports whether a claim in this stage holds, and ends at its deadline.
 func (s Stage) lives() bool { return s == held || s == expiring }
 
-// A claim is one acquisition in the store. There are many of them, so what is small stands together.
+// A claim is one acquisition in the store. There are many of them, so small fields stand together.
 type claim struct {
 	id    uint64 // never given twice
 	line  Slot
@@ -134,7 +134,7 @@ func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 // TermsOf are the terms of a claim.
 func (e *Engine) TermsOf(c Slot) *protocol.Terms { return e.lines.At(e.claims.At(c).line).terms }
 
-// Awaiting is whoever has waited longest for a turn on the claim, or None.
+// Awaiting returns the waiter that has waited longest for a turn on the claim, or None.
 func (e *Engine) Awaiting(c Slot) Slot { return e.lines.At(e.claims.At(c).line).waiters.First }
 
 // Try reports whether a claim enters only if it holds at once.

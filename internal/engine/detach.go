@@ -10,8 +10,8 @@ import (
 // A claim is left to another process, and taken up there, by a renewal that the shell sends only for this. The engine has no
 // part in that request, and judges the answer.
 
-// errUnsettled is why a claim is not left to another process that an Enter may yet bring back once it ran out. Whoever
-// attached it then would have the token of before.
+// errUnsettled is the reason why a claim cannot be left to another process: an Enter may yet bring it back once it
+// ran out, and whoever attached it then would have the old token.
 var errUnsettled = errors.New("a request of this claim was never answered, and may arrive late: release it instead")
 
 // Pin makes a hold the last turn of its claim, so that a process that takes the claim up when this one is gone gives out no

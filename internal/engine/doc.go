@@ -1,6 +1,6 @@
-// Package engine decides what becomes of one name in one client: which goroutine has the turn, what is asked of the
-// store, what a late, lost or unknown answer means, and when a lease is over. It is pure: state, one event and the time
-// go in, effects come out. It has no goroutine, I/O, clock, lock or context. Package claims runs it; package explore
+// Package engine decides for one name in one client: which goroutine has the turn, which requests go to the store,
+// what a late, lost or unknown answer means, and when a lease is over. It is pure: state, one event and the time go
+// in, effects come out. It has no goroutine, I/O, clock, lock or context. Package claims runs it; package explore
 // walks every interleaving of its small worlds.
 //
 // A line is where the waiters on the same terms stand. A claim is one acquisition in the store. A hold is one turn on a

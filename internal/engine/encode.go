@@ -81,7 +81,7 @@ type Encoder struct {
 	IDs     []uint64 // sorted: the numbers of the claims that are known anywhere
 	Skip    Field    // is left out, to see whether it matters
 
-	// Waiter, Hold and Claim write what the caller knows of these.
+	// Waiter, Hold and Claim write the caller's own state of these.
 	Waiter, Hold, Claim func(Slot)
 
 	order []Slot
@@ -157,7 +157,7 @@ func (e *Engine) AppendIDs(to []uint64) []uint64 {
 	return to
 }
 
-// Encode writes the engine. What is only told, to observers or in errors, is left out: it decides nothing.
+// Encode writes the engine. Data that only observers or errors get are left out: they decide nothing.
 func (e *Engine) Encode(x *Encoder) {
 	closed := e.common.closed
 	if e.closing() && !e.Clearing() {
@@ -251,7 +251,7 @@ func (e *Engine) owed() Time {
 	return since
 }
 
-// encodeClaim writes what is read again of a claim in its stage.
+// encodeClaim writes the fields of a claim that are read again in its stage.
 func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 	cl := e.claims.At(c)
 	id, _ := slices.BinarySearch(x.IDs, cl.id)

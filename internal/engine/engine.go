@@ -61,8 +61,8 @@ func (e *Engine) Idle() bool { return e.claims.Used() == 0 && e.turns.Used() == 
 
 func (e *Engine) closing() bool { return e.common.closed != Never }
 
-// Reset readies an idle engine for another name. The numbers that it gives go on, so that what is still on its way is
-// not taken for an answer.
+// Reset readies an idle engine for another name. The numbers that it gives go on, so that a late answer is not taken
+// for the answer to a new request.
 func (e *Engine) Reset() { e.due = Never }
 
 // Due returns when Tick is to be called. It may be early, never late.
@@ -73,7 +73,7 @@ func (e *Engine) arm(t Time) { e.due = min(e.due, t) }
 // Still reports whether the event wants nothing done.
 func (e *Engine) Still() bool { return len(e.common.effects) == 0 }
 
-// Effects returns what the events since the last call want done, in order. They stay until the next event.
+// Effects returns the effects of the events since the last call, in order. They stay until the next event.
 func (e *Engine) Effects() []protocol.Effect {
 	effects := e.common.effects
 	e.common.effects = effects[:0]

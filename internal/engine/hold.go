@@ -31,7 +31,7 @@ const (
 	trying                   // it stands in a line until it is known that it would have to wait
 	live                     // it can be trusted until the claim's deadline
 	ended                    // it was lost, and is not released yet
-	parted                   // it was released, and whoever did so waits for the store's answer
+	parted                   // it was released, and its releaser waits for the store's answer
 )
 
 // Links has turns stand in lists.
@@ -130,8 +130,9 @@ func (e *Engine) Closes(h Slot) bool {
 	return ln.terms.Shared() && x.shares == 1 && cl.live == 1 && x.linger == 0 && ln.waiters.Len == 0 && !e.wanted(cl.line)
 }
 
-// Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the store,
-// which keeps the lock taken for so long after. The code is OK, or Pending if a Done follows or the hold had ended before.
+// Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the
+// store, which keeps the lock taken for the given time after. The code is OK, or Pending if a Done follows or the
+// hold had ended before.
 func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	x := e.turns.At(h)
 	c := x.in
@@ -182,7 +183,7 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	return protocol.OK
 }
 
-// wanted reports whether waiters of other lines want what the claims of this line keep from them.
+// wanted reports whether the claims of this line keep waiters of other lines out.
 func (e *Engine) wanted(l Slot) bool {
 	return e.lines.Find(func(other Slot, ln *line) bool { return ln.waiters.Len > 0 && e.exclude(l, other) }) != None
 }
@@ -211,7 +212,7 @@ func (e *Engine) abandonLost(c Slot, now Time) {
 	}
 }
 
-// endExpired ends what is over by the clock: the lease of a claim, or holds that were held for too long.
+// endExpired ends a claim whose lease is over, and holds that were held for too long.
 func (e *Engine) endExpired(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if !cl.stage.lives() {

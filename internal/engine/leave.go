@@ -59,7 +59,7 @@ func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 	e.gone(c, now, v)
 }
 
-// gone answers whoever released a claim, which has left the store, or is left to run out there.
+// gone answers the releaser of a claim, which has left the store, or is left to run out there.
 func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.stage == leaving {
@@ -69,8 +69,8 @@ func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	}
 	if v.Code == protocol.Doubtful {
 		ln := e.lines.At(cl.line)
-		ln.deaf = min(ln.deaf, cl.since) // whoever came meanwhile has been patient since then
-		e.enter(c, nowhere)              // the store has had Patience; what is left there runs out
+		ln.deaf = min(ln.deaf, cl.since) // the waiters that came meanwhile have been patient since then
+		e.enter(c, nowhere)              // the store has had Patience; the claim runs out there
 		return
 	}
 	e.forget(c, now)

@@ -54,8 +54,8 @@ func (e *Engine) lineOf(t *protocol.Terms) Slot {
 	return e.lines.Take(line{terms: t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
 }
 
-// GiveUp takes a waiter out of its line, since its caller no longer waits. It returns what was in its way: the store, if
-// that has not answered since it told of somebody.
+// GiveUp takes a waiter out of its line, since its caller no longer waits. It returns the obstacle: the store, if it
+// has not answered since it named a blocker.
 func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
@@ -65,7 +65,7 @@ func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	return v
 }
 
-// inTheWay says what a line waits for, as far as this client knows.
+// inTheWay returns the obstacle of a line, as far as this client knows.
 func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 	ln := e.lines.At(l)
 	if ln.asking == None {
@@ -88,7 +88,7 @@ func (e *Engine) heldHere(l Slot, now Time) protocol.Verdict {
 	return v
 }
 
-// first is whoever has waited longest in a line.
+// first returns the waiter that has waited longest in a line.
 func (e *Engine) first(l Slot) *turn { return e.turns.At(e.lines.At(l).waiters.First) }
 
 // leaveLine takes a waiter out of its line.
@@ -152,7 +152,8 @@ func (e *Engine) handOver(l Slot, now Time) {
 	}
 }
 
-// pursue sees to it that a claim comes for those in line, and says what is in the way; Pending if that is not known yet.
+// pursue sees to it that a claim comes for the waiters in line, and returns the obstacle; Pending if that is not
+// known yet.
 func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 	switch ln := e.lines.At(l); {
 	case ln.asking == None && ln.current == None:

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// Tick does what is due: it ends what is over, sends what was put off, renews, and answers waiters whose patience is
-// over. It may be called at any time, also late.
+// Tick runs everything that is due: it ends leases and holds, sends postponed requests, renews, and answers waiters
+// whose patience is over. It may be called at any time, also late.
 func (e *Engine) Tick(now Time) {
 	e.due = Never
 	for i := range e.claims.All {
@@ -20,7 +20,7 @@ func (e *Engine) Tick(now Time) {
 	e.settle(now)
 }
 
-// attend does what is due for one claim, and arms what is not.
+// attend runs everything that is due for one claim, and sets the time of the rest.
 func (e *Engine) attend(c Slot, now Time) {
 	e.endExpired(c, now)
 	cl := e.claims.At(c)

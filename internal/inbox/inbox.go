@@ -100,8 +100,8 @@ func New(source Source, parse func(text string) (claim string, ticket int64, ok 
 	return &Set{Idle: idleAfter, source: source, parse: parse, byChannel: map[string]*inbox{}}
 }
 
-// Expect prepares for a claim's being told, and reports whether it can be: nobody is told before the subscription stands.
-// Whoever is expected keeps the subscription up, until Forget or until it is lost.
+// Expect prepares for a claim's message, and reports whether one can come: nobody gets a message before the
+// subscription stands. An expected claim keeps the subscription up, until Forget or until it is lost.
 func (s *Set) Expect(channel, claim string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

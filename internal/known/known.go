@@ -1,5 +1,5 @@
-// Package known is for drivers that remember claims. A client may let go of a claim without a word to its driver, as when it
-// leaves the claim to another process: what a driver remembers of a claim must come to an end by time.
+// Package known is for drivers that remember claims. A client may let go of a claim without a word to its driver, as
+// when it leaves the claim to another process: so a driver must forget each claim after a time.
 package known
 
 import (

@@ -1,5 +1,5 @@
-// Package metrics says what is measured of a client's leases, and makes measurements of its events. The adapters to libraries of
-// metrics differ only in the sink that takes them.
+// Package metrics lists the measurements of a client's leases, and makes them from its events. The adapters to
+// libraries of metrics differ only in the sink that takes them.
 package metrics
 
 import (
@@ -154,8 +154,8 @@ func (o *observer) observe(e stile.Event) {
 	}
 }
 
-// renewed measures a renewal. The first one of a claim that stood in a queue is left out: it is sent when the claim's turn comes,
-// and what was left until then is the rest of what the claim had as a waiter.
+// renewed measures a renewal. The first one of a claim that stood in a queue is left out: it is sent when the claim's
+// turn comes, and the rest of the lease by then is the rest of the waiter's lease.
 func (o *observer) renewed(e stile.Event, add func(*Metric, string, float64)) {
 	claim := lease{e.Name, e.Token}
 	if o.queued[claim] {

@@ -4,7 +4,7 @@ package metrics
 type Metric struct {
 	Name   string // with dots, as OpenTelemetry has names
 	Kind   Kind
-	Unit   string // "s", or what is counted in braces, as UCUM writes annotations
+	Unit   string // "s", or the counted thing in braces, as UCUM writes annotations
 	Help   string
 	Label  string    // what splits it further, beside the class; empty means nothing does
 	Values []string  // all that Label may be
@@ -22,7 +22,7 @@ const (
 	Histogram             // how often values were how large
 )
 
-// The units of what is measured, beside seconds.
+// The units of the measurements, beside seconds.
 const (
 	seconds = "s"
 	claims  = "{claim}"
@@ -37,7 +37,7 @@ const (
 	unknown     = "unknown"
 )
 
-// Reasons are what the label of losses may say: what ended the lease, in a word.
+// Reasons are the values of the label of losses: what ended the lease, in a word.
 var reasons = []string{"expired", "removed", "suspended", "held_long", "shutdown", "session_over", "unfit", "broken", unknown}
 
 // Waits may be as short as a hand-over between two goroutines and holds as long as a night's work. Margins are small beside

@@ -1,4 +1,4 @@
-// Package metricstest has clients live through what the adapters of metrics measure.
+// Package metricstest lets clients live through everything that the adapters of metrics measure.
 package metricstest
 
 import (

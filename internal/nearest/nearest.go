@@ -1,4 +1,4 @@
-// Package nearest finds what a mistyped word was meant to be.
+// Package nearest finds the word that a mistyped word was meant to be.
 package nearest
 
 // To returns the known word that is so like a word that it may have been meant, or "". A word is like another if a third of

@@ -1,5 +1,5 @@
-// Package pagetest compiles what a section of a page shows. It is for modules that the command does not link; the pages' other
-// code is compiled by a test of the command.
+// Package pagetest compiles the code of a section of a page. It is for modules that the command does not link; the
+// pages' other code is compiled by a test of the command.
 package pagetest
 
 import (

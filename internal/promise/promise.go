@@ -53,7 +53,7 @@ func (p *Promise) nowLocked() moment {
 	return m
 }
 
-// Set says what the store promises, as it answered when the driver was made.
+// Set sets the store's promise, as it answered when the driver was made.
 func (p *Promise) Set(t driver.Traits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ func isValue(before, after string, length int) bool {
 	return quoted && length >= 4
 }
 
-// forSecret reports whether what is assigned to a key is a secret.
+// forSecret reports whether the value of a key is a secret.
 func forSecret(key string) bool {
 	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "passwd") || strings.HasSuffix(key, "pwd")
 }

@@ -16,12 +16,12 @@ import (
 
 // Servers are those that a store's URL names, and how they are to be spoken to.
 type Servers struct {
-	Store    string   // what the store is called, for messages
+	Store    string   // the store's name, for messages
 	Hosts    []string // each with its port
 	TLS      bool     // the URL asks for TLS
 	Scheme   string   // the URL's
 	Instead  string   // the scheme for the other way
-	Greeting string   // what a server without TLS answers at once, whoever asks
+	Greeting string   // the first answer of a server without TLS, whoever asks
 }
 
 // hesitation is how long opening a store may take before the servers are asked whether they speak TLS at all.
@@ -96,8 +96,8 @@ func (s *Servers) mismatch(ctx context.Context) error {
 	return nil
 }
 
-// speaksPlainly reports whether a server answers the greeting with plain text. A server with TLS answers with an alert, or
-// with words of HTTP that say what it is.
+// speaksPlainly reports whether a server answers the greeting with plain text. A server with TLS answers with an
+// alert, or with an HTTP error that says so.
 func (s *Servers) speaksPlainly(ctx context.Context, host string) bool {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	if err != nil {

@@ -81,7 +81,7 @@ type claim struct {
 	ticket  int64
 	state   state         // moved by move
 	ends    time.Time     // when its time is over
-	refused error         // what the server said when it was last asked for; nil if it only said no
+	refused error         // the server's error when the key was last asked for; nil if it was only taken
 	settled chan struct{} // closed when it no longer waits
 	over    chan struct{} // closed when it is over
 }
@@ -228,7 +228,7 @@ func (cs *claims) hold(c *claim) {
 	}
 }
 
-// stepsOf returns what the next statement does; with undo, what undoes it whatever of it was done.
+// stepsOf returns the steps of the next statement; with undo, the steps that undo it whatever of it was done.
 func (cs *claims) stepsOf(undo bool) []Step {
 	list := make([]Step, len(cs.steps))
 	for i, k := range cs.steps {

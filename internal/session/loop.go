@@ -30,7 +30,7 @@ const (
 
 var errDoubtful = driver.Unreachable(errors.New("it is not known yet whether the server has freed the lock"))
 
-// run does what is ordered, and tends the claims in between.
+// run follows orders, and tends the claims in between.
 func (s *Session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -148,7 +148,7 @@ func (s *Session) send() error {
 	done, alive, err := s.do(false)
 	switch {
 	case err == nil && s.claims.answered(done):
-		s.giveUp() // what it had was taken from it
+		s.giveUp() // its locks were taken from it
 		return nil
 	case err == nil:
 		return nil
@@ -175,8 +175,8 @@ func (s *Session) do(undo bool) (done []bool, alive bool, err error) {
 	return done, alive, err
 }
 
-// giveUp ends the home, and never uses it again. Whoever had a lock there is told. What the server may still have of it is
-// ended there by another connection.
+// giveUp ends the home, and never uses it again. The claims that had a lock there are gone. Another connection ends
+// its rest in the server.
 func (s *Session) giveUp() {
 	home := s.home
 	s.home = nil

@@ -33,18 +33,18 @@ type scoutState int
 const (
 	scoutHome scoutState = iota
 	scoutOut
-	scoutRecalled // nobody waits for what it waits for, and a claim that leaves awaits its end
+	scoutRecalled // nobody waits for its key, and a claim that leaves awaits its end
 )
 
 const (
 	scoutRest = time.Second      // after a failure
-	scoutKept = 10 * time.Second // for so long the connection is kept when nobody waits
+	scoutKept = 10 * time.Second // how long the connection is kept when nobody waits
 
 	// momentOfScout is how long the answer of a scout may take that has locked its key for a moment.
 	momentOfScout = 50 * time.Millisecond
 )
 
-// covers reports whether the scout waits in the server for what a claim waits for.
+// covers reports whether the scout waits in the server for a claim's key.
 func (sc *scout) covers(c *claim) bool {
 	return sc.state == scoutOut && c.key == sc.key && c.shared == sc.shared
 }
@@ -107,7 +107,7 @@ func (sc *scout) send(c *claim) {
 	sc.state, sc.key, sc.shared, sc.cancel = scoutOut, key, shared, cancel
 }
 
-// returned does what is to be done when the scout is back.
+// returned handles the scout's return.
 func (s *Session) returned(err error) {
 	recalled := s.scout.state == scoutRecalled
 	s.scout.state, s.scout.used = scoutHome, time.Now()

@@ -25,7 +25,7 @@ type Server interface {
 	// Connect makes a connection, or gives up soon. Its errors say that nothing was sent.
 	Connect(ctx context.Context) (Conn, error)
 
-	// Gone ends in the server what is left of a connection, and reports whether the server knows it no more.
+	// Gone ends the rest of a connection in the server, and reports whether the server knows it no more.
 	Gone(ctx context.Context, c Conn) bool
 
 	// Key is the server's name for the lock of a name. Names of one lock have one key.
@@ -84,7 +84,7 @@ type Session struct {
 	server     Server
 	first      driver.Traits // the promises when the session began; asking for them again may cost a request
 	life       *work.Life
-	timeout    time.Duration // the server ends a connection from which it hears nothing for so long
+	timeout    time.Duration // the server ends a connection that was silent for so long
 	within     time.Duration // so long a statement may take; then the connection is given up
 	orders     chan *order
 	proven     chan Conn // of which the server knows no more

@@ -23,7 +23,7 @@ type Linked[T any] interface {
 	Links() *Links
 }
 
-// Each returns the values of a list, from the first to the last. Whoever ranges over them may remove the one at hand.
+// Each returns the values of a list, from the first to the last. The caller may remove the current one.
 func Each[T any, P Linked[T]](s *Slab[T], l *List) iter.Seq2[Slot, *T] {
 	return func(yield func(Slot, *T) bool) {
 		for i, left := l.First, l.Len; left > 0; left-- {

@@ -1,5 +1,5 @@
 // Package table finds values by the names that they know themselves. A map would keep each name a second time, which
-// counts where there are many values and little else is known of them. Whoever uses a name again and again hashes it once.
+// counts where there are many small values. A caller that uses a name again and again hashes it once.
 package table
 
 // Named is a pointer to a value that knows its name, and can tell the name's hash. They do not change while the value is in

@@ -20,18 +20,18 @@ type clock struct {
 // driftParts is how much faster than the server's clock a client's may run: one part in so many.
 const driftParts = 200
 
-// What is known is old when the server's clock may show so much more by now, because the client's clock runs slow, or because the
-// machine slept. The server is asked then before a change, which may be decided without a look at what is there.
+// The knowledge is old when the server's clock may show so much more by now, because the client's clock runs slow, or
+// because the machine slept. The server is asked then before a change, which may be decided without a read.
 const (
 	drifted = keepLast / 2 * time.Second
 	slept   = time.Second
 )
 
-// brief is for how long a machine is taken not to have slept: to ask takes the kernel 1.5 µs, and a lock and unlock little more
-// than 20. What is stored after a sleep so soon is found out.
+// brief is for how long a machine is taken not to have slept: asking takes the kernel 1.5 µs, and a lock and unlock
+// little more than 20. A value that is stored after a sleep so soon is found out.
 const brief = 100 * time.Millisecond
 
-// see notes what the server's clock showed in an answer that has just come.
+// see notes the server's time from an answer that has just come.
 func (c *clock) see(now int64) {
 	at := time.Now()
 	c.mu.Lock()
@@ -57,7 +57,7 @@ func (c *clock) old() bool {
 // that goes on.
 func old(passed, all time.Duration) bool { return passed/driftParts > drifted || all-passed > slept }
 
-// least returns what the server's clock shows now, or less.
+// least returns the server's present time, or less.
 func (c *clock) least() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,8 +43,8 @@ const patience = 5 * time.Second
 // read, beside 115 for gomemcache's add and delete in the same minute (cd proof/bench && go run . -store=memcached -only='^alone$').
 type conn struct {
 	sock   net.Conn
-	in     *bufio.Reader // whoever reads uses it
-	part   *partial      // what it reads from
+	in     *bufio.Reader // only the current reader uses it
+	part   *partial      // its source
 	saved  []byte        // the caller's that reads: what had come
 	number uint64        // of the link's connections it is this one, counted from 1
 	clock  clock         // the clock of the process at the other end
@@ -80,7 +80,7 @@ const (
 // to give up.
 const lookEvery = 20 * time.Millisecond
 
-// While more than few calls wait at once, and for crowded calls afterwards, the reader is the one who reads.
+// While more than few calls wait at once, and for batchAfter calls afterwards, the reader is the one who reads.
 const (
 	few        = 4
 	batchAfter = 16
@@ -347,8 +347,8 @@ func (c *conn) answeredLocked(k *call) {
 
 var errUnasked = errors.New("memcached answered without being asked")
 
-// readWhole reads a call's answers if they have come. The error is errInPart if not all of them have: then what has come is
-// there to be read again.
+// readWhole reads a call's answers if they have come. The error is errInPart if only a part has come; that can be
+// read again.
 func (c *conn) readWhole(k *call) error {
 	come, _ := c.in.Peek(c.in.Buffered())
 	c.saved = append(c.saved[:0], come...)
@@ -398,7 +398,7 @@ func (c *conn) hand(r *reply) (reads bool, err error) {
 // A partial is the source from which a connection is read. With no, only buffered data are read.
 type partial struct {
 	from io.Reader
-	no   bool // belongs to whoever reads
+	no   bool // belongs to the current reader
 }
 
 var errInPart = errors.New("the answer has not come as a whole")
@@ -410,7 +410,7 @@ func (p *partial) Read(into []byte) (int, error) {
 	return p.from.Read(into)
 }
 
-// misreadLocked breaks the connection: the server has not understood what it got, and may read the rest as something
+// misreadLocked breaks the connection: the server has not understood a request, and may read the rest as something
 // else.
 func (c *conn) misreadLocked(k *call, r *reply) {
 	if len(k.replies) == 0 {

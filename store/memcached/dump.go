@@ -14,7 +14,7 @@ import (
 
 // keys returns the keys that the server has and that are wanted, in no order.
 //
-// The server goes through its table of hashes. Older ones cannot, and go through their lists of what was used last,
+// The server goes through its table of hashes. Older ones cannot, and go through their lists of recently used items,
 // where an item that is used meanwhile can be missed.
 func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string, error) {
 	way := "hash"

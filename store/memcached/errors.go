@@ -63,7 +63,7 @@ func full(err error) bool {
 	return ok && strings.Contains(r.text, "out of memory")
 }
 
-// explain says what an error means that the server answered with. It has not done what it was asked then.
+// explain explains an error from the server, which has not done the request then.
 func (r *refusal) explain() error {
 	text := r.text
 	switch {

@@ -118,16 +118,16 @@ func (s *exchanger) serverTime(ctx context.Context, c *conn) (now int64, err err
 	return now, nil
 }
 
-// fresh asks the server what time it is if that was told too long ago. It need not succeed: what is stored by an old time is found
-// out.
+// fresh asks the server for its time if the last answer is too old. It need not succeed: a value that is stored by an
+// old time is found out.
 func (s *exchanger) fresh(ctx context.Context) {
 	if c := s.link.latest(); c.clock.old() {
 		_, _ = s.serverTime(ctx, c)
 	}
 }
 
-// remove deletes the value of a queue that nobody is in any more, where memory is full and an empty one cannot be stored.
-// The last ticket is forgotten sooner.
+// remove deletes the value of an empty queue, where memory is full and an empty one cannot be stored. The last ticket
+// is forgotten sooner.
 func (s *exchanger) remove(ctx context.Context, c *conn, key string, cas uint64) (casqueue.Value, bool, error) {
 	r, err := c.do(ctx, appendGet(appendDelete(nil, key, cas), key), 2)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *exchanger) value(c *conn, key string, r *reply) (casqueue.Value, error)
 			driver.ErrForeign, key)
 	}
 	until, text := unseal(r.data)
-	now := c.clock.least() // for what is another program's
+	now := c.clock.least() // for another program's value
 	if until != 0 {
 		now = until - left
 		c.clock.see(now)

@@ -82,7 +82,7 @@ func (l *link) get(ctx context.Context) (*conn, error) {
 // getsAtOnce is how many values are read with one request.
 const getsAtOnce = 64
 
-// gets reads the values of some keys, many with one request, and calls each with what the server says of them, in order.
+// gets reads the values of some keys, many with one request, and calls each with the server's answers, in order.
 func (l *link) gets(ctx context.Context, keys []string, each func(i int, c *conn, r *reply)) error {
 	i := 0
 	for part := range slices.Chunk(keys, getsAtOnce) {
@@ -215,7 +215,7 @@ func (l *link) connect() (*conn, error) {
 
 func (l *link) dialer() *net.Dialer { return &net.Dialer{Timeout: l.dialTimeout, KeepAlive: keepAlive} }
 
-// close ends the connection and waits for what is under way.
+// close ends the connection and waits for the calls under way.
 func (l *link) close() {
 	l.cancel()
 	l.mu.Lock()

@@ -79,7 +79,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 // Alert is [driver.Alerter]: claims are in danger when the server was restarted.
 func (d *Driver) Alert(endangered func(ids ...string)) { d.alarm.set(endangered) }
 
-// promise says what a server is good for.
+// promise returns the traits of a server.
 func promise(f *facts) driver.Traits {
 	t := driver.Traits{
 		Store: "memcached", Server: "memcached " + f.version, Clock: "server", Wake: "poll",
@@ -101,7 +101,7 @@ const DefaultPrefix = "stile/"
 // maxKey is the length of a key in bytes that the server takes.
 const maxKey = 250
 
-// hashed begins what a long name goes by; no name is encoded with it.
+// hashed begins the key of a long name; no name is encoded with it.
 const hashed = "#"
 
 // digest replaces a name that cannot be a key.

@@ -30,7 +30,7 @@ type Plain struct {
 
 	mu      sync.Mutex           // guards what follows
 	endless map[string]time.Time // claim: since when it waits for a value that never expires
-	held    map[string]*sight    // claim: what it was seen as when it came to hold, to be left in one round trip
+	held    map[string]*sight    // by claim: the value that was read when it came to hold, so that it can leave in one round trip
 }
 
 var _ interface {
@@ -92,7 +92,7 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	return place, err
 }
 
-// enter asks until what is there is the claim, or in its way.
+// enter asks until the value is the claim's, or in its way.
 func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	for {
 		place, done, err := p.attempt(ctx, c)
@@ -102,7 +102,7 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	}
 }
 
-// attempt asks once for a place. It is not done if what was in the way has changed meanwhile.
+// attempt asks once for a place. It is not done if the obstacle has changed meanwhile.
 func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Place, done bool, err error) {
 	key := p.key(c.Name)
 	conn, err := p.link.get(ctx)
@@ -186,7 +186,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	return renewals
 }
 
-// remember keeps what a claim was seen as, if that is its own value; nil forgets it. It returns what there was.
+// remember keeps the value that was read of a claim, if it is its own; nil forgets it. It returns the former one.
 func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
 }
 
 // Leave is one round trip if the claim was not renewed, and else two: one to see that the lock is ours, one to delete
-// what was seen.
+// the value that was read.
 func (p *Plain) Leave(ctx context.Context, l *driver.Release) error {
 	p.waits(l.Claim, false)
 	p.link.alarm.drop(l.Claim.ID)
@@ -300,8 +300,8 @@ func (p *Plain) Break(ctx context.Context, b *driver.BreakRequest) (driver.Claim
 	}
 }
 
-// List is [driver.Lister]. One name is listed whoever holds it; of all names, those that stile holds, since any value in
-// the cache could be another program's lock.
+// List is [driver.Lister]. One name is listed whoever holds it; of all names, the ones that stile holds, since any
+// value in the cache could be another program's lock.
 func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	keys := []string{p.key(q.Name)}
 	if q.Name == "" {

@@ -70,7 +70,7 @@ func (s *sight) standing() driver.ClaimInfo {
 	return out
 }
 
-// storeAndRead sends a request to store, if there is one, and reads what is there then.
+// storeAndRead sends a request to store, if there is one, and reads the value after it.
 func (p *Plain) storeAndRead(ctx context.Context, c *conn, store []byte, key string) (*sight, bool, error) {
 	want := 1
 	if len(store) > 0 {

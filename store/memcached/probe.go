@@ -18,13 +18,13 @@ type facts struct {
 	started int64 // when its process began, by its clock
 	time    int64 // what its clock showed
 	largest int64 // bytes of a value; 0 if the server does not tell
-	evicts  bool  // when memory is full it drops what was not used for long, instead of refusing
+	evicts  bool  // when memory is full it drops the items that were unused for longest, instead of refusing
 }
 
 // oldest is the first version whose meta commands are as they are now.
 var oldest = [3]int{1, 6, 10}
 
-// greet shows who we are, and asks the server what it is. What cannot keep locks is refused.
+// greet authenticates, and reads the server's facts. A server that cannot keep locks is refused.
 func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 	if err := l.login(ctx, c); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (l *link) greet(ctx context.Context, c *conn) (*facts, error) {
 
 var errNoTime = errors.New("memcached does not tell what time it is")
 
-// time returns what the server's clock showed when it told its statistics.
+// time returns the server's time at its statistics.
 func (r *reply) time() (int64, error) {
 	if r.stats == nil {
 		return 0, r.unexpected()

@@ -26,8 +26,8 @@ func seal(until int64, text []byte) []byte {
 	return append(append(out, ','), text[1:]...)
 }
 
-// unseal is the reverse of seal, and uses the value's memory. Values of earlier versions have the second elsewhere among
-// their fields, and stay as they are. The second is 0 in what is not stile's.
+// unseal is the reverse of seal, and uses the value's memory. Values of earlier versions have the second elsewhere
+// among their fields, and stay as they are. The second is 0 in a value that is not stile's.
 func unseal(data []byte) (until int64, text []byte) {
 	rest, ours := bytes.CutPrefix(data, []byte(untilMark))
 	digits, _, more := bytes.Cut(rest, []byte(","))

@@ -97,7 +97,7 @@ func (d *Driver) Calls(v Verb) int {
 	return int(n)
 }
 
-// setTroubleLocked sets trouble by what it stands for. The caller has changed that, and holds mu.
+// setTroubleLocked sets trouble after the link or the faults have changed.
 func (d *Driver) setTroubleLocked() { d.trouble.Store(d.link != Up || len(d.faults) > 0) }
 
 func (d *Driver) count(v Verb) { d.calls[slices.Index(verbs[:], v)].Add(1) }

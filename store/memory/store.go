@@ -55,7 +55,7 @@ type audience struct {
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
 	amended int         // how often a claim was changed where it stands
-	seen    shape       // what the watches were told of, while there are any
+	seen    shape       // the last state that the watches got, while there are any
 	timer   *time.Timer // set to the next expiry while anyone waits; nil before the first wait
 }
 

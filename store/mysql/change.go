@@ -146,8 +146,8 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	if missing == nil {
 		return t.save(before)
 	}
-	// The row of the name is made first, which waits for whoever makes or deletes it at the same time. It must not be
-	// a locking read of what is not there: that would lock a gap, and two of them would wait for each other.
+	// The row of the name is made first, which waits for a client that makes or deletes it at the same time. It must
+	// not be a locking read of a missing row: that would lock a gap, and two of them would wait for each other.
 	free, err = t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) " +
 		"VALUES (" + keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) " +
 		"ON DUPLICATE KEY UPDATE `last` = `last`")})
@@ -271,7 +271,7 @@ const (
 // queues are the names with the claims of their queues.
 const queues = " FROM `{prefix}name` n LEFT JOIN `{prefix}claim` c ON c.`hash` = n.`hash` AND c.`ticket` >= n.`head` "
 
-// rows reads what a selection selects.
+// rows reads the rows of a selection.
 func (s *store) rows(ctx context.Context, conn *sql.Conn, selection string, names []string) (map[key]*row, int64, error) {
 	read := reader{rows: map[key]*row{}}
 	if err := s.query(ctx, conn, text{selection}, func(r *sql.Rows) error { return read.row(r) }); err != nil {
@@ -286,7 +286,7 @@ type reader struct {
 	now  int64
 }
 
-// row takes a row, with what is selected before the time.
+// row takes a row, with the columns before the time.
 func (a *reader) row(r *sql.Rows, before ...any) error {
 	var (
 		n nameRow

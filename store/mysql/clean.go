@@ -47,8 +47,8 @@ func (s *store) round() error {
 	return err
 }
 
-// due reports whether nobody has cleaned for so long. That is told by a row of the table tx that is no name's: its turn is
-// when it was.
+// due reports whether nobody has cleaned for so long. A row of the table tx that is no name's has the time of the
+// last cleaning as its turn.
 func (s *store) due(ctx context.Context, every time.Duration) (due bool, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -73,9 +73,9 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 // cleaned is the key of the row that keeps the time of the last cleaning. No name has it.
 var cleaned key
 
-// clean deletes the rows of names that were idle for so long, at most so many, with what is left there of claims that ran
-// out as long ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is
-// at least the last ticket of every name that went.
+// clean deletes the rows of names that were idle for so long, at most so many, and their claims that ran out as long
+// ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is at
+// least the last ticket of every name that went.
 func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

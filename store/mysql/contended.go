@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers of which names this client met others in the queue: before it when it last entered, and behind it when
-// it last renewed or left. The next time it most likely does again, and then does not try what works only alone. Names of one
-// hash share what is remembered: to be wrong costs a round trip, and nothing else.
+// contended remembers the names for which this client met others in the queue: before it when it last entered, and
+// behind it when it last renewed or left. The next time it most likely does again, and then does not try the way that
+// works only for a lone claim. Names of one hash share the memory: a mistake costs a round trip, and nothing else.
 type contended struct {
 	seed            maphash.Seed
 	entered, leaves [1024]atomic.Bool

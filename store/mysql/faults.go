@@ -145,7 +145,7 @@ func faultOf(err error) fault {
 	return anyFault
 }
 
-// undone reports that the server refused: what it was asked to write and commit was not done.
+// undone reports that the server refused: the writes and the commit were not done.
 func undone(err error) bool { return faultOf(err).outcome == refused }
 
 // answered returns the error that the server's answer means, without a mark of its outcome. The cause has its text.

@@ -109,9 +109,9 @@ type store struct {
 	limit     int         // bytes that a text may have
 	skips     bool        // the server has SKIP LOCKED
 	promised  promise.Promise
-	seen      string                            // what the last look saw
+	seen      string                            // the result of the last poll, as a text
 	failing   bool                              // the last look failed
-	polled    atomic.Pointer[sqldb.PollRequest] // what the last look was about
+	polled    atomic.Pointer[sqldb.PollRequest] // the last poll's request
 	woke      func(...driver.Entry)             // notifies claims that hold
 	wakeups   wakeups
 	kills     killStates

@@ -117,7 +117,7 @@ func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	return without(s.promise(f), f.check()), nil
 }
 
-// without takes from a promise what a server cannot keep that would be refused now.
+// without takes from a promise what a server that would be refused now cannot keep.
 func without(t driver.Traits, refused error) driver.Traits {
 	if refused != nil {
 		t.Unfit("", "The server that the address leads to now would be refused: %v.", refused)
@@ -249,7 +249,7 @@ func (s *store) promise(f facts) driver.Traits {
 	return t
 }
 
-// promise says what a server like this is good for.
+// promise returns the traits of a server like this.
 func (f facts) promise(batches bool) driver.Traits {
 	t := driver.Traits{
 		Store: "mysql", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.DurableFencing,

@@ -7,13 +7,13 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// What the columns of a claim have room for. The server might cut what is longer and say nothing.
+// The sizes of a claim's columns. The server might cut a longer text and say nothing.
 const (
 	maxID    = 255
 	maxOwner = 1024
 )
 
-// save collects the statements that write what the steps have changed.
+// save collects the statements that write the changes of the steps.
 func (t *transaction) save(before map[key][]driver.Entry) error {
 	for k, n := range t.rows {
 		was, is := before[k], n.queue.Entries
@@ -41,7 +41,7 @@ func (t *transaction) save(before map[key][]driver.Entry) error {
 	return nil
 }
 
-// saveLone writes what has become of a claim that stays alone in the row of its name.
+// saveLone writes the new state of a claim that stays alone in the row of its name.
 func (t *transaction) saveLone(k key, was, is *driver.Entry) {
 	switch {
 	case is.Weight != was.Weight || is.Record != was.Record:

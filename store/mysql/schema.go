@@ -92,7 +92,7 @@ func (s *store) prepare(ctx context.Context) error {
 	return s.create(ctx, conn)
 }
 
-// check looks at the tables and reports whether they are there; the error says what is wrong with them.
+// check looks at the tables and reports whether they are there; the error says how they are wrong.
 func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err error) {
 	var version sql.NullInt64
 	err = conn.QueryRowContext(ctx, s.place.fill("SELECT MAX(`version`) FROM `{prefix}meta`")).Scan(&version)
@@ -193,7 +193,7 @@ func (s *store) write(ctx context.Context, conn *sql.Conn) error {
 }
 
 // mayBegin returns an error if the version of the schema is missing beside claims or names: then somebody has emptied
-// the table, and with it what the tickets of names that were cleaned away are known by.
+// the table, and with it the highest ticket of the names that were cleaned away.
 func (s *store) mayBegin(ctx context.Context, conn *sql.Conn) error {
 	var used bool
 	q := s.place.fill("SELECT EXISTS (SELECT 1 FROM `{prefix}name`) OR EXISTS (SELECT 1 FROM `{prefix}claim`)")

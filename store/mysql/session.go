@@ -24,7 +24,7 @@ import (
 type userLocks struct {
 	connector sqldriver.Connector
 	says      *store        // explains errors
-	timeout   time.Duration // the server ends a connection from which it hears nothing for so long
+	timeout   time.Duration // the server ends a connection that was silent for so long
 	promised  promise.Promise
 	life      *work.Life
 	exact     bool // the server distinguishes upper from lower case, as MariaDB does
@@ -83,7 +83,7 @@ func newUserLocks(a *driver.Address) (*userLocks, error) {
 	return s, nil
 }
 
-// open finds out what is at the other end, and what it can promise.
+// open finds out which server is at the other end, and its promises.
 func (s *userLocks) open(ctx context.Context) (driver.Driver, error) {
 	bound, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()

@@ -47,7 +47,7 @@ type dialled struct{}
 // the primary's. Newer versions of MariaDB have a word there, and the others a number.
 const acceptsWrites = "CONCAT(@@GLOBAL.read_only) IN ('0', 'OFF')"
 
-// Connect makes a connection. Its errors say that what it is for was not sent.
+// Connect makes a connection. Its errors say that the request for which it was to be made was not sent.
 func (s *userLocks) Connect(ctx context.Context) (session.Conn, error) {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *userLocks) examine(ctx context.Context) (session.Conn, error) {
 // mostSteps is how many fit into a statement, whose columns MySQL counts.
 const mostSteps = 1000
 
-// Do locks what is free, and frees other locks.
+// Do locks the free ones of some locks, and frees other locks.
 func (c *userConn) Do(ctx context.Context, steps []session.Step) (done []bool, alive bool, err error) {
 	c.statement.Lock()
 	defer c.statement.Unlock()
@@ -161,7 +161,8 @@ func (c *userConn) Do(ctx context.Context, steps []session.Step) (done []bool, a
 // unowned is NULL as a number, such as the answer of IS_USED_LOCK if no connection has the lock.
 const unowned = math.MinInt64
 
-// Wait waits in the server for a second, in a statement that frees what it has got. If ctx ends, it ends the statement.
+// Wait waits in the server for a second, in a statement that frees the locks that it got. If ctx ends, it ends the
+// statement.
 func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -186,7 +187,7 @@ func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 	return err
 }
 
-// Rest returns what is closed when the connection has ended.
+// Rest returns a channel that is closed when the connection has ended.
 func (c *userConn) Rest() <-chan struct{} { return c.ended }
 
 // Close ends the connection here, also under a statement.
@@ -201,7 +202,7 @@ func (c *userConn) Close() {
 func (c *userConn) watch() {
 	c.s.life.Go(func() {
 		for awaitData(c.net) {
-			c.statement.Lock() // whoever has a statement under way reads the answer
+			c.statement.Lock() // the goroutine with a statement under way reads the answer
 			unasked := hasData(c.net)
 			c.statement.Unlock()
 			if unasked {
@@ -249,7 +250,7 @@ func numbersOf(ctx context.Context, conn sqldriver.Conn, statement string) ([]in
 	return numbers, nil
 }
 
-// Gone ends what is left of a connection in the server, and reports whether that is nothing.
+// Gone ends the rest of a connection in the server, and reports whether none is left.
 func (s *userLocks) Gone(ctx context.Context, of session.Conn) bool {
 	tag := of.(*userConn).tag
 	raw, err := s.connector.Connect(ctx)

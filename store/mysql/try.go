@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// tryReads says what came of the statement before it, which is whether the claim entered, and the ticket that it has if so,
-// and reads the queue.
+// tryReads returns the result of the statement before it, whether the claim entered and with which ticket, and reads
+// the queue.
 const tryReads = "SELECT ROW_COUNT(), LAST_INSERT_ID(), {clock}," + nameColumns + claimColumns + queues + "WHERE n.`hash` = "
 
 // A tried is the result of the short way of a try.
@@ -41,7 +41,7 @@ func (s *store) try(ctx context.Context, c *driver.Claim) (t tried, err error) {
 	}
 	defer conn.Close()
 	read, k := reader{rows: map[key]*row{}}, keyOf(c.Name)
-	changed, given := int64(-1), int64(0) // of what was entered, once that is known
+	changed, given := int64(-1), int64(0) // the entered claim's, once that is known
 	err = s.query(ctx, conn, text{s.lonely(c), s.place.fill(tryReads) + k.String()}, func(r *sql.Rows) error {
 		return read.row(r, &changed, &given)
 	})

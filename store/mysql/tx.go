@@ -128,8 +128,8 @@ func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
 	return late(err)
 }
 
-// late returns ErrStale for the server's own word for it, which it has at snapshot isolation: that what it was to lock has
-// changed since the transaction began to read.
+// late returns ErrStale for the server's own error, at snapshot isolation: the row that was to be locked has changed
+// since the transaction began to read.
 func late(err error) error {
 	if number(err) == recordChanged {
 		return fmt.Errorf("%w (%w)", ErrStale, err)

@@ -43,7 +43,7 @@ func (a *answer) finish() {
 	a.blocker.Since, a.blocker.Remaining, a.blocker.Record = span(a.since), span(a.remains), string(a.record)
 }
 
-// columns are where what the function answers goes.
+// columns are the variables for the columns of the function's answer.
 func (a *answer) columns() []any {
 	b := &a.blocker
 	return []any{
@@ -237,7 +237,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 		return driver.Renewal{Err: d.ears.explain(c, d.failover.gone())}
 	}
 	if status != "ok" {
-		// The function decided by what it has, and this says the same in words.
+		// The function decided by its numbers, and this says the same in words.
 		_, _, err = c.Amended(c.Weight, string(have), status != "waits")
 		return driver.Renewal{Err: err}
 	}

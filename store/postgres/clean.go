@@ -41,7 +41,7 @@ func (d *Driver) tidy() {
 	}
 }
 
-// due cleans if nobody has for so long.
+// due cleans if nobody has done so for that time.
 func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err error) {
 	if d.revision < 2 {
 		return d.clean(ctx, cleanIdle, cleanMost)

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers of which names the last claim of this driver that entered was not the first in the queue. The next most
-// likely is not either, and then trying the short way first costs the server more than to leave it out. Names of one hash
-// share what is remembered: to be wrong costs no more than time.
+// contended remembers the names for which this driver's last claim that entered was not the first in the queue. The
+// next most likely is not either, and then trying the short way first costs the server more than leaving it out.
+// Names of one hash share the memory: a mistake costs no more than time.
 type contended struct {
 	seed  maphash.Seed
 	names [1024]atomic.Bool
@@ -15,7 +15,7 @@ type contended struct {
 
 func newContended() *contended { return &contended{seed: maphash.MakeSeed()} }
 
-// of returns what is remembered of a name.
+// of returns the entry of a name.
 func (c *contended) of(name string) *atomic.Bool {
 	return &c.names[maphash.String(c.seed, name)%uint64(len(c.names))]
 }

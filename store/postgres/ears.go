@@ -145,7 +145,7 @@ func (e *ears) Keeps(string) bool {
 	return e.listens
 }
 
-// Stands implements [inbox.Keeper]. What was broken before the driver listened is seen by renewing.
+// Stands implements [inbox.Keeper]. Breaks from before the driver listened are found by renewing.
 func (e *ears) Stands(string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +160,7 @@ func (e *ears) Stands(string) {
 	}
 }
 
-// Told implements [inbox.Keeper]. Of breaks nothing is told on a driver's own channel.
+// Told implements [inbox.Keeper]. No break is reported on a driver's own channel.
 func (e *ears) Told(string, string) {}
 
 // told takes a message about a claim that was broken. It returns the id of the claim, which may wait, if it is one of this

@@ -37,14 +37,14 @@ func (w *failoverWatch) alert(endangered func(ids ...string)) {
 	w.tell, w.claims = endangered, known.IDs{}
 }
 
-// begin says what the server's id is at first.
+// begin sets the server's first id.
 func (w *failoverWatch) begin(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.first, w.now = id, id
 }
 
-// heard says what the server's id is now.
+// heard sets the server's present id.
 func (w *failoverWatch) heard(id string) {
 	w.mu.Lock()
 	if id == "" || id == w.now || w.now == "" {
@@ -84,8 +84,8 @@ func (w *failoverWatch) remove(id string) {
 	delete(w.fallen, id)
 }
 
-// forget notes that a claim is said to be gone. One that has fallen stays so: whoever asked may not have heard the answer, and
-// asks again.
+// forget notes that a claim is said to be gone. One that has fallen stays so: the caller may not have heard the
+// answer, and asks again.
 func (w *failoverWatch) forget(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,8 +30,8 @@ import (
 //	  ▼
 //	done
 //
-// A statement for many waits for no row, so it is as quick as one, and no name holds back another. What is not known of it
-// is not known of those that it carried, and of nobody else.
+// A statement for many waits for no row, so it is as quick as one, and no name holds back another. If its outcome is
+// unknown, it is unknown for all the requests that it carried, and for no other.
 //
 // Over a link with a round trip of 4.8 ms, 64 goroutines on 64 names make 0.22 of the locks one by one, and the server takes 3.8 times
 // the processor for each.
@@ -280,8 +280,8 @@ func leaves(ms []*member) []any {
 	return []any{names, ids}
 }
 
-// seen remembers names that claims of this driver have entered of late: most likely they have a row, which a claim that goes
-// with others needs. To be wrong costs no more than time.
+// seen remembers names that claims of this driver entered recently: most likely they have a row, which a claim that
+// goes with others needs. A mistake costs no more than time.
 type seen struct {
 	seed  maphash.Seed
 	names [4096]atomic.Uint64

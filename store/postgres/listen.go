@@ -29,7 +29,7 @@ func (l *listener) Context() context.Context { return l.d.link.Context() }
 // Go is [inbox.Source].
 func (l *listener) Go(f func()) bool { return l.d.link.Go(f) }
 
-// Doubt is [inbox.Source]: what a watch sees may have changed while nobody listened.
+// Doubt is [inbox.Source]: a watched queue may have changed while nobody listened.
 func (l *listener) Doubt() {
 	l.d.link.Lost()
 	l.d.watch.all()
@@ -135,9 +135,9 @@ func (l *listener) try(ctx context.Context) error {
 	return nil
 }
 
-// comes looks for so long, and again for so long, and reports whether a notification comes on a channel. To a process
-// that stood still while the first look lasted it has come by the second. What comes on another channel says nothing:
-// a pooler's connection still listens for the client that had it before.
+// comes looks twice for the given time, and reports whether a notification comes on a channel. If a process stood
+// still during the first look, the notification has come by the second. A notification on another channel proves
+// nothing: a pooler's connection still listens for the client that had it before.
 func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Duration) bool {
 	for _, lasts := range looks {
 		within, cancel := context.WithTimeout(ctx, lasts)

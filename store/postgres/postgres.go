@@ -36,7 +36,7 @@ import (
 // Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
 type Options struct {
 	Schema string // that the tables are in; empty means [DefaultSchema]
-	Prefix string // what the names of tables and functions begin with; empty means [DefaultPrefix]
+	Prefix string // begins the names of tables and functions; empty means [DefaultPrefix]
 }
 
 // A Driver keeps locks in PostgreSQL. Its methods may be called at once.

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// probeWithin bounds what the driver asks on its own behalf.
+// probeWithin bounds the driver's own requests.
 const probeWithin = 10 * time.Second
 
 // facts are the server's own description.
@@ -80,7 +80,7 @@ func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	return d.promise(f), nil
 }
 
-// promise says what the server is good for, with these tables and by this pool.
+// promise returns the traits of the server, with these tables and by this pool.
 func (d *Driver) promise(f *facts) driver.Traits {
 	t := f.promise(d.deaf)
 	if f.standbys != "" && !d.link.Heeds() {
@@ -137,7 +137,7 @@ func (f *facts) check() error {
 	return nil
 }
 
-// promise says what a server like this is good for.
+// promise returns the traits of a server like this.
 func (f *facts) promise(deaf string) driver.Traits {
 	t := driver.Traits{
 		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,

@@ -137,7 +137,8 @@ type querier interface {
 
 // version returns the version of the tables.
 func (d *Driver) version(ctx context.Context, q querier) (v version, err error) {
-	// Not to_regclass: in a transaction that has waited for whoever made the table, it answers what it knew before.
+	// Not to_regclass: in a transaction that has waited for the maker of the table, it answers by its earlier
+	// knowledge.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.schema, d.tables.prefix+"meta").Scan(&v.exists)
 	if err != nil || !v.exists {
@@ -156,7 +157,7 @@ WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.sche
 	return v, d.link.Explain(ctx, err)
 }
 
-// upgradeWithin bounds the wait for whoever uses the tables that are brought up to date: new requests wait behind it.
+// upgradeWithin bounds the wait for the users of the tables that are upgraded: new requests wait behind it.
 const upgradeWithin = time.Second
 
 // turnAgain is how long who makes tables waits before it tries again whether it is its turn.

@@ -159,8 +159,8 @@ func nothing(pgx.Rows) error { return nil }
 // recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
-// shape reads what a watch sees of a queue: a text that differs whenever claims enter, leave, are kept, are told that
-// they hold, are amended, or run out, and in what time the next of them runs out, 0 if there is none.
+// shape reads a queue for a watch: a text that differs whenever claims enter, leave, are kept, learn that they hold,
+// are amended, or run out, and in what time the next of them runs out, 0 if there is none.
 func (d *Driver) shape(ctx context.Context, name string) (text string, next time.Duration, err error) {
 	var (
 		q   driver.Queue

@@ -15,7 +15,7 @@ const (
 
 	spread        = time.Millisecond // within which those who wait for a name try, when it is free
 	spreads       = 6                // how often that doubles where many do
-	manyContended = 1024             // names, until what is known of them is forgotten
+	manyContended = 1024             // names, until they are forgotten
 )
 
 // spread returns for how long a claim is to leave a name to others that wait for it, at random.
@@ -128,7 +128,7 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 		case free >= d.need:
 			return nil
 		case failed > len(d.nodes)-d.need:
-			return d.pause(ctx, pollMost) // its next Enter says what is wrong
+			return d.pause(ctx, pollMost) // its next Enter returns the error
 		}
 	}
 }

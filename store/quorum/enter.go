@@ -91,8 +91,8 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	return p, err == nil && by == nil, err
 }
 
-// patience is how long a try waits for the last votes at least: longer than the one before it, or a node that is slow once is so in
-// all of them. Where others want the name, those whom a claim keeps out meanwhile do not wait so long.
+// patience is the shortest time for which a try waits for the last votes: longer than the try before it, or a slow
+// node would be missed by all of them. Under contention the pause is shorter, because this attempt blocks others.
 func (d *Driver) patience(name string, try int) time.Duration {
 	if d.alone(name, try) {
 		return time.Duration(try) * stragglerLeast

@@ -26,7 +26,7 @@ type holding struct {
 // holdLocked notes that a claim holds.
 func (d *Driver) holdLocked(c *driver.Claim, ticket int64) *holding {
 	h := &holding{claim: *c, record: c.Record, before: c.Record, absent: map[int]bool{}}
-	if was := d.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered once more
+	if was := d.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered again
 		h.record, h.before, h.own = was.record, was.before, was.own
 	}
 	d.releaseLocked(c.ID)

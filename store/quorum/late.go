@@ -9,8 +9,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A claim has its own id on a node until a request was not answered there that could undo, once it arrives, what a later
-// attempt has won: a Leave, or the Raise of an attempt that failed. That id is not used on the node again:
+// A claim has its own id on a node, until the node leaves a request without an answer that could undo, once it
+// arrives, the success of a later attempt: a Leave, or the Raise of an attempt that failed. That id is not used on
+// the node again:
 //
 //	id ──not answered──► id-1 ──not answered──► id-2 …
 //

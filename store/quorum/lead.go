@@ -59,8 +59,8 @@ type skippedLead struct {
 	until time.Time
 }
 
-// leading returns what a claim asks: one node before the others if it has waited at that, or many are known to want the
-// name.
+// leading returns the nodes that a claim asks: one node before the others if it has waited at that, or many are known
+// to want the name.
 func (d *Driver) leading(c *driver.Claim) next {
 	if c.Try || c.Reclaim || c.Ticket > waitingTicket {
 		return next{}
@@ -109,9 +109,9 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 	return r, votes, err
 }
 
-// late is the place of a claim that its lead refused. Where no claim had a majority in a try before, what is in the way may have
-// left most nodes, as its client was told, and be about to leave this one. If most are still free, the claim is to ask again at
-// once: but not where others are known to want the name, of whom one is just getting it.
+// late is the place of a claim that its lead refused. Where no claim had a majority in a try before, the obstacle may
+// have left most nodes, as its client heard, and be about to leave this one. If most are still free, the claim is to
+// ask again at once: but not where others are known to want the name, of whom one is just getting it.
 func (d *Driver) late(ctx context.Context, c *driver.Claim, to next, v *vote, try int) (p driver.Place, split bool, err error) {
 	p = driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: d.shown(v.place.Blocker), Retry: v.place.Retry}
 	alone := d.alone(c.Name, try)
@@ -212,9 +212,10 @@ type forgetfulLead struct {
 	since, last time.Time
 }
 
-// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One that is
-// leaving may have left the lead first. But if it stays, the lead has lost it, and whoever waits there would be told again and again
-// that the lock is free, and be in the way when the holder gives the lead its claim back: others lead.
+// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One
+// that is leaving may have left the lead first. But if it stays, the lead has lost it, and the waiters there would
+// hear again and again that the lock is free, and be in the way when the holder gives the lead its claim back: others
+// lead.
 func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.ClaimInfo) {
 	if first == nil || by == nil {
 		return

@@ -31,8 +31,8 @@ type Member interface {
 	// Report describes the store, as it answers now.
 	Report(ctx context.Context) (*Report, error)
 
-	// Contact counts the connections that were made to the store. If it is after an answer what it was before a report,
-	// the answer is from the server that the report is about.
+	// Contact counts the connections that were made to the store. If it is the same after an answer as before a
+	// report, the answer is from the server that the report is about.
 	Contact() int64
 
 	// Vote is Enter, for a claim that keeps nothing in the store unless it holds. Its ticket is at least least, and
@@ -61,20 +61,20 @@ type Report struct {
 	Reason string        // why not, for people
 }
 
-// A node is one store of the quorum, and what is known of it.
+// A node is one store of the quorum, with the quorum's knowledge of it.
 type node struct {
 	d        *Driver
 	index    int
 	name     string
 	open     func(ctx context.Context) (driver.Driver, error)
 	driver   atomic.Pointer[driver.Driver] // nil until it was opened
-	checking chan struct{}                 // has room for one: whoever opens or checks it
+	checking chan struct{}                 // has room for one: the goroutine that opens or checks it
 	rest     atomic.Pointer[rest]          // nil if it could be reached the last time
 
 	mu      sync.Mutex    // guards what follows
 	cause   error         // why it is not open
 	report  *Report       // the last one; nil if there was none
-	clock   time.Time     // what the member's clock showed
+	clock   time.Time     // the time of the member's clock
 	at      time.Duration // at this moment of ours
 	within  time.Duration // give or take the half of this
 	contact int64         // when report was asked for
@@ -126,7 +126,7 @@ func (n *node) reachable() (driver.Driver, error) {
 	return n.store()
 }
 
-// reached notes whether the node could be asked, by what became of a request.
+// reached notes whether the node could be asked, by the outcome of a request.
 func (n *node) reached(err error) {
 	switch {
 	case err != nil && driver.NotApplied(err) && driver.IsUnreachable(err):
@@ -285,7 +285,7 @@ const replaced = "another server is in its place, which may not have its claims"
 // drift is how much faster than ours a clock may go that nobody moved.
 const drift = 0.005
 
-// admitVoter decides whether a member may vote, by what it said between two moments of ours.
+// admitVoter decides whether a member may vote, by its report between two moments of ours.
 func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	n.d.judging.Lock()
 	defer n.d.judging.Unlock()

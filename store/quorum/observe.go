@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// observed is a quorum of members, whose tickets are the same on all nodes, so that it can be seen what a majority has.
+// observed is a quorum of members whose tickets are the same on all nodes, so that an observer can see the claims of
+// a majority.
 type observed struct{ *Driver }
 
 var _ interface {
@@ -68,7 +69,7 @@ func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context
 	return answers, errs, driver.Ended(ctx, true)
 }
 
-// List shows what a majority of the nodes has.
+// List shows the claims of a majority of the nodes.
 func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	lists, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) ([]driver.Listing, error) { return m.List(ctx, q) })
 	if err != nil {
@@ -78,7 +79,7 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 		return nil, driver.Unreachable(errs[0])
 	}
 	var (
-		shown = map[string][]driver.ClaimInfo{} // by name, what the nodes show
+		shown = map[string][]driver.ClaimInfo{} // by name, the nodes' answers
 		found = map[string]driver.Listing{}
 	)
 	for _, list := range lists {

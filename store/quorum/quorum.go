@@ -41,7 +41,7 @@ import (
 
 // Options change how a quorum works. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Store      string        // what the traits call the store; "quorum" if empty
+	Store      string        // the store's name in the traits; "quorum" if empty
 	MaxTTL     time.Duration // longest lease, and how long a node that may have forgotten does not vote; 0 means a minute
 	Timeout    time.Duration // of a node for an answer; 0: a quarter of the lease, for a Leave of MaxTTL, from 50 ms to 2 s
 	CheckEvery time.Duration // how often members are asked who they are; 0 means 5 s
@@ -95,7 +95,7 @@ type Driver struct {
 	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
 	skipped    map[string]skippedLead      // by name
 	forgot     map[string]forgetfulLead    // by name
-	told       map[string]next             // what a claim that has waited is to ask
+	told       map[string]next             // the next request of a claim that has waited
 	resuming   map[string]*resumption      // claims that are being taken up, by id
 }
 
@@ -184,8 +184,8 @@ func countable(nodes []Node) error {
 	return nil
 }
 
-// fit reports whether the node takes part, by what came of connecting to it. The error says why there can be no quorum with
-// it.
+// fit reports whether the node takes part, by the outcome of connecting to it. The error says why there can be no
+// quorum with it.
 func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused error) {
 	_, barred := errors.AsType[*barredError](err)
 	switch {
@@ -232,7 +232,7 @@ func (d *Driver) connectAll() {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, n := range d.nodes {
-		all.Go(func() { _ = n.connect(ctx) }) // whoever wants its vote is told
+		all.Go(func() { _ = n.connect(ctx) }) // requests for its vote get the error
 	}
 	all.Wait()
 }

@@ -30,7 +30,7 @@ type resumption struct {
 	found []*driver.Claim // by node, as it stands there
 }
 
-// strangeLocked reports whether what is known here of a claim is not what its caller knows. If the caller does not
+// strangeLocked reports whether this client's and the caller's knowledge of a claim differ. If the caller does not
 // know its record, it has taken the claim up, and has not changed it since.
 func (d *Driver) strangeLocked(c *driver.Claim) bool {
 	h := d.held[c.ID]

@@ -36,7 +36,7 @@ func forGood(err error) bool {
 func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
 
 // A round is one question that is put to all nodes at once. It is decided when the answers that are there settle it;
-// those that come later go to whoever has the round then.
+// later answers go to the round's present owner.
 type round struct {
 	decided chan struct{}
 	most    chan struct{} // closed when a majority of the nodes has answered, whatever it was
@@ -44,7 +44,7 @@ type round struct {
 	need    int
 	enough  func(votes []vote) bool
 	cancel  context.CancelFunc
-	patient bool // whoever waits for it does so until it is decided
+	patient bool // its owner waits until it is decided
 
 	least     int64         // ticket that was asked for
 	straggler time.Duration // how long the last nodes are waited for at least, if it is longer than stragglerLeast
@@ -60,8 +60,8 @@ type round struct {
 // A question asks one node.
 type question func(ctx context.Context, n *node) (driver.Place, error)
 
-// askNodes puts a question to some nodes, or with nil to all, each after what the node was asked before about this claim; an
-// empty id waits for nothing. The calls go on when the caller does not, until the time is over.
+// askNodes puts a question to some nodes, or with nil to all, each after the node's earlier requests about this
+// claim; an empty id waits for nothing. The calls go on when the caller does not, until the time is over.
 func (d *Driver) askNodes(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,8 +162,9 @@ const (
 	stragglerLeast = 50 * time.Millisecond
 )
 
-// wait returns the votes once they decide, or when ctx ends or the driver is closed: what came until then, with an error.
-// When most nodes have answered and it is still open, the rest is not waited for much longer, unless the round is patient.
+// wait returns the votes once they decide, or when ctx ends or the driver is closed: the votes until then, with an
+// error. When most nodes have answered and it is still open, the rest is not waited for much longer, unless the round
+// is patient.
 func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	var err error
 	most := r.most

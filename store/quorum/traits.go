@@ -15,7 +15,7 @@ type promise struct {
 	t       driver.Traits
 	keeps   bool                // all nodes agree on tickets, and keep every claim and ticket
 	push    bool                // all nodes tell who waits
-	forgets map[string][]string // which nodes may forget, by what
+	forgets map[string][]string // which nodes may forget, and in which event
 }
 
 // Traits are what all nodes can promise that are open, the weakest deciding.

@@ -23,7 +23,7 @@ const DefaultMarks = "stile-guard/"
 
 // GuardOptions are the settings of [NewGuard]. Nil and the zero value mean the defaults.
 type GuardOptions struct {
-	Prefix string // what the keys of marks begin with, without braces; empty means DefaultMarks
+	Prefix string // begins the keys of marks, without braces; empty means DefaultMarks
 
 	// Keep is how long after the last raise a mark is kept; it must be longer than any holder can be paused. 0 means for
 	// ever: the keys of marks are as many as the resources, and never fewer.
@@ -145,8 +145,8 @@ func (k *Keys) Check(ctx context.Context) error {
 	return err
 }
 
-// Eval runs the body of a Lua script of the caller's own after the check, on KEYS and ARGV as they are given here, and
-// returns what it returns. The body must be constant, since the server keeps every other text too; what differs is an
+// Eval runs the body of a Lua script of the caller's own after the check, on KEYS and ARGV as they are given here,
+// and returns its result. The body must be constant, since the server keeps every other text too; what differs is an
 // argument.
 func (k *Keys) Eval(ctx context.Context, body string, keys, args []string) (m rueidis.RedisMessage, err error) {
 	for _, key := range keys {
@@ -166,7 +166,7 @@ func (k *Keys) Eval(ctx context.Context, body string, keys, args []string) (m ru
 	return k.parseAnswer(answer)
 }
 
-// parseAnswer reads what a script answered: 'ok' and a value, or 'mark' and the mark.
+// parseAnswer reads a script's answer: 'ok' and a value, or 'mark' and the mark.
 func (k *Keys) parseAnswer(answer []rueidis.RedisMessage) (m rueidis.RedisMessage, err error) {
 	if len(answer) < 1 {
 		return m, fmt.Errorf("guard: %q: the script gave no answer", k.resource)

@@ -107,7 +107,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, d.ears.explain(c, key, err)
 }
 
-// enter is Enter without what is this client's affair.
+// enter is the server's part of Enter.
 func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
 	s := d.scripts.enter
 	if c.Ticket != 0 {

@@ -171,7 +171,7 @@ func (e *ears) Keeps(channel string) bool {
 	return false
 }
 
-// Stands implements [inbox.Keeper]. What was said before the subscription stood is seen by renewing.
+// Stands implements [inbox.Keeper]. Messages from before the subscription stood are made up for by renewing.
 func (e *ears) Stands(channel string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

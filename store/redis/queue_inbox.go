@@ -86,10 +86,11 @@ func (d *Driver) channel(key string, c *driver.Claim) string {
 	return d.clientChannel(c.Client)
 }
 
-// clientChannel is where a client is told of all names, and in a cluster with sharded channels only of what was broken.
+// clientChannel is the channel of a client's messages about all names, and in a cluster with sharded channels only
+// about broken claims.
 func (d *Driver) clientChannel(client string) string { return d.prefix + "inbox/" + client }
 
-// listenable makes the inboxes, where the server lets this user publish what is told there, and listen to it.
+// listenable makes the inboxes, where the server lets this user publish the messages, and listen to them.
 func (d *Driver) listenable(ctx context.Context) {
 	waiting, anyone := d.channel(d.key(""), &driver.Claim{}), d.clientChannel("")
 	var asks sync.WaitGroup
@@ -108,7 +109,7 @@ func (d *Driver) listenable(ctx context.Context) {
 	d.ears = newEars(d.conn, d.inboxes, len(d.unheard) > 0)
 }
 
-// mute is a source of which nothing is to be expected, so that whoever waits asks again and again.
+// mute is a source without messages, so that waiters ask again and again.
 type mute struct{ *conn.Conn }
 
 var errMute = errors.New("redis lets this user not publish, or not listen")
@@ -116,7 +117,7 @@ var errMute = errors.New("redis lets this user not publish, or not listen")
 // Subscribe implements [inbox.Source].
 func (mute) Subscribe(context.Context, string, func(bool), func(string)) error { return errMute }
 
-// traitsOfChannels says who is told of what.
+// traitsOfChannels says who gets which messages.
 func (d *Driver) traitsOfChannels(t *driver.Traits) {
 	t.Wake, t.HearsBreak = "push", len(d.unheard) == 0
 	if len(d.untold) > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // List is one round trip for one name. For a prefix it looks through all keys of all primaries, in many short steps,
-// and leaves out what is not stile's.
+// and leaves out the keys that are not stile's.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name != "" {
 		a, err := d.conn.Run(ctx, d.scripts.list, d.key(q.Name), "")

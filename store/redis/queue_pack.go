@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What a client packs of a claim, so that the scripts need not: HEAD before the last ticket, the weight, the lock-delay, and
-// what is stored of a claim after its state.
+// A claim as the client packs it, so that the scripts need not: HEAD before the last ticket, the weight, the
+// lock-delay, and the stored text of a claim after its state.
 const (
 	mark = "stile1"
 
@@ -43,7 +43,7 @@ func packClaim(c *driver.Claim) string {
 	return b.String()
 }
 
-// enterArgs returns what the scripts enter and stay are given beside the id, and how many they are.
+// enterArgs returns the arguments of the scripts enter and stay beside the id, and their number.
 func enterArgs(c *driver.Claim) (args [9]string, n int) {
 	packed, flags := packClaim(c), ""
 	if c.Try {

@@ -110,8 +110,8 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 		// The numbers are texts, so that the server does not write them out each time: a lock and unlock takes it 7.9 µs so, and 8.5
 		// with numbers (go test -run '^$' -bench Scripts -benchtime 40x .).
 		"READ": "'GETRANGE', key, '0', '" + strconv.Itoa(page-1) + "'",
-		// Who is in a queue reads what a holder and a process that waits take, so that no second command is needed for them, and no more,
-		// since what a script reads is garbage when it ends.
+		// Claims in a queue read the fields that a holder and a waiting process use, so that no second command is
+		// needed for them, and no more, since data that a script reads is garbage when it ends.
 		"SKIM": "'GETRANGE', key, '0', '" + strconv.Itoa(skim-1) + "'",
 	}
 	if sharded {

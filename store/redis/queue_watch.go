@@ -25,7 +25,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// watchOnce calls changed when it is told of what comes next, and waits until there is a reason to look again.
+// watchOnce calls changed at the next report, and waits until there is a reason to look again.
 func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
 	key := d.key(name)
 	signal, err := d.conn.Signal(ctx, key)

@@ -11,8 +11,9 @@
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
-// A user of the server needs these rights, with the prefix in place of stile/. The page docs/stores/redis.md says what is lost without
-// some of them. Without the last one, a watch hears of no changes but looks four times a second:
+// A user of the server needs these rights, with the prefix in place of stile/. The page docs/stores/redis.md says
+// what is lost without some of them. Without the last one, a watch gets no reports of changes but reads four times a
+// second:
 //
 //	ACL SETUSER locks on >… ~stile/* &stile/* +evalsha +eval +script|load +get +mget +set +del +type +time
 //	    +getrange +setrange +pexpire +publish +spublish +subscribe +ssubscribe +unsubscribe +sunsubscribe +ping +info
@@ -22,7 +23,7 @@
 //
 //	+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +psubscribe +unsubscribe +punsubscribe +ping &*
 //
-// For layout setnx a user needs, with what the names begin with in place of ~*,
+// For layout setnx a user needs, with the beginning of the names in place of ~*,
 //
 //	ACL SETUSER locks on >… ~* +evalsha +eval +script|load +get +set +del +type +time +pttl +pexpire
 //	    +ping +info +config|get +scan +role +client|tracking
@@ -47,9 +48,10 @@ type Options struct {
 	Prefix string // what keys and channels begin with; without braces
 }
 
-// New returns a driver that uses the caller's client, and asks the server for what it can promise. Closing the driver
-// does not close the client. Retries by the client are harmless: a claim's id makes each request repeatable. A client that rueidis
-// made by itself panics at an answer that no request asked for; one that [driver.Open] makes gives up the connection.
+// New returns a driver that uses the caller's client, and asks the server for its promises. Closing the driver does
+// not close the client. Retries by the client are harmless: a claim's id makes each request repeatable. A client that
+// rueidis made by itself panics at an answer that no request asked for; one that [driver.Open] makes gives up the
+// connection.
 func New(client rueidis.Client, o *Options) (*Driver, error) {
 	prefix := ""
 	if o != nil {
@@ -78,7 +80,7 @@ func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 	return newSetNX(context.Background(), c, prefix), nil
 }
 
-// remove runs a script that removes a claim by hand, and returns what is told of the claim.
+// remove runs a script that removes a claim by hand, and returns the claim's description.
 func remove(
 	ctx context.Context, c *conn.Conn, s *conn.Script, key string, b *driver.BreakRequest, more ...string,
 ) (driver.ClaimInfo, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	lookGathered = 20 * time.Millisecond // after a key has changed: what is renewed together is looked at together
+	lookGathered = 20 * time.Millisecond // after a key has changed: keys that are renewed together are read together
 	lookAfresh   = time.Second           // after the server did not answer
 )
 

@@ -17,9 +17,9 @@ import (
 // A tairCAS is a [SetNX] on a server with the commands CAS and CAD, by which it renews and releases: they cost the
 // server less than a script. It enters as the SetNX does.
 //
-// A command can neither tell how much of a lease is left nor whether only a lock-delay is. So a script renews what a command
-// could make shorter, and renews and releases claims with a lock-delay, those that another client entered and those that
-// were amended.
+// A command can return neither how much of a lease is left nor whether only a lock-delay is. So a script renews
+// leases that a command could make shorter, and renews and releases claims with a lock-delay, claims that another
+// client entered, and amended ones.
 type tairCAS struct {
 	*SetNX
 
@@ -66,7 +66,7 @@ func (s *tairCAS) noteValue(c *driver.Claim, ticket int64) {
 	p.until = known.Until(p.ttl)
 }
 
-// known returns what is known of a claim, or nil.
+// known returns the entry of a claim, or nil.
 func (s *tairCAS) known(c *driver.Claim) *heldClaim {
 	s.mu.Lock()
 	defer s.mu.Unlock()

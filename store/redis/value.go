@@ -67,7 +67,7 @@ func (s *valueLock) Enter(ctx context.Context, c *driver.Claim) (driver.Place, e
 	return s.enter(ctx, c, s.scripts.enter)
 }
 
-// allows refuses what the layout does not have.
+// allows refuses requests that the layout cannot do.
 func (s *valueLock) allows(c *driver.Claim) error {
 	if c.Weight != driver.All || c.Capacity != driver.All {
 		return fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)

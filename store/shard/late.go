@@ -13,7 +13,7 @@ import (
 // A late is a store that could not be reached when the others were opened. It is opened by the first call that can.
 type late struct {
 	url      string
-	promised driver.Traits   // what the others promise, which was told to the caller
+	promised driver.Traits   // the promises of the others, which the caller knows
 	opening  chan struct{}   // has room for the one call that tries
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -62,7 +62,7 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	return l.storeOpened(ctx, d, err)
 }
 
-// open opens the store, which must promise what the others did.
+// open opens the store, which must keep the others' promises.
 func (l *late) open(ctx context.Context) (driver.Driver, error) {
 	alive, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(l.life, cancel)()

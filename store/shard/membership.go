@@ -21,7 +21,7 @@ const memberName = "stile-shard/lists"
 const (
 	memberTTL    = 30 * time.Second // how long a client that died stays a member
 	memberAgain  = 10 * time.Second
-	memberWithin = time.Second // bounds what the first claim may wait for stores that do not answer
+	memberWithin = time.Second // bounds the first claim's wait for stores that do not answer
 )
 
 var errApart = errors.New("a client is at work, or was until half a minute ago, that has neither this list of stores nor the previous one: " +

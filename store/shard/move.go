@@ -19,7 +19,7 @@ type dualHold struct {
 	entered bool      // it may stand in the store that the name moves to
 	ticket  int64     // there; 0 if not known
 	holds   bool      // in both, by the last answer
-	leaving bool      // it was asked to leave, so that what a renewal finds missing was taken out by that
+	leaving bool      // it was asked to leave, so that a claim which a renewal misses was taken out by that
 	over    time.Time // when nothing is left of it if nothing more is heard
 }
 
@@ -42,7 +42,7 @@ type dualHolds struct {
 
 const fewDualHolds = 64
 
-// find returns a copy of what is known of a claim, or nil.
+// find returns a copy of a claim's entry, or nil.
 func (k *dualHolds) find(c *driver.Claim) *dualHold {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +54,7 @@ func (k *dualHolds) find(c *driver.Claim) *dualHold {
 	return &known
 }
 
-// note keeps what is known of a claim.
+// note keeps the entry of a claim.
 func (k *dualHolds) note(c *driver.Claim, x dualHold) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +72,7 @@ func (k *dualHolds) note(c *driver.Claim, x dualHold) {
 	k.of[c.ID] = &x
 }
 
-// leave notes that a claim was asked to leave, and returns a copy of what is known of it, or nil.
+// leave notes that a claim was asked to leave, and returns a copy of its entry, or nil.
 func (k *dualHolds) leave(c *driver.Claim) *dualHold {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, 
 	return to.says(err)
 }
 
-// withdrawWithin bounds the request that takes out what a claim that failed has left in one store.
+// withdrawWithin bounds the request that takes a failed claim out of one store.
 const withdrawWithin = time.Second
 
 // withdraw takes a claim out of one store, also if the caller has given up. That it is not there is no error.
@@ -218,7 +218,7 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 	return driver.Renewal{TTL: min(first.TTL, second.TTL), Asks: first.Asks + second.Asks}
 }
 
-// leaveBoth takes a claim out of both stores. What is to be kept is kept in both if the claim held in both.
+// leaveBoth takes a claim out of both stores. A kept claim is kept in both if it held in both.
 func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Release) error {
 	c := l.Claim
 	x := s.dualHolds.leave(c)

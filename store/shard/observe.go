@@ -137,9 +137,9 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	return <-ended
 }
 
-// Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and what is the same
-// claim by its looks where it moves to; or the one there, if nobody is in the first. It asks for a claim in one of the two
-// only, since the holder renews it in both.
+// Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and by its looks
+// the same claim where it moves to; or the one there, if nobody is in the first. It asks for a claim in one of the
+// two only, since the holder renews it in both.
 func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.ClaimInfo, error) {
 	from, to := b.homes(what.Name)
 	if from == nil {

@@ -67,7 +67,7 @@ func onlyExisting(list []entry) {
 		e := &list[i]
 		a, err := driver.ParseAddress(e.url)
 		if err != nil || a.Scheme != "sqlite" && a.Scheme != "shard" || a.Param("create", "") != "" {
-			continue // what is wrong with it is said when it is opened
+			continue // a fault in it is reported when it is opened
 		}
 		separator := "?"
 		if strings.Contains(e.url, "?") {

@@ -1,5 +1,5 @@
-// Package shard keeps locks in several stores that know nothing of each other: each name is in one of them, which its
-// text and what the stores are called decide (rendezvous hashing). It is for users who outgrow one server.
+// Package shard keeps locks in several stores that know nothing of each other: each name is in one of them, which the
+// name and the names of the stores decide (rendezvous hashing). It is for users who outgrow one server.
 //
 // One more store takes over its share of the names and moves no others. While clients change from one list of stores to
 // the next, those that know both hold a name only where both lists put it, so that it is never held twice; see
@@ -70,7 +70,7 @@ type shards struct {
 	life      *work.Life
 }
 
-// A store is one store, and what it is called.
+// A store is one store, with its name.
 type store struct {
 	driver.Driver
 	name string
@@ -127,7 +127,7 @@ func (s *shards) know(known map[string]*store, given []Store) error {
 	return nil
 }
 
-// promise says what the weakest store does, and what a move takes away.
+// promise returns the traits of the weakest store, without the ones that a move takes away.
 func (s *shards) promise() driver.Traits {
 	all := make([]driver.Traits, len(s.stores))
 	for i, st := range s.stores {

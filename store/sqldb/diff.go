@@ -2,7 +2,7 @@ package sqldb
 
 import "github.com/stilelock/stile/driver"
 
-// A Writer writes what has become of one queue's claims.
+// A Writer writes the changes of one queue's claims.
 type Writer interface {
 	Insert(e *driver.Entry) error
 	Update(e *driver.Entry) error // of Ends, Notified and Left

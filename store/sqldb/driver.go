@@ -41,7 +41,7 @@ type Store interface {
 	// Traits is [driver.Driver.Traits].
 	Traits() driver.Traits
 
-	// Close ends every call, and frees what the store took. It is called once.
+	// Close ends every call, and frees the store's resources. It is called once.
 	Close() error
 }
 

@@ -13,8 +13,8 @@ import (
 
 // A PollRequest names the claims and the queues that a poll reads.
 type PollRequest struct {
-	Fresh  bool      // there is something new in it, or time may have changed what it is about
-	Came   bool      // somebody waits who did not before, or what was to run out is over
+	Fresh  bool      // it has new claims or names, or a watched or kept claim should have run out
+	Came   bool      // a new waiter has come, or a watched or kept claim should have run out
 	Woken  bool      // somebody has woken this client since the last poll: there is news, most likely
 	Kept   bool      // it asks for State.Kept too, whether anything else has changed or not
 	Claims []Waiting // that wait to hold

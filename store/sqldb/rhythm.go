@@ -25,8 +25,7 @@ const (
 // begin resets the rhythm after a time in which nobody waited.
 func (r *rhythm) begin() { *r = rhythm{news: r.news, known: r.known, asked: r.asked} }
 
-// asks completes what a poll asks for. It is fresh if somebody has not been looked at, and if what was to run out is
-// over.
+// asks completes a request. It is fresh if there is a new waiter, or if a watched or kept claim should have run out.
 func (r *rhythm) asks(g *PollRequest, fresh bool) {
 	over, since := !r.due.IsZero() && !time.Now().Before(r.due), time.Since(r.asked)
 	r.owed = r.owed || g.Woken
@@ -35,11 +34,11 @@ func (r *rhythm) asks(g *PollRequest, fresh bool) {
 	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
 }
 
-// pause takes note of what came of a poll, and returns how long to wait for the next. That it had something to say is
-// no news if it was to say something.
+// pause notes the result of a poll, and returns how long to wait for the next. A result is no news if the poll had to
+// have one.
 func (r *rhythm) pause(s Store, g *PollRequest, says bool, err error) time.Duration {
 	if err != nil {
-		return s.Pause(time.Since(r.news), r.ahead) // what is due or owed cannot be asked for
+		return s.Pause(time.Since(r.news), r.ahead) // the kept claims cannot be asked for now
 	}
 	if r.came || says && (g.Woken || !g.Kept && !g.Fresh) {
 		r.news = time.Now()
@@ -61,7 +60,7 @@ func (r *rhythm) pause(s Store, g *PollRequest, says bool, err error) time.Durat
 	return max(pause, 0)
 }
 
-// A waited has the ids of claims that waited of late.
+// A waited has the ids of claims that waited recently.
 type waited struct {
 	now, before map[string]bool
 	since       time.Time // when now was begun

@@ -146,7 +146,7 @@ func (d *lite) rebooted(m meta, now int64) bool {
 	return now < m.seen
 }
 
-// do does one step on its queue, and writes what has changed.
+// do does one step on its queue, and writes the changes.
 func (t *transaction) do(s *Step, q *driver.Queue) error {
 	before := slices.Clone(q.Entries)
 	q.Last = t.last

@@ -12,7 +12,7 @@ type Conn interface {
 	// Prepare prepares a statement.
 	Prepare(text string) error
 
-	// Exec does a statement with these arguments, which are strings, ints, int64s and bools, and drops what it returns.
+	// Exec does a statement with these arguments, which are strings, ints, int64s and bools, and drops its result.
 	Exec(text string, args ...any) error
 
 	// Query passes each row of a statement to a function until that returns false or an error. The function reads the

@@ -110,7 +110,7 @@ func (d *lite) stays() error {
 	return d.moved()
 }
 
-// readStates reads what a poll asks for. The read session must be taken.
+// readStates reads the claims and queues of a request. The read session must be taken.
 func (d *lite) readStates(g *PollRequest) (*PollResult, error) {
 	s := &PollResult{States: make([]State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
 	if err := d.states(g.Claims, s.States); err != nil {
@@ -149,7 +149,8 @@ func (d *lite) reading(ctx context.Context, f func() error) error {
 	}
 }
 
-// states judges the state of the store, and reads how claims stand, with one statement: each costs more than what it does.
+// states checks the state of the store, and reads how claims stand, with one statement: the overhead of a statement
+// is more than its work.
 func (d *lite) states(claims []Waiting, states []State) error {
 	if len(claims) == 0 {
 		_, err := d.readMeta(d.read)

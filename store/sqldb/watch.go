@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Watch is [driver.Watcher.Watch]. It reads the queue once more after each change, so what it has seen is never newer
-// than what changed was called for.
+// Watch is [driver.Watcher.Watch]. It reads the queue again after each change, so it has never seen a newer state
+// than changed was called for.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
 		queues, now, err := d.read(ctx, &driver.Query{Name: name})
@@ -38,7 +38,7 @@ type shape struct {
 	next int64  // when the next of them runs out or is gone; 0 means never
 }
 
-// shapeOf returns the shape of a queue, from which it removes what has run out. A name without a queue has the zero
+// shapeOf returns the shape of a queue, from which it removes expired claims. A name without a queue has the zero
 // shape.
 func shapeOf(q *driver.Queue, now int64) shape {
 	q.Expire(now)

@@ -36,7 +36,7 @@ type room struct {
 	size int
 }
 
-// grow makes the room large enough, and forgets what was in it.
+// grow makes the room large enough, and drops its content.
 func (r *room) grow(tls *libc.TLS, size int) {
 	if size > r.size {
 		libc.Xfree(tls, r.at)

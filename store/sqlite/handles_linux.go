@@ -20,8 +20,8 @@ const (
 	indexInUse              = 128
 )
 
-// handles are descriptors of this process, by what they lead to: each one that SQLite opened. They are looked at and
-// neither opened nor closed, since closing one would take away this process's locks on the file.
+// handles are descriptors of this process, by the files that they lead to: each one that SQLite opened. They are
+// looked at and neither opened nor closed, since closing one would take away this process's locks on the file.
 type handles [3]int
 
 var errOtherLog = errors.New(

@@ -67,9 +67,10 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 
 // Open opens the locks in the file at path. A missing file is made, readable only by its owner, and so is its directory.
 //
-// It refuses what is not a database, a directory that cannot be written, a network file system, on which SQLite's own
-// locks do not work, a file that is mounted without its folder, and one that another process has open with a log that is
-// not at its path. If the file or its log is removed or replaced later, renewals answer [driver.ErrGone].
+// It refuses a file that is not a database, a directory that cannot be written, a network file system, on which
+// SQLite's own locks do not work, a file that is mounted without its folder, and one that another process has open
+// with a log that is not at its path. If the file or its log is removed or replaced later, renewals answer
+// [driver.ErrGone].
 func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if o == nil {
 		o = &Options{}

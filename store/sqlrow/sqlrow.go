@@ -145,7 +145,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	return d, nil
 }
 
-// probe finds out whether the table is there and fit, and what it has room for.
+// probe finds out whether the table is there and fit, and the sizes of its columns.
 func (d *Driver) probe(ctx context.Context, table, columns, column, by string, timed func(kind string) error) error {
 	if err := d.db.PingContext(ctx); err != nil {
 		return d.explain(err)
@@ -194,7 +194,7 @@ func (d *Driver) length(ctx context.Context, table, column string) (int64, error
 	return most.Int64, err
 }
 
-// describe reads what the database knows of a column, and reports whether it knows the column.
+// describe reads the database's description of a column, and reports whether there is one.
 func (d *Driver) describe(ctx context.Context, table, column, what string, to ...any) (known bool, err error) {
 	schema, name, ok := strings.Cut(table, ".")
 	where, args := "table_name = ? AND column_name = ?", []any{name, column}
@@ -355,13 +355,13 @@ func (d *Driver) call(ctx context.Context, f func(context.Context) error) error 
 	return d.explained(ctx, err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (l *late) Unwrap() error { return l.error }
 
 // A late error comes from a statement after the one that may have changed the row.
 type late struct{ error }
 
-// explained says what an error means, and what is known of the statement that got it.
+// explained adds an error's meaning, and whether the statement may have been done.
 func (d *Driver) explained(ctx context.Context, err error) error {
 	switch {
 	case err == nil || driver.NotApplied(err):

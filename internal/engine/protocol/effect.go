@@ -19,7 +19,7 @@ const (
 	Grant               // a waiter becomes a holder
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
-	Done                // whoever releases or amends the hold gets the verdict
+	Done                // the releaser or the amender of the hold gets the verdict
 	Gone                // the slot of the claim is free; nothing of it is asked for any more
 	Tell                // observers are told the event, which no other effect says
 )
@@ -63,7 +63,7 @@ const (
 	Lost                    // the claim or the hold is lost, for the reason
 	Refused                 // the store said no
 	Unreachable             // the store did not answer, and nothing was applied
-	Doubtful                // the store did not answer, and what was asked for may have been applied
+	Doubtful                // the store did not answer, and the request may have been applied
 	Closed                  // the client is closed
 	Shared                  // others share the claim, so it cannot be detached or amended
 )
@@ -77,7 +77,7 @@ type Verdict struct {
 	Reason    Reason        // of Lost
 	Err       error         // the last failure, if there was one
 	By        string        // of Held: the record of who is in the way, if the store told
-	Remaining time.Duration // of Held: what is left of that one's lease, if the store told
+	Remaining time.Duration // of Held: the rest of the blocker's lease, if the store returned it
 }
 
 // HeldBy is the verdict that somebody is in the way.
@@ -96,7 +96,7 @@ const (
 	HeldLong                      // it was held for Want.MaxHold
 	Shutdown                      // the client was closed
 	SessionOver                   // the session that the claim lived in is over
-	Unfit                         // the store no longer promises what is required
+	Unfit                         // the store no longer has a required trait
 	ByHand                        // somebody removed the claim by hand
 )
 

@@ -17,7 +17,7 @@ const (
 	Adrift           // the claim went with the session that it lived in
 	Broken           // the claim is not there: somebody removed it by hand
 	Rejected         // the store said no, and will again
-	Lacking          // the claim is renewed, and the store no longer promises what is required; of Renew only
+	Lacking          // the claim is renewed, and the store no longer has a required trait; of Renew only
 	Unsent           // the request never left, or the store cannot say yes or no now
 	Unknown          // it may have been applied, or may be applied yet
 )
@@ -33,7 +33,7 @@ type Reply struct {
 	Err     error         // of all outcomes after Adrift
 }
 
-// OK reports whether the store did what it was asked for.
+// OK reports whether the store did the request.
 func (r *Reply) OK() bool { return r.Outcome == Answered }
 
 // Answered reports whether the store said anything.

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// go-redis fills in what a program left out, and does not tell which of its options were set. So what it fills in is known
-// by the name of the function. A test sees with the linked version that each is told from a program's own.
+// go-redis fills in the options that a program left out, and does not show which were set. So its own functions are
+// known by their names. A test checks with the linked version that each differs from a program's own.
 
 // named returns the name of a function as the runtime has it; empty for nil.
 func named(f any) string {

@@ -251,7 +251,7 @@ const (
 		"AND classid::bigint = (($1::bigint >> 32) & 4294967295) AND objid::bigint = ($1::bigint & 4294967295)"
 )
 
-// Gone ends what is left of a connection in the server, and reports whether that is nothing.
+// Gone ends the rest of a connection in the server, and reports whether none is left.
 func (s *server) Gone(ctx context.Context, of session.Conn) (gone bool) {
 	c := of.(*conn)
 	pg, err := s.link.Take(ctx)

@@ -14,7 +14,7 @@ import (
 // A server is a PostgreSQL with advisory locks.
 type server struct {
 	link    *link.Link
-	timeout time.Duration // it ends a session from which it hears nothing for so long
+	timeout time.Duration // it ends a session that was silent for so long
 	key     func(name string) int64
 	traits  driver.Traits
 }

@@ -17,7 +17,7 @@ type fault struct {
 	says    string         // {user} is the user's name
 }
 
-// ErrEmptied says that the tables of locks are there, but not what is always in them.
+// ErrEmptied says that the tables of locks are there, but not the rows that are always in them.
 var ErrEmptied = errors.New("the tables of locks were emptied: drop them, and they are made anew")
 
 const (

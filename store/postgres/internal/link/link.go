@@ -29,7 +29,7 @@ func New(pool *pgxpool.Pool) *Link {
 	return &Link{pool: pool, config: pool.Config().ConnConfig, Life: work.Begin()}
 }
 
-// Open returns a link by a pool of its own, for what is left of an address: all other parameters have been taken. It
+// Open returns a link by a pool of its own, for the rest of an address: all other parameters have been taken. It
 // connects when it is used.
 func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 	config, err := poolConfig(a)

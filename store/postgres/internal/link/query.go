@@ -27,7 +27,7 @@ func (l *Link) Query(caller context.Context, sql string, args []any, each func(r
 	return l.query(caller, sql, args, nil, each)
 }
 
-// QueryThen is Query of what there is to ask once there is a connection: what then returns. Nil means nothing.
+// QueryThen is Query of the statement that then returns, once there is a connection. Nil means none.
 func (l *Link) QueryThen(caller context.Context, sql string, then func() []any, each func(rows pgx.Rows) error) error {
 	return l.query(caller, sql, nil, then, each)
 }
@@ -124,7 +124,8 @@ func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, driver.Unsent(driver.Unreachable(err))
 }
 
-// Busy is the error for a request that has waited in vain, until a context ended, for a connection that others use.
+// Busy is the error for a request that has waited, until a context ended, for a connection while others used them
+// all.
 func (l *Link) Busy(ended context.Context, waited time.Duration) error {
 	return driver.Unsent(driver.Unreachable(&busyError{l.pool.Stat().MaxConns(), waited, driver.Ended(ended, false)}))
 }

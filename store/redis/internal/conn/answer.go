@@ -104,7 +104,7 @@ func (a Answer) Number(i int) int64 {
 	return n
 }
 
-// Span returns a number of microseconds as what it is.
+// Span returns a number of microseconds as a duration.
 func (a Answer) Span(i int) time.Duration { return time.Duration(a.Number(i)) * time.Microsecond }
 
 // Standings takes the claims apart that begin at i.

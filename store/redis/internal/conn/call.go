@@ -95,7 +95,7 @@ func (c *Conn) RunAll(ctx context.Context, s *Script, all []Request, each func(i
 func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each func(i int, a Answer, err error)) {
 	first := 0
 	for err := error(nil); first < len(part); first++ {
-		// In a cluster each name may be on another server; elsewhere what is true of one is true of all.
+		// In a cluster each name may be on another server; elsewhere one server has all names.
 		if first == 0 || c.client.Mode() == rueidis.ClientModeCluster {
 			err = c.connected(ctx, part[first].Key)
 		}

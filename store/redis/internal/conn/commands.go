@@ -95,8 +95,8 @@ func (c *Conn) matched(ctx context.Context, r rueidis.RedisResult, key string) e
 	return c.Mixed()
 }
 
-// Lacks returns which of some commands the server does not have. They are asked for without arguments, which no server
-// acts on; whoever has the command says so.
+// Lacks returns which of some commands the server does not have. They are sent without arguments, which no server
+// acts on; a server that has the command says so in its error.
 func (c *Conn) Lacks(ctx context.Context, commands ...string) (missing []string, err error) {
 	for _, command := range commands {
 		refusal, ok := rueidis.IsRedisErr(c.client.Do(ctx, c.client.B().Arbitrary(command).Build()).Error())

@@ -62,10 +62,9 @@ func newConn() *Conn {
 // a reconnection, after a failover, and now and then.
 func (c *Conn) Traits() driver.Traits { return c.promised.Traits() }
 
-// arrivals returns what counts how often requests came to go elsewhere: on a connection that was made, or to another
-// primary. The connection to a new primary is counted first: the library asks a server for its role before requests go to
-// it. Whoever asks for a promise meanwhile is answered by the old primary. The connections of the caller's own client are not
-// seen.
+// arrivals returns a counter of how often requests came to go elsewhere: on a connection that was made, or to another
+// primary. The connection to a new primary is counted first: the library asks a server for its role before requests
+// go to it. The old primary answers meanwhile. The connections of the caller's own client are not seen.
 func (c *Conn) arrivals() func() int64 {
 	var primary string
 	var moves int64

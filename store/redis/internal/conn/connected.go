@@ -11,7 +11,7 @@ import (
 func (c *Conn) Doubt() { c.down.Store(true) }
 
 // connected waits until the server that has a key answers, if the last call found no connection. The client waits for
-// a connection longer than its caller may want to: it is made for whoever comes next.
+// a connection longer than its caller may want to: it is made for the next caller.
 func (c *Conn) connected(ctx context.Context, key string) error {
 	if err := c.Context().Err(); err != nil {
 		return driver.ErrClosed

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A dialer makes the connections of a client, and can end them all. A connection is made for whoever uses it next, so
-// it does not depend on the context of the call that asked for it first.
+// A dialer makes the connections of a client, and can end them all. A connection is made for the next caller, so it
+// does not depend on the context of the call that asked for it first.
 type dialer struct {
 	timeout time.Duration
 	silence time.Duration   // a connection that owes an answer for as long is given up

@@ -16,13 +16,13 @@ type unsent struct{ error }
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
+// explain turns an error of the client into one of the driver: who refused, the meaning, whether the request may have
 // been applied. The scripts write once and last, so a request that the server answered with an error was not applied.
 func (c *Conn) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) { // where nothing, or such an answer, is none to what was asked
+	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) { // where nothing, or such an answer, does not answer the request
 		return c.Mixed()
 	}
 	if refusal, ok := errors.AsType[*rueidis.RedisError](err); ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// protocolLua is answered with a number of a type that only RESP3 has, the protocol in which a server can tell what it was
-// not asked; HELLO, which says so too, is a right of its own.
+// protocolLua is answered with a number of a type that only RESP3 has, the protocol in which a server can send
+// messages that were not asked for; HELLO, which says so too, is a right of its own.
 const protocolLua = "return {double=1}"
 
 // ErrReplica says that the servers are replicas, and none the primary.
@@ -81,7 +81,7 @@ func factsOf(ctx context.Context, node rueidis.Client) (*facts, error) {
 	return f, nil
 }
 
-// keeps reports whether a server loses nothing that it has answered, and if it may, by what.
+// keeps reports whether a server loses nothing that it has answered, and if it may, in which event.
 func (f *facts) keeps() (bool, string) {
 	switch policy := f.info["maxmemory_policy"]; {
 	case f.info["aof_enabled"] != "1":
@@ -102,7 +102,7 @@ type Server struct {
 	Up     time.Duration // since it was started, or less
 	Clock  time.Time     // its wall clock
 	Keeps  bool          // it loses nothing that it has answered
-	Reason string        // by what it may, for people
+	Reason string        // the event in which it may, for people
 }
 
 // Server returns which server answers, where there is one. The key is any that the user may read.

@@ -10,25 +10,25 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// A fault is an error that the server answers, and what it means. The scripts write once and last, and the server looks
-// whether it may before it runs a command, so what a server answers with an error was not applied. A proxy between
-// can tell less.
+// A fault is an error of the server, with its meaning. The scripts write once and last, and the server checks the
+// rights before it runs a command, so a request that a server answers with an error was not applied. A proxy between
+// cannot promise that.
 type fault struct {
 	code     string // the answer's first word; "" if any
-	contains string // what the answer contains; "" if anything
+	contains string // a part of the answer; "" if anything
 	says     string // for people; %s is who asks
 	verdict  verdict
 	stale    bool // the connection leads to where no requests belong any more, so it is given up
 }
 
-// A verdict is for how long a fault lasts, and what it says of the request.
+// A verdict says how long a fault lasts, and whether the request was applied.
 type verdict int
 
 const (
 	forEver  verdict = iota // refused, and the next one who asks is refused too, until a person does something
 	forNow                  // refused, and the same request may be answered a moment later
 	notStile                // a value stands there that is not stile's
-	doubtful                // said by somebody between, who does not know what the server did
+	doubtful                // from a proxy between, which does not know what the server did
 )
 
 // faults are in the order in which they are looked for.
@@ -95,7 +95,7 @@ func faultOf(text string) *fault {
 
 const wrongPassword = "redis does not accept %s with this password"
 
-// bare returns what a command in a script was answered, which Redis before 7 puts behind where in the script that was.
+// bare returns the answer to a command in a script. Redis before 7 puts it behind the place in the script.
 func bare(text string) string {
 	if !strings.HasPrefix(text, "Error running script") { // the client library leaves out that this is an ERR
 		return text
@@ -135,15 +135,15 @@ func (c *Conn) refused(text string) error {
 	return driver.Refused(err)
 }
 
-// presentable leaves out of a server's error what is secret, or helps nobody.
+// presentable removes from a server's error the parts that are secret, or help nobody.
 func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // which may be a password
 	text, _, _ = strings.Cut(text, " script: ")                        // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }
 
-// lacks reports whether an error says that the server does not have a command, or does not let the user run it. Whoever may run it,
-// but not on a key or a channel, gets another error.
+// lacks reports whether an error says that the server does not have a command, or does not let the user run it. A
+// user who may run it, but not on a key or a channel, gets another error.
 func lacks(err error) bool {
 	refusal, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {

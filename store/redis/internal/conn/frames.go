@@ -13,11 +13,11 @@ import (
 // and after one that was taken for the answer to a request, the request's own is such an answer.
 var errUnasked = errors.New("redis sent an answer that nobody asked for: the connection is not to be trusted")
 
-// A ledger has the answers that a server owes on one connection, in their order. It reads both directions as far as their framing
-// needs, and expects what the library expects.
+// A ledger has the answers that a server owes on one connection, in their order. It reads both directions as far as
+// their framing needs, and expects the same as the library.
 type ledger struct {
-	requests, answers frames // each used by one goroutine at a time: whoever writes, and whoever reads
-	resp3             bool   // pushes are marked as such; of whoever reads
+	requests, answers frames // each used by one goroutine at a time: the writer, and the reader
+	resp3             bool   // pushes are marked as such; of the reader
 
 	mu         sync.Mutex // guards what follows
 	owed       []debt
@@ -150,7 +150,7 @@ type frames struct {
 	blind bool   // something that this does not know has come: nothing is known from then on
 }
 
-// A value is one in the stream: its kind, and what it begins with: its own line, or the first text of a list.
+// A value is one in the stream: its kind, and its beginning: its own line, or the first text of a list.
 type value struct {
 	kind  byte
 	parts int // of a list

@@ -34,8 +34,8 @@ const (
 	smallBuffer = 32 << 10
 )
 
-// Open connects to the servers at an address, whose parameters that are a layout's were asked for before. What is left
-// over then is an error.
+// Open connects to the servers at an address. The parameters of a layout were read before; any others left over are
+// an error.
 func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	o, err := clientOption(a)
 	if err != nil {

@@ -16,7 +16,7 @@ const MinLease = 100 * time.Millisecond
 // probeWithin bounds each question that the Conn asks on its own behalf.
 const probeWithin = 5 * time.Second
 
-// probe asks every server what it can promise, and settles how to talk to it. The error says that no server answered.
+// probe asks every server for its promises, and settles how to talk to it. The error says that no server answered.
 func (c *Conn) probe(ctx context.Context) error {
 	found, err := c.examine(ctx)
 	if err != nil {

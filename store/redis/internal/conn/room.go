@@ -7,9 +7,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ringScale is the size of the library's ring of requests on a connection, as a power of two, and mostCalls is how many calls
-// are under way at once at the most; the rest of the ring is for what the library sends by itself. A call that finds the
-// ring full waits in the library until the server answers others, although its caller's context may end. Here it ends too.
+// ringScale is the size of the library's ring of requests on a connection, as a power of two, and mostCalls is how
+// many calls are under way at once at the most; the rest of the ring is for the library's own requests. A call that
+// finds the ring full waits in the library until the server answers others, although its caller's context may end.
+// Here it ends too.
 //
 // A client takes 173 KiB of heap with this ring, and 427 with the library's own of 1,024.
 const (

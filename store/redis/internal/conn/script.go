@@ -21,7 +21,7 @@ func NewScript(text string, beside func(key string) string) *Script {
 	return &Script{text: text, sha: hex.EncodeToString(sum[:]), beside: beside}
 }
 
-// Text returns what the server runs.
+// Text returns the script's text, as the server runs it.
 func (s *Script) Text() string { return s.text }
 
 // SHA returns the server's name for the script.

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Servers are those that a program names by itself, without a URL. There is one server, unless Primary or Cluster says
-// otherwise. The zero of the other fields means what it means in a URL.
+// Servers are the servers that a program names by itself, without a URL. There is one server, unless Primary or
+// Cluster says otherwise. The zero values of the other fields mean the same as in a URL.
 type Servers struct {
 	Addrs    []string // host:port of the server, of every Sentinel, or of some servers of the cluster
 	Primary  string   // by which name the Sentinels know the primary

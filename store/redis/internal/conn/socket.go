@@ -18,7 +18,7 @@ type socket struct {
 	from *dialer
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
 	came atomic.Bool  // something has come
-	book ledger       // what is owed exactly
+	book ledger       // exactly the answers that are owed
 
 	mu    sync.Mutex // orders deadlines
 	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call

@@ -119,8 +119,8 @@ func (c *Conn) Signals() int {
 	return len(c.tracker.ear.signals)
 }
 
-// Hear sets what is called with the keys that have changed since they were read by Values, and with none if any of them may have. It
-// returns soon, and does not call the Conn. It is set before the first call of Values.
+// Hear sets the function that is called with the keys that have changed since they were read by Values, and with none
+// if any of them may have. It returns soon, and does not call the Conn. It is set before the first call of Values.
 func (c *Conn) Hear(changed func(keys ...string)) {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
@@ -238,8 +238,8 @@ func (t *tracker) listen(ctx context.Context) *ear {
 	return other
 }
 
-// watchPrimary waits until the connection is lost or given up, or goes to a server that is not the primary any more: that one may
-// stand still, or tell of a key what is true there only.
+// watchPrimary waits until the connection is lost or given up, or goes to a server that is not the primary any more:
+// that server may stand still, or report changes that are true there only.
 func (t *tracker) watchPrimary(e *ear, lost <-chan error, release func()) {
 	var moves <-chan time.Time
 	if e.primary != "" {
