@@ -54,7 +54,7 @@ type Version string
 type Value struct {
 	Text    []byte
 	Version Version
-	Now     time.Duration // the time of the store's clock, from any beginning; it is read after Get was called, and never goes back
+	Now     time.Duration // the store's time, from any beginning; it is read after Get was called, and never goes back
 	Key     string        // the store's key of the name, for errors; empty means that it is the name
 }
 

@@ -17,7 +17,7 @@ const (
 	nowhere     Stage = iota // the slot is free
 	asking                   // an Enter is out, or a pause before the next
 	queued                   // the store said that it has to wait: an Await or an Enter is out, or a pause before the next
-	displaced                // it takes the place of a claim that the store forgot; its first Enter is sent when the former holder may know
+	displaced                // it takes the place of a forgotten claim; its first Enter is sent when the former holder may know
 	quitting                 // nobody wants it any more; its Enter or Await is still out, and Leave follows the answer
 	held                     // it holds, and is renewed
 	expiring                 // it holds, but all its holds were held for too long: it is not renewed
