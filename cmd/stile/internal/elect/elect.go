@@ -28,13 +28,13 @@ import (
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
 
-All that stile run says of CMD, its environment, its signals and its end is true
-here too: CMD is gone before its lease ends, and a moment late if its claim was
-broken by hand or forgotten by the store. CMD also gets STILE_VALUE,
+CMD has the same environment, signals and end as under stile run: it is gone before
+its lease ends, and a moment late if its claim was broken by hand or forgotten by
+the store. CMD also gets STILE_VALUE,
 which is --value: what others see of the leader, such as its address.
 
 When CMD ends, stile resigns and ends as CMD did. When the leadership is lost, CMD
-is ended, and stile exits with 79. It does not stand again: have your
+is ended, and stile exits with 79. It does not stand again: let your
 service manager start it again.
 
 With --watch, it does not stand but prints who leads NAME, now and after every

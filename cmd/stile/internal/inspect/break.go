@@ -25,10 +25,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-const breakLong = `Removes a claim on NAME by hand: that with --ticket T (see stile show), or the
-first in the queue. The next in the queue may hold the lock at once, while the one
-that held it may be at work for a moment. Where the store can tell its client, that
-one learns at once; elsewhere at its next renewal, a third of its ttl later at most.
+const breakLong = `Removes a claim on NAME by hand: the claim with --ticket T (see stile show), or the
+first in the queue. The next in the queue may hold the lock at once, while the former
+holder may still be at work for a moment. Where the store can notify its client, the
+holder learns of it at once; elsewhere at its next renewal, a third of its ttl later
+at most.
 A waiter that is removed ends where the store carries who removed it and why, as
 Redis and PostgreSQL do; elsewhere it comes back at the tail.
 

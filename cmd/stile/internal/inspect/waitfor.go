@@ -19,7 +19,7 @@ import (
 )
 
 const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
-NAME again already. Do what must not happen at the same time under stile run.
+NAME again already. If two things must not happen at once, run them under stile run.
 
 With --gone it waits only until the present holders have left, even if others hold
 after them, as for the end of one run of a job.`

@@ -39,16 +39,16 @@ the lock can be trusted if it is not renewed). With several NAMEs, STILE_NAME_1 
 STILE_TOKEN_1, STILE_NAME_2 and STILE_TOKEN_2, … stand in place of the first two, in
 the order of the command line. A stile in CMD uses the same store.
 
-CMD runs in a process group of its own. Signals that stile gets are passed on to
-the group. When CMD ends, what it left running in the group is ended too, with
-SIGTERM and after --grace with SIGKILL: the lock is about to be another's.
+CMD runs in a process group of its own, and stile passes signals on to the group.
+When CMD ends, stile also ends the processes that are left in the group, with
+SIGTERM and after --grace with SIGKILL. Then it releases the lock.
 
 If the lease cannot be renewed, the group gets SIGTERM while --grace is left, and
 SIGKILL before the lease ends. If the claim was removed by hand, or forgotten by
 the store, another may hold already: the group gets SIGKILL as soon as stile knows.
-Both also happen when stile itself is stopped or killed: a second small process
-of stile, the parent of CMD, sees to it. A process that leaves the group, as
-daemons do, is out of reach.`
+A second small process of stile, the parent of CMD, ends the group even when stile
+itself is stopped or killed. A process that leaves the group, as daemons do, is
+out of reach.`
 
 // DefaultGrace is the time between SIGTERM and SIGKILL of who does not say it.
 const DefaultGrace = 5 * time.Second

@@ -24,7 +24,7 @@ import (
 )
 
 const doctorLong = `Asks the store what it can promise as it is set up now: what locks it has, what
-claims and tokens live through, how long a round trip takes, and which settings
+claims and tokens survive, how long a round trip takes, and which settings
 take a promise away, with what to set instead.
 
 It only reads, and then says what it did not try. With --probe it also takes a
@@ -34,7 +34,7 @@ the rights are there, how long a lock takes, and how the store's clock runs.
 --require ends with status 2 if the store lacks one of the traits.
 
 Exit status: 0 if all is well, 1 with warnings, 2 if two could hold one lock while
-nothing fails, or if a trait that is required is lacking.`
+nothing fails, or if a required trait is missing.`
 
 // The statuses of stile doctor.
 const (
