@@ -21,6 +21,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/trial"
 	"github.com/stilelock/stile/internal/nearest"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const rootLong = `stile holds locks for commands and scripts, over the store that they already run.
@@ -81,7 +82,7 @@ func newRoot() *cobra.Command {
 
 func noCommand(root *cobra.Command, word string) error {
 	known := commands(root)
-	return exit.Usage("there is no command %s%s; there are: %s", speech.Shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
+	return exit.Usage("there is no command %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
 }
 
 // newHelp is cobra's, but for a command that does not exist, which is an error.
@@ -114,9 +115,9 @@ var allowed = map[string]string{
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := allowed[bad.GetFlag().Value.Type()]; want != "" {
-			return exit.Usage("invalid argument %s for --%s: %s", speech.Shortened(bad.GetValue()), bad.GetFlag().Name, want)
+			return exit.Usage("invalid argument %s for --%s: %s", phrase.Shortened(bad.GetValue()), bad.GetFlag().Name, want)
 		}
-		return exit.Usage("invalid argument %s for --%s: %w", speech.Shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
+		return exit.Usage("invalid argument %s for --%s: %w", phrase.Shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -126,7 +127,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		return exit.Usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
 	}
 	if words := cmd.Flags().Args(); len(words) > 1 && (cmd.Name() == "run" || cmd.Name() == "elect") {
-		return exit.Usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), speech.Quoted(words[0]), speech.Quoted(words[1]))
+		return exit.Usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), phrase.Quoted(words[0]), phrase.Quoted(words[1]))
 	}
 	if len(unknown.GetSpecifiedName()) < 2 {
 		return exit.Usage("%w", err)

@@ -1,6 +1,6 @@
 // Package answer writes what a verb prints on stdout: tables for people, JSON for programs. It knows whether somebody gets it.
 //
-// Of the other packages of the command it may import page.
+// Of the other packages of the command it may import none.
 package answer
 
 import (
@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // An Output is stdout, which notes what could not be written: a help text is written by a library that does not look.
@@ -65,7 +65,7 @@ func Table(w io.Writer, head string, rows [][]string) error {
 	fmt.Fprintln(t, head)
 	for _, row := range rows {
 		for i, cell := range row {
-			if row[i] = page.Printable(cell); row[i] == "" {
+			if row[i] = phrase.Printable(cell); row[i] == "" {
 				row[i] = "-"
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/grant"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // HeldVariable lists for CMD, and for the stile in it, the locks that its ancestors hold while it runs: whoever waits
@@ -74,7 +74,7 @@ func (w *Want) conflictOn(a *driver.Address, name string) error {
 	want := w.Hold(a, name)
 	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
 		return exit.Usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",
-			name, h.Token, speech.Quoted(name))
+			name, h.Token, phrase.Quoted(name))
 	}
 	sum := want.weight
 	for _, h := range HeldLocks() {

@@ -12,6 +12,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A waitView shows a person what a process waits for. It begins when the waiting has lasted a moment, and looks at
@@ -58,7 +59,7 @@ func Shower() func(*page.Wait) {
 			say(w)
 		}
 		speech.Stderr.Draw(func(cells int) string {
-			return "stile: " + speech.OneLine(w.Text(cells-len("stile: "), true))
+			return "stile: " + phrase.OneLine(w.Text(cells-len("stile: "), true))
 		})
 	}
 }

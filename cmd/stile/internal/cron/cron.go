@@ -26,6 +26,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -185,7 +186,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 	}
 	defer c.all.Wait()
 	defer c.fail(nil)
-	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", speech.OneLine(c.address.String()))
+	c.log.Info("jobs wait for their ticks", "file", c.path, "jobs", len(entries), "store", phrase.OneLine(c.address.String()))
 	var again <-chan reading
 	for {
 		select {
@@ -238,7 +239,7 @@ func (c *cron) reload(r reading) {
 		err = c.apply(r.entries)
 	}
 	if err != nil {
-		c.log.Error("the file is wrong, and the jobs go on as before", "err", speech.OneLine(err.Error()))
+		c.log.Error("the file is wrong, and the jobs go on as before", "err", phrase.OneLine(err.Error()))
 		return
 	}
 	c.log.Info("read the file again", "file", c.path, "jobs", len(r.entries))
@@ -314,10 +315,10 @@ func (c *cron) report(r jobs.Result) {
 	case jobs.Done, jobs.Stopped:
 	}
 	if r.Ticket != 0 {
-		attributes = append(attributes, "ticket", r.Ticket, "took", speech.Rounded(r.Took))
+		attributes = append(attributes, "ticket", r.Ticket, "took", phrase.Rounded(r.Took))
 	}
 	if r.Err != nil {
-		attributes = append(attributes, "err", speech.OneLine(r.Err.Error()))
+		attributes = append(attributes, "err", phrase.OneLine(r.Err.Error()))
 	}
 	c.log.Log(c.ctx, level, text, attributes...)
 }

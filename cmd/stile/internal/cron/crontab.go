@@ -18,9 +18,9 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -96,7 +96,7 @@ func (t *crontab) read(number int, line string) error {
 		return fmt.Errorf("%s cannot be set here: the store is that of --url, or of STILE_URL in the environment of stile cron", key)
 	case key == "CRON_TZ":
 		if _, err := time.LoadLocation(value); err != nil || value == "" || value == "Local" {
-			return fmt.Errorf("CRON_TZ: no time zone %s is known here: want a name like Europe/Berlin", speech.Shortened(value))
+			return fmt.Errorf("CRON_TZ: no time zone %s is known here: want a name like Europe/Berlin", phrase.Shortened(value))
 		}
 		t.zone = value
 		return nil
@@ -113,7 +113,7 @@ func (t *crontab) read(number int, line string) error {
 // checkShell returns why a shell runs nothing. A machine without it would take ticks from machines that have it.
 func checkShell(path string) error {
 	if !filepath.IsAbs(path) {
-		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", speech.Shortened(path))
+		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", phrase.Shortened(path))
 	}
 	if _, err := run.Lookup(path); err != nil {
 		return fmt.Errorf("SHELL: %w", err)
@@ -152,10 +152,10 @@ func (t *crontab) job(number int, line string) error {
 		e.schedule = "CRON_TZ=" + t.zone + " " + e.schedule
 	}
 	if i := slices.IndexFunc(t.entries, func(o *entry) bool { return o.name == e.name }); i >= 0 {
-		return fmt.Errorf("job %s is on line %d too: a name has one schedule", speech.Shortened(e.name), t.entries[i].line)
+		return fmt.Errorf("job %s is on line %d too: a name has one schedule", phrase.Shortened(e.name), t.entries[i].line)
 	}
 	if err := driver.CheckName(e.name + "/last"); err != nil {
-		return fmt.Errorf("NAME %s, with /last after it: %w", speech.Shortened(e.name), err)
+		return fmt.Errorf("NAME %s, with /last after it: %w", phrase.Shortened(e.name), err)
 	}
 	t.entries = append(t.entries, e)
 	return e.flags(fields[n+1 : dash])
@@ -199,11 +199,11 @@ func (e *entry) flags(args []string) error {
 		return fmt.Errorf("--max-hold %v is too short to end CMD in: it must be 1s or more", time.Duration(e.maxHold))
 	}
 	if len(f.Args()) > 0 {
-		return fmt.Errorf("%s is more than a NAME, which has no blanks here, and flags", speech.Shortened(f.Arg(0)))
+		return fmt.Errorf("%s is more than a NAME, which has no blanks here, and flags", phrase.Shortened(f.Arg(0)))
 	}
 	words := []string{"skip", "once", "all"}
 	if e.missed = jobs.Missed(slices.Index(words, missed)); e.missed < 0 {
-		return fmt.Errorf("--missed %s: it must be skip, once or all", speech.Shortened(missed))
+		return fmt.Errorf("--missed %s: it must be skip, once or all", phrase.Shortened(missed))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package elect is stile elect: a run as leader, and who leads.
 //
-// Of the other packages of the command it may import answer, claim, exit, flags, page, run, speech and store.
+// Of the other packages of the command it may import answer, claim, exit, flags, run and store.
 package elect
 
 import (
@@ -20,10 +20,9 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
@@ -58,7 +57,7 @@ func New(s *store.Store) *cobra.Command {
 			case watches && len(args) != 1:
 				return exit.Usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
 			case !watches && cmd.ArgsLenAtDash() < 0 && len(args) > 1:
-				return exit.Usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", speech.Quoted(args[0]), speech.Quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", phrase.Quoted(args[0]), phrase.Quoted(args[1]))
 			case !watches && (run.NameEnd(cmd, args) != 1 || len(run.CmdOf(cmd, args)) == 0):
 				return exit.Usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
 			}
@@ -125,7 +124,7 @@ type LeaderView struct {
 
 func leaderViewOf(name string, l stile.Leader, at time.Time) LeaderView {
 	v := LeaderView{
-		At: speech.Stamp(at), Name: name, Leads: l.Leads(), Value: l.Value,
+		At: phrase.Stamp(at), Name: name, Leads: l.Leads(), Value: l.Value,
 		Owner: l.Holder.Owner, Program: l.Holder.Program, Host: l.Holder.Host, PID: l.Holder.PID, Reason: l.Holder.Reason,
 	}
 	if v.Leads {
@@ -159,9 +158,9 @@ func leaderLine(l stile.Leader) string {
 	case !l.Leads():
 		return "nobody leads"
 	case l.Value == "":
-		return fmt.Sprintf("%s leads, from token %d", page.Printable(h.String()), l.Ticket)
+		return fmt.Sprintf("%s leads, from token %d", phrase.Printable(h.String()), l.Ticket)
 	case h.Owner == "" && h.Program == "": // another program's
-		return fmt.Sprintf("%s leads, from token %d", page.Printable(speech.Quoted(l.Value)), l.Ticket)
+		return fmt.Sprintf("%s leads, from token %d", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket)
 	}
-	return fmt.Sprintf("%s leads, from token %d: %s", page.Printable(speech.Quoted(l.Value)), l.Ticket, page.Printable(h.String()))
+	return fmt.Sprintf("%s leads, from token %d: %s", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket, phrase.Printable(h.String()))
 }

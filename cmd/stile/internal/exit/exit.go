@@ -15,6 +15,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // The exit statuses. Scripts rely on them. Beside these, stile run and stile elect end as CMD did: with its status, or
@@ -90,7 +91,7 @@ func Code(w io.Writer, err error) int {
 func Classify(err error) (code int, hint string) {
 	name := "NAME"
 	if e, ok := errors.AsType[*stile.Error](err); ok && driver.CheckName(e.Name) == nil {
-		name = speech.Quoted(e.Name)
+		name = phrase.Quoted(e.Name)
 	}
 	switch {
 	case errors.Is(err, stile.ErrHeld):

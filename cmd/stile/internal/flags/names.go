@@ -1,6 +1,6 @@
 // Package flags checks what flags and arguments say before anything is done: durations, names of locks, files to write.
 //
-// Of the other packages of the command it may import exit and speech.
+// Of the other packages of the command it may import exit.
 package flags
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // OneName accepts the name of a lock and nothing else.
@@ -28,7 +28,7 @@ func CheckNames(names []string) error {
 			return err
 		}
 		if slices.Contains(names[:i], name) {
-			return exit.Usage("NAME %s is there twice: it would wait for itself", speech.Shortened(name))
+			return exit.Usage("NAME %s is there twice: it would wait for itself", phrase.Shortened(name))
 		}
 	}
 	return nil
@@ -37,7 +37,7 @@ func CheckNames(names []string) error {
 // CheckName returns an error about a NAME, which may be too long to be shown.
 func CheckName(name string) error {
 	if err := driver.CheckName(name); err != nil {
-		return exit.Usage("NAME %s: %w", speech.Shortened(name), err)
+		return exit.Usage("NAME %s: %w", phrase.Shortened(name), err)
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const breakLong = `Removes a claim on NAME by hand: the claim with --ticket T (see stile show), or the
@@ -92,7 +92,7 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 		i = slices.IndexFunc(q.Claims, func(c stile.Claim) bool { return c.Ticket <= b.ticket && b.ticket < c.Ticket+claim.Tokens })
 	}
 	if i < 0 || i >= len(q.Claims) {
-		return exit.Usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, speech.Quoted(b.name))
+		return exit.Usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, phrase.Quoted(b.name))
 	}
 	claim := q.Claims[i]
 	act := c.Break
@@ -124,7 +124,7 @@ func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.
 		state = "waits for it"
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "Remove the claim on %s of %s, who %s since %s and may be at work? [y/N] ",
-		page.Printable(speech.Quoted(b.name)), page.Printable(claim.Holder.String()), state, speech.Short(claim.Since))
+		phrase.Printable(phrase.Quoted(b.name)), phrase.Printable(claim.Holder.String()), state, phrase.Short(claim.Since))
 	answered := make(chan string, 1)
 	go func() { // until the process ends, if nobody answers
 		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -173,8 +173,8 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	if !hears {
 		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
 		if claim.TTL > 0 {
-			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", speech.Short(claim.TTL/3))
+			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", phrase.Short(claim.TTL/3))
 		}
 	}
-	speech.Warn("the work of %s may go on for a moment: %s", page.Printable(claim.Holder.String()), learns)
+	speech.Warn("the work of %s may go on for a moment: %s", phrase.Printable(claim.Holder.String()), learns)
 }

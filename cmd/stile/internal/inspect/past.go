@@ -10,8 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -73,14 +72,14 @@ func showPast(w io.Writer, p *jobs.Past, q stile.Queue) error {
 	became := "its run was cut off"
 	switch {
 	case p.Over && p.Err != "":
-		became = fmt.Sprintf("%s after %v: %s", p.Outcome, speech.Rounded(p.Took), p.Err)
+		became = fmt.Sprintf("%s after %v: %s", p.Outcome, phrase.Rounded(p.Took), p.Err)
 	case p.Over:
-		became = fmt.Sprintf("%s after %v", p.Outcome, speech.Rounded(p.Took))
+		became = fmt.Sprintf("%s after %v", p.Outcome, phrase.Rounded(p.Took))
 	case len(q.Claims) > 0 && stateOf(q.Claims[0]) == "holds":
 		became = "runs now"
 	}
 	if _, err := fmt.Fprintf(w, "last tick %s: %s, with ticket %d, by %s\n", p.Tick.UTC().Format(time.RFC3339),
-		page.Printable(became), p.Ticket, page.Printable(p.By.String())); err != nil || p.Next.IsZero() {
+		phrase.Printable(became), p.Ticket, phrase.Printable(p.By.String())); err != nil || p.Next.IsZero() {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "next tick %s\n", p.Next.UTC().Format(time.RFC3339))

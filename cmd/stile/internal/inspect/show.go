@@ -16,9 +16,8 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const lsLong = `Lists the names that somebody holds or waits for, and that begin with PREFIX.
@@ -100,7 +99,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 		by, since, remaining := "", "", ""
 		if len(q.Claims) > 0 {
 			first := q.Claims[0]
-			by, since, remaining = firstText(first), speech.Short(first.Since), left(first)
+			by, since, remaining = firstText(first), phrase.Short(first.Since), left(first)
 		}
 		rows = append(rows, []string{
 			q.Name, hold, strconv.Itoa(len(q.Claims) - holders - kept), by, since, remaining,
@@ -162,7 +161,7 @@ func Show(s *store.Store) *cobra.Command {
 // show writes the queue of one name for a person.
 func show(w io.Writer, q stile.Queue) error {
 	if len(q.Claims) == 0 {
-		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", page.Printable(speech.Quoted(q.Name)))
+		_, err := fmt.Fprintf(w, "%s is free: nobody holds it or waits for it\n", phrase.Printable(phrase.Quoted(q.Name)))
 		return err
 	}
 	var rows [][]string

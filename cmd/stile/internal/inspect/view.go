@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A QueueView is a name and its claims in JSON. Programs rely on the keys, all of which are always there. Times are
@@ -104,7 +104,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 	if h.PID != 0 {
 		pid = strconv.Itoa(h.PID)
 	}
-	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, speech.Short(c.Since), left(c), h.Reason}
+	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, phrase.Short(c.Since), left(c), h.Reason}
 }
 
 const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"
@@ -118,7 +118,7 @@ func left(c stile.Claim) string {
 		return "run out"
 	}
 	if age := page.Unrenewed(c); age > 0 {
-		return speech.Short(c.Remaining) + ", not renewed for " + speech.Short(age)
+		return phrase.Short(c.Remaining) + ", not renewed for " + phrase.Short(age)
 	}
-	return speech.Short(c.Remaining)
+	return phrase.Short(c.Remaining)
 }

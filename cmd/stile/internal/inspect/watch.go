@@ -17,9 +17,9 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const watchLong = `Shows who holds NAME and who waits for it, until it is interrupted.
@@ -64,7 +64,7 @@ func watchJSON(ctx context.Context, w io.Writer, s *store.Store, name string) er
 	for q, err := range queues(ctx, s, name, nil) {
 		if err == nil {
 			v := viewOf(q)
-			v.At = speech.Stamp(time.Now())
+			v.At = phrase.Stamp(time.Now())
 			err = answer.JSON(w, v, "")
 		} else {
 			err = exit.Passing(err)

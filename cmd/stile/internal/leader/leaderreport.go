@@ -8,9 +8,9 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A LeaderResult is the outcome of stile demo leader, and in JSON what it prints. Programs rely on the keys, all of which are
@@ -196,7 +196,7 @@ func (d *leaderDemo) print(r *LeaderResult) error {
 	if r.Doubled > 0 {
 		d.Say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.", secondsText(r.Doubled))
 	}
-	d.Say("The file without a guard took %s, and lost %d of %d.", speech.Plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
+	d.Say("The file without a guard took %s, and lost %d of %d.", phrase.Plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
 	if !r.tokenless {
 		d.Say("With the guard %s refused, and nothing was lost. What it said: %s", theatre.Were(r.Guarded.Refused, "late write"), r.refusal())
 	}
@@ -240,7 +240,7 @@ func (r *LeaderResult) refusal() (text string) {
 }
 
 func secondsText(s answer.Seconds) string {
-	return speech.Rounded(time.Duration(float64(s) * float64(time.Second))).String()
+	return phrase.Rounded(time.Duration(float64(s) * float64(time.Second))).String()
 }
 
 // optionalText is empty for nil.

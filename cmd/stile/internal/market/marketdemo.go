@@ -24,6 +24,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const marketLong = `A market in Redis, as in chapter 6.2 of the book Redis in Action: a sorted set of
@@ -190,7 +191,7 @@ func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidi
 	for _, cell := range cells {
 		bought += cell.Bought
 	}
-	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(Mixes)*len(Ways), speech.Plural(int(bought), "purchase"))
+	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(Mixes)*len(Ways), phrase.Plural(int(bought), "purchase"))
 	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), theatre.ClaimsLeft(marketLock(id, 0), d.ttl))
 	return cells, theatre.HalfDone(err, known, unknown)
 }
@@ -343,9 +344,9 @@ func judgeCells(cells []*cell) error {
 		case c.way == WayWatch:
 			retried = retried || c.Retries > 0
 		case c.Retries > 0:
-			return theatre.Wrong("%s: %s had to be tried again, though the lock was held", where, speech.Plural(int(c.Retries), "trade"))
+			return theatre.Wrong("%s: %s had to be tried again, though the lock was held", where, phrase.Plural(int(c.Retries), "trade"))
 		case c.idle > 0:
-			return theatre.Wrong("%s: %s of %d bought nothing", where, speech.Plural(c.idle, "buyer"), c.Buyers)
+			return theatre.Wrong("%s: %s of %d bought nothing", where, phrase.Plural(c.idle, "buyer"), c.Buyers)
 		}
 	}
 	if !retried {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A MarketView is the outcome of stile demo market in JSON. Programs rely on the keys, all of which are always there.
@@ -65,7 +65,7 @@ func (d *marketDemo) print(cells []*cell) error {
 			if c.Bought == 0 {
 				return "-"
 			}
-			return speech.Tidy(time.Duration(math.Round(float64(s) * 1e9))).String()
+			return phrase.Tidy(time.Duration(math.Round(float64(s) * 1e9))).String()
 		}
 		rows = append(rows, []string{
 			"  " + mix, string(c.Way), strconv.FormatInt(c.Listed, 10), strconv.FormatInt(c.Bought, 10), strconv.FormatInt(c.Retries, 10),
@@ -79,8 +79,8 @@ func (d *marketDemo) print(cells []*cell) error {
 	d.Say("")
 	d.Say("A wait is the time from one purchase of a buyer to its next, with all tries in between.")
 	last := v.Rows[len(v.Rows)-len(Ways):]
-	d.Say("At %s, buyers without a lock had to try %s again for %s.", Mixes[len(Mixes)-1], speech.Plural(int(last[0].Retries), "trade"),
-		speech.Plural(int(last[0].Bought), "purchase"))
+	d.Say("At %s, buyers without a lock had to try %s again for %s.", Mixes[len(Mixes)-1], phrase.Plural(int(last[0].Retries), "trade"),
+		phrase.Plural(int(last[0].Bought), "purchase"))
 	d.Say("With locks no trade had to be tried again, every buyer bought, and all money and items are there.")
 	return nil
 }

@@ -1,24 +1,9 @@
 package page
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 )
-
-// Printable escapes what a terminal would not show as it is: control characters, and those that turn the direction of
-// the text or have no width.
-func Printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 // wide are the characters that take two cells of a terminal, as its fonts for Chinese, Japanese, Korean and pictures do.
 var wide = &unicode.RangeTable{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Change is one thing that became different in a queue.
@@ -66,7 +67,7 @@ func holder(h stile.Holder) string {
 		text += ", pid " + strconv.Itoa(h.PID)
 	}
 	if h.Reason != "" {
-		text += " (" + Printable(h.Reason) + ")"
+		text += " (" + phrase.Printable(h.Reason) + ")"
 	}
 	return text
 }

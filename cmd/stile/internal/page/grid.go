@@ -1,6 +1,10 @@
 package page
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/stilelock/stile/internal/phrase"
+)
 
 // A Style is how a line is to stand out.
 type Style int
@@ -53,7 +57,7 @@ func grid(columns []column, rows [][]string, cells int) []string {
 	for i, c := range columns {
 		widths[i] = Width(c.head)
 		for _, row := range rows {
-			if row[i] = Printable(row[i]); row[i] == "" {
+			if row[i] = phrase.Printable(row[i]); row[i] == "" {
 				row[i] = "-"
 			}
 			widths[i] = max(widths[i], Width(row[i]))

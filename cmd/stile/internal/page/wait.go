@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Wait says what somebody waits for, and has the last look at the queue.
@@ -27,7 +28,7 @@ const narrow = 72
 // Text returns the wait as one line of so many cells at most, the most important first; 0 means all of it. For the eyes
 // of somebody who looks again it counts the seconds; without clock the text changes only when the queue does.
 func (w *Wait) Text(cells int, clock bool) string {
-	name := Printable(w.Name)
+	name := phrase.Printable(w.Name)
 	if cells > 0 {
 		name = middle(name, max(8, cells/4))
 	}
@@ -114,7 +115,7 @@ func held(holders []stile.Claim, clock bool) string {
 		more = append(more, "pid "+strconv.Itoa(h.PID))
 	}
 	if h.Reason != "" {
-		more = append(more, Printable(h.Reason))
+		more = append(more, phrase.Printable(h.Reason))
 	}
 	if len(more) == 0 {
 		return by + Who(h)
@@ -137,7 +138,7 @@ func Who(h stile.Holder) string {
 	if h.Host != "" {
 		who += " on " + h.Host
 	}
-	return Printable(who)
+	return phrase.Printable(who)
 }
 
 // Short writes a duration with as many digits as a person reads, who looks at it for a moment: 7s, 3m20s, 2h5m, 3d4h.

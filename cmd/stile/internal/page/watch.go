@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Watch is the page of one name: who holds and waits, and who came and left.
@@ -63,9 +64,9 @@ func (w *Watch) Lines(columns, rows int) []Line {
 func title(name string, now time.Time, columns int) string {
 	clock := now.Format("15:04:05")
 	if columns < 24 {
-		return middle(Printable(name), columns)
+		return middle(phrase.Printable(name), columns)
 	}
-	return pad(middle(Printable(name), columns-len(clock)-2), columns-len(clock)) + clock
+	return pad(middle(phrase.Printable(name), columns-len(clock)-2), columns-len(clock)) + clock
 }
 
 func (w *Watch) summary() string {

@@ -21,6 +21,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const paymentLong = `Order processes call back for the same orders, and payment processes take the
@@ -345,7 +346,7 @@ func judgePayments(columns []*column) error {
 	switch {
 	case len(locked.twice) == 0:
 		return theatre.Wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
-			speech.Rounded(locked.paused))
+			phrase.Rounded(locked.paused))
 	case len(free.twice) == 0:
 		return theatre.Wrong("without a lock every order was charged once, so that this shows nothing")
 	}
@@ -358,7 +359,7 @@ func judgeTx(c *column) error {
 		return theatre.Wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
 			len(c.twice), c.taken, c.price)
 	case !c.waited:
-		return theatre.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, speech.Rounded(c.paused))
+		return theatre.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, phrase.Rounded(c.paused))
 	}
 	return nil
 }
@@ -368,7 +369,7 @@ func judgeGuard(c *column) error {
 	case len(c.twice) > 0 || c.taken != c.price:
 		return theatre.Wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
 	case len(c.refused) == 0:
-		return theatre.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", speech.Rounded(c.paused))
+		return theatre.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", phrase.Rounded(c.paused))
 	}
 	return nil
 }

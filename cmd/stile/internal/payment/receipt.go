@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A PaymentView is the outcome of stile demo payment in JSON. Programs rely on the keys, all of which are always there.
@@ -57,8 +57,8 @@ func (p *payment) print(columns []*column) error {
 		{"taken too much", func(c *column) string { return strconv.Itoa(c.taken - c.price) }},
 		{"late writes refused", func(c *column) string { return strconv.Itoa(len(c.refused)) }},
 		{"processes killed", func(c *column) string { return strconv.Itoa(c.killed) }},
-		{"one process was stopped for", func(c *column) string { return speech.Rounded(c.paused).String() }},
-		{"all took", func(c *column) string { return speech.Rounded(c.took).String() }},
+		{"one process was stopped for", func(c *column) string { return phrase.Rounded(c.paused).String() }},
+		{"all took", func(c *column) string { return phrase.Rounded(c.took).String() }},
 	} {
 		cells := []string{"  " + row.name}
 		for _, c := range columns {
@@ -87,7 +87,7 @@ func (p *payment) explain(columns []*column) {
 	for _, c := range columns[2:] {
 		if c.way == payInTx {
 			p.Say("With the lock in the transaction, others waited for order %d while its holder was stopped for %v, past any lease: each of %d orders "+
-				"was charged exactly once.", c.stopAt, speech.Rounded(c.paused), c.orders)
+				"was charged exactly once.", c.stopAt, phrase.Rounded(c.paused), c.orders)
 			continue
 		}
 		for _, text := range c.refused {

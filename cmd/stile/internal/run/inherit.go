@@ -12,9 +12,9 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // Environ returns the environment of CMD: stile's, but for the variables in which stile speaks to CMD, and with the
@@ -65,7 +65,7 @@ func numbered(entry string) bool {
 
 // Tell returns the variables that tell CMD what it has.
 func (r *Runner) Tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
-	env := []string{"STILE_DEADLINE=" + speech.Stamp(deadline)}
+	env := []string{"STILE_DEADLINE=" + phrase.Stamp(deadline)}
 	var held []string
 	for i, name := range r.Names { // in the order of the command line; the parts have another
 		for _, p := range lease.Parts() {

@@ -14,6 +14,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Keeper looks after CMD while the lock is held, and ends it, with its whole group, before the lease ends: with
@@ -248,7 +249,7 @@ func (e *Events) Observe(event stile.Event) {
 		e.errs[event.Name] = event.Err
 		e.mu.Unlock()
 	case stile.EventAsked:
-		speech.Warn("somebody asks for the lock %s; it is released when CMD ends", speech.Quoted(event.Name))
+		speech.Warn("somebody asks for the lock %s; it is released when CMD ends", phrase.Quoted(event.Name))
 	}
 	select {
 	case e.changed <- struct{}{}:

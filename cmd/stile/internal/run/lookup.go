@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // Lookup finds the file to execute for CMD, as a shell would. The error is a [*exit.Status].
@@ -23,15 +23,15 @@ func Lookup(command string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
-		return "", exit.With(exit.NotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", page.Printable(command)))
+		return "", exit.With(exit.NotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", phrase.Printable(command)))
 	case errors.Is(err, exec.ErrDot):
-		return "", exit.With(exit.NotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", page.Printable(command)))
+		return "", exit.With(exit.NotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", phrase.Printable(command)))
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(command, "/"):
-		return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found in PATH", page.Printable(command)))
+		return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found in PATH", phrase.Printable(command)))
 	case errors.Is(err, syscall.EISDIR):
 		return "", notExecuted(command, syscall.EISDIR)
 	}
-	return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found", page.Printable(command)))
+	return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found", phrase.Printable(command)))
 }
 
 // plainFileInPath reports whether a command is in PATH but cannot be executed.
@@ -58,7 +58,7 @@ func notExecuted(command string, errno syscall.Errno) error {
 	case errno == syscall.ENOEXEC:
 		why = errors.New("it is no program of this system, and no script that names its interpreter")
 	}
-	return exit.With(code, fmt.Errorf("%s cannot be executed: %w", page.Printable(command), why))
+	return exit.With(code, fmt.Errorf("%s cannot be executed: %w", phrase.Printable(command), why))
 }
 
 func exists(path string) bool {

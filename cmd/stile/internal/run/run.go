@@ -1,7 +1,7 @@
 // Package run is stile run: a lock is held while CMD runs under a guard, and CMD is ended before the lease is. Whoever runs CMD
 // otherwise, as leader or at the ticks of a job, does it with this package.
 //
-// Of the other packages of the command it may import claim, exit, flags, guard, page, proc, speech and store.
+// Of the other packages of the command it may import claim, exit, flags, guard, proc, speech and store.
 package run
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const runLong = `Holds the lock NAME while CMD runs, and ends as CMD does. With several NAMEs it
@@ -73,7 +73,7 @@ func New(s *store.Store) *cobra.Command {
 			dash := NameEnd(cmd, args)
 			switch {
 			case dash < 0 && len(args) > 1:
-				return exit.Usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", speech.Quoted(args[0]), speech.Quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", phrase.Quoted(args[0]), phrase.Quoted(args[1]))
 			case dash < 1 || len(CmdOf(cmd, args)) == 0:
 				return exit.Usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
 			}
@@ -212,7 +212,7 @@ func (r *Runner) found(s *store.Store, program string) (path string, address *dr
 		return "", nil, err
 	}
 	if r.Reason == "" {
-		r.Reason = page.Printable(baseName(program))
+		r.Reason = phrase.Printable(baseName(program))
 	}
 	if address, _, err = s.Address(); err != nil {
 		return "", nil, err

@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/grant"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // detach leaves the lease to whoever has the handle, and returns until when it can be trusted.
@@ -88,7 +88,7 @@ func (sc *script) find(a *driver.Address) (grant.Meant, error) {
 			}
 		}
 		return grant.Meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, --handle or store",
-			sc.named, page.Printable(sc.token))
+			sc.named, phrase.Printable(sc.token))
 	}
 	m, set, err := grant.Variable(a, sc.named)
 	if err == nil && !set {

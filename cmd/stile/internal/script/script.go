@@ -1,6 +1,6 @@
 // Package script is stile lock, renew and unlock: a lock that is left taken for a script, by its handle.
 //
-// Of the other packages of the command it may import answer, claim, exit, flags, grant, guard, page, speech and store.
+// Of the other packages of the command it may import answer, claim, exit, flags, grant, guard, speech and store.
 package script
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/internal/record"
 )
 
@@ -210,7 +211,7 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 	if err := context.Cause(ctx); err != nil {
 		return sc.giveBack(ctx, c, h, err)
 	}
-	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, speech.Stamp(deadline))
+	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, phrase.Stamp(deadline))
 	if err := sc.print(out, address, deadline); err != nil {
 		return sc.giveBack(ctx, c, h, exit.With(exit.Output, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
 	}
@@ -278,7 +279,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return sc.dropLost(err)
 	}
-	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, speech.Stamp(deadline))
+	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, phrase.Stamp(deadline))
 	now := time.Now()
 	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
 	address, _, err := sc.Address()
@@ -332,12 +333,12 @@ func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) er
 			Handle   string  `json:"handle"`
 			Variable string  `json:"variable"`
 			Grant    string  `json:"grant"`
-		}{sc.file.Name, token, m.Token, speech.Stamp(deadline), sc.path, name, m.String()}, "")
+		}{sc.file.Name, token, m.Token, phrase.Stamp(deadline), sc.path, name, m.String()}, "")
 	}
 	printed := ""
 	if token != nil {
 		printed = *token
 	}
-	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.Token, speech.Stamp(deadline), speech.Quoted(sc.path), name, speech.Quoted(m.String()))
+	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.Token, phrase.Stamp(deadline), phrase.Quoted(sc.path), name, phrase.Quoted(m.String()))
 	return err
 }

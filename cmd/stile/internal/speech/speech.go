@@ -1,7 +1,7 @@
 // Package speech writes stile's messages to stderr: how much, in one line that holds no secret, and with the page
 // that explains an error.
 //
-// Of the other packages of the command it may import page and tty.
+// Of the other packages of the command it may import tty.
 package speech
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Level is how much is said on stderr beside the error that ends the command.
@@ -56,7 +56,7 @@ func (s *Flags) Set() error {
 // Say prints one line that begins with the program's name.
 func Say(w io.Writer, format string, args ...any) {
 	text := strings.TrimPrefix(fmt.Sprintf(format, args...), "stile: ")
-	fmt.Fprintln(w, "stile: "+OneLine(text))
+	fmt.Fprintln(w, "stile: "+phrase.OneLine(text))
 }
 
 // Stderr has stile's own messages, with a line below them on a terminal while stile waits for something.
@@ -95,18 +95,18 @@ func Aloud(observer stile.Observer, left bool) stile.Observer {
 func eventText(e stile.Event) string {
 	switch e.Kind {
 	case stile.EventAcquired:
-		return fmt.Sprintf("%q is held, by ticket %d, after %v", e.Name, e.Token, Rounded(e.Waited))
+		return fmt.Sprintf("%q is held, by ticket %d, after %v", e.Name, e.Token, phrase.Rounded(e.Waited))
 	case stile.EventRenewed:
-		return fmt.Sprintf("%q was renewed, with %v left", e.Name, Rounded(e.Margin))
+		return fmt.Sprintf("%q was renewed, with %v left", e.Name, phrase.Rounded(e.Margin))
 	case stile.EventJeopardy:
 		return fmt.Sprintf("%q could not be renewed, and is tried again: %v", e.Name, e.Err)
 	case stile.EventLost:
-		return fmt.Sprintf("%q was lost after %v: %s", e.Name, Rounded(e.Held), WhyLost(e.Err, 0))
+		return fmt.Sprintf("%q was lost after %v: %s", e.Name, phrase.Rounded(e.Held), WhyLost(e.Err, 0))
 	case stile.EventReleased:
 		if e.Err != nil {
-			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, Rounded(e.Held), e.Err)
+			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, phrase.Rounded(e.Held), e.Err)
 		}
-		return fmt.Sprintf("%q was released after %v", e.Name, Rounded(e.Held))
+		return fmt.Sprintf("%q was released after %v", e.Name, phrase.Rounded(e.Held))
 	case stile.EventAsked:
 		return fmt.Sprintf("somebody asks for %q", e.Name)
 	case stile.EventDisplaced:
@@ -114,14 +114,6 @@ func eventText(e stile.Event) string {
 	case stile.EventWaiting, stile.EventLeaked:
 	}
 	return ""
-}
-
-// Rounded leaves of a duration what a person reads.
-func Rounded(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
 }
 
 // WhyLost says why a lock was lost, and what that can come from. A process that stood still does not blame the store.
@@ -132,7 +124,7 @@ func WhyLost(err error, stood time.Duration) string {
 	}
 	why := lost.Reason.String()
 	if stood > 0 && (lost.Reason == stile.ReasonExpired || lost.Reason == stile.ReasonRemoved) {
-		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, Rounded(stood))
+		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, phrase.Rounded(stood))
 	}
 	switch lost.Reason {
 	case stile.ReasonExpired:
@@ -141,7 +133,7 @@ func WhyLost(err error, stood time.Duration) string {
 		}
 	case stile.ReasonBroken:
 		if lost.By != (stile.Holder{}) {
-			why += ": " + page.Printable(lost.By.String())
+			why += ": " + phrase.Printable(lost.By.String())
 		}
 		return why
 	case stile.ReasonSessionOver:

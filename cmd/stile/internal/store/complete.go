@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // CompleteNames offers the names in use for the first argument. A store that does not answer soon has none to offer.
@@ -42,7 +42,7 @@ func CompleteAllNames(s *Store) cobra.CompletionFunc {
 		}
 		var names []cobra.Completion
 		for _, q := range queues {
-			if page.Printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
+			if phrase.Printable(q.Name) == q.Name && strings.HasPrefix(q.Name, begun) && !slices.Contains(args, q.Name) {
 				names = append(names, q.Name)
 			}
 		}

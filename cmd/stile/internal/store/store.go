@@ -20,6 +20,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/store/sqldb"
 )
 
@@ -130,7 +131,7 @@ func (s *Store) Open(ctx context.Context, observer stile.Observer) (*stile.Clien
 		noteLocal()
 	}
 	if err == nil {
-		speech.Detail("%s is open, after %v", a, speech.Rounded(time.Since(begun)))
+		speech.Detail("%s is open, after %v", a, phrase.Rounded(time.Since(begun)))
 	}
 	return c, err
 }
@@ -213,11 +214,11 @@ func WrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", 
 // Hide keeps the passwords of a store's URL out of all later messages, and the passwords of the stores in it. It
 // reports whether there is one.
 func Hide(a *driver.Address, url string) bool {
-	speech.KeepSecret(a.Password, RawPassword(url))
+	phrase.KeepSecret(a.Password, RawPassword(url))
 	found := a.Password != ""
 	for _, parameter := range []string{"sentinel_password", "password"} {
 		secret := a.Param(parameter, "")
-		speech.KeepSecret(secret)
+		phrase.KeepSecret(secret)
 		found = found || secret != ""
 	}
 	for entry := range strings.SplitSeq(a.Param("stores", "")+";"+a.Param("previous", ""), ";") {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -97,7 +97,7 @@ func NewActor(name string, count int, play func(ctx context.Context, args []stri
 			if known, ok := errors.AsType[*exit.Status](err); ok {
 				code = known.Code
 			}
-			_ = (&Notice{What: DidFail, Code: code, Text: speech.OneLine(err.Error() + hint)}).Send()
+			_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(err.Error() + hint)}).Send()
 			return exit.With(code, nil)
 		},
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A ChaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always there.
@@ -76,11 +76,11 @@ func (d *demo) printChaos(parts []*part) error {
 		{"sales", func(v partView, _ *part) string { return strconv.Itoa(v.Sales) }},
 		{"tickets sold more than once", func(v partView, _ *part) string { return strconv.Itoa(v.Twice) }},
 		{"late sales refused", func(v partView, _ *part) string { return strconv.Itoa(len(v.Refused)) }},
-		{"next sale after the kill", func(_ partView, p *part) string { return speech.Rounded(p.following).String() }},
-		{"one seller was stopped for", func(_ partView, p *part) string { return speech.Rounded(p.stoppedFor()).String() }},
+		{"next sale after the kill", func(_ partView, p *part) string { return phrase.Rounded(p.following).String() }},
+		{"one seller was stopped for", func(_ partView, p *part) string { return phrase.Rounded(p.stoppedFor()).String() }},
 		{"looks of browsers", func(v partView, _ *part) string { return strconv.Itoa(v.Looks) }},
 		{"looks at a half-made sale", func(v partView, _ *part) string { return strconv.Itoa(v.Torn) }},
-		{"all took", func(_ partView, p *part) string { return speech.Rounded(p.took).String() }},
+		{"all took", func(_ partView, p *part) string { return phrase.Rounded(p.took).String() }},
 	} {
 		cells := []string{"  " + row.name}
 		for _, p := range parts {

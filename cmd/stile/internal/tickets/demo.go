@@ -1,6 +1,6 @@
 // Package tickets is stile demo tickets: what a lock is for.
 //
-// Of the other packages of the command it may import answer, exit, guard, speech, store and theatre.
+// Of the other packages of the command it may import answer, exit, guard, store and theatre.
 package tickets
 
 import (

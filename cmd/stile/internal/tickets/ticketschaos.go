@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const (
@@ -150,7 +150,7 @@ func judgeParts(parts []*part) error {
 		case p.killed == nil || p.stopped == nil:
 			return theatre.Wrong("%s, not both faults hit, so that this shows nothing", p.title)
 		case p.overtakers == 0:
-			return theatre.Wrong("%s, nobody sold while a seller was stopped for %v", p.title, speech.Rounded(p.stoppedFor()))
+			return theatre.Wrong("%s, nobody sold while a seller was stopped for %v", p.title, phrase.Rounded(p.stoppedFor()))
 		}
 	}
 	free, locked := parts[0], parts[1]

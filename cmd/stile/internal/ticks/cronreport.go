@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -70,7 +70,7 @@ func (d *cronDemo) print(free, locked *hall) error {
 	if t := locked.ticks[locked.killAt]; len(t.Runs) > 1 {
 		again := t.Runs[len(t.Runs)-1]
 		d.Say("With the lock, machine %d was killed in its run, and machine %d ran that tick %v later, with token %d after %d.",
-			t.Runs[0].machine, again.machine, speech.Rounded(locked.over), again.token, t.Runs[0].token)
+			t.Runs[0].machine, again.machine, phrase.Rounded(locked.over), again.token, t.Runs[0].token)
 	}
 	if i := slices.IndexFunc(locked.ticks, func(t *tickPast) bool { return t.CutOff > 0 }); i >= 0 {
 		d.Say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine, cronMaxHold)

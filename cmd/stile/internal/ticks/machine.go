@@ -11,9 +11,9 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -104,7 +104,7 @@ func (m *machineRun) work(ctx context.Context) error {
 func (m *machineRun) report(r jobs.Result) {
 	n := &theatre.Notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: r.Outcome}
 	if r.Err != nil {
-		n.Text = speech.OneLine(r.Err.Error())
+		n.Text = phrase.OneLine(r.Err.Error())
 	}
 	_ = n.Send() // if nobody hears, stdin has ended too
 }

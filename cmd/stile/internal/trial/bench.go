@@ -20,6 +20,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const benchLong = `Measures how long locks take in the store: to lock and unlock with nobody else,
@@ -115,14 +116,14 @@ func (b *benchmark) check(cmd *cobra.Command) error {
 	}
 	for _, key := range b.only {
 		if !slices.Contains(Keys(), key) {
-			return exit.Usage("--only: there is no scenario %s; there are: %s", speech.Shortened(key), strings.Join(Keys(), ", "))
+			return exit.Usage("--only: there is no scenario %s; there are: %s", phrase.Shortened(key), strings.Join(Keys(), ", "))
 		}
 	}
 	if b.prefix == "" {
 		b.prefix = "stile-bench-" + rand.Text()[:10]
 	}
 	if err := driver.CheckName(b.prefix + "/1/handover-100/63"); err != nil { // as long as any
-		return exit.Usage("--prefix %s: %w", speech.Shortened(b.prefix), err)
+		return exit.Usage("--prefix %s: %w", phrase.Shortened(b.prefix), err)
 	}
 	return b.svg.Check(changed("svg"))
 }
@@ -189,6 +190,6 @@ func (r *benchReport) progress(s bench.Step) {
 	}
 	left := time.Duration(s.Of-s.Number+1) * time.Duration(r.window) * 5 / 4
 	speech.Stderr.Draw(func(cells int) string {
-		return page.Cut("stile: "+page.Printable(what)+", round "+ratioText(s.Round, r.rounds)+", about "+page.Short(left)+" left", cells)
+		return page.Cut("stile: "+phrase.Printable(what)+", round "+ratioText(s.Round, r.rounds)+", about "+page.Short(left)+" left", cells)
 	})
 }

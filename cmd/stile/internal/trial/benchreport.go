@@ -9,9 +9,8 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/bench"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A benchReport has the findings of stile bench.
@@ -50,7 +49,7 @@ func (r *benchReport) store(i int) string {
 	if t.Server != "" {
 		text += ", " + t.Server
 	}
-	return page.Printable(text)
+	return phrase.Printable(text)
 }
 
 // write prints the report for a person.
@@ -63,7 +62,7 @@ func (r *benchReport) write(w io.Writer) error {
 		}
 		fmt.Fprintln(&b, r.store(i))
 	}
-	fmt.Fprintf(&b, "%s of %v for each scenario\n\n", speech.Plural(r.rounds, "round"), time.Duration(r.window))
+	fmt.Fprintf(&b, "%s of %v for each scenario\n\n", phrase.Plural(r.rounds, "round"), time.Duration(r.window))
 	head, rows := "SCENARIO\tTIMES/s\tp50\tp99\tLONGEST", [][]string{}
 	if two {
 		head = "SCENARIO\tSTORE\tTIMES/s\tp50\tp99\tLONGEST"
@@ -128,7 +127,7 @@ func brief(d time.Duration) time.Duration {
 	if d < 10*time.Microsecond {
 		return d.Round(10 * time.Nanosecond)
 	}
-	return speech.Tidy(d)
+	return phrase.Tidy(d)
 }
 
 func rangeText(r *bench.Ratio) string {
@@ -244,7 +243,7 @@ type ratioView struct {
 func (r *benchReport) view() BenchView {
 	v := BenchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds, Window: answer.SecondsOf(time.Duration(r.window))}
 	if r.failed != nil {
-		v.Error = speech.OneLine(r.failed.Error())
+		v.Error = phrase.OneLine(r.failed.Error())
 	}
 	for i, t := range r.result.Traits {
 		v.Stores = append(v.Stores, benchStore{r.addresses[i], t.Store, t.Server})

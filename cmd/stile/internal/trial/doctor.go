@@ -1,8 +1,7 @@
 // Package trial is the verbs that find out about a store and report it: doctor what it promises, prove whether it keeps that
 // under faults, and bench how long it takes.
 //
-// Of the other packages of the command it may import answer, bench, exit, flags, guard, page, proc, prove, reserve, speech and
-// store.
+// Of the other packages of the command it may import answer, bench, exit, flags, guard, page, proc, prove, reserve, speech and store.
 package trial
 
 import (

@@ -23,6 +23,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 const proveLong = `Puts the store to the test with clients of its own: processes lock and unlock the
@@ -120,7 +121,7 @@ func (p *proof) check(cmd *cobra.Command) error {
 		}
 	}
 	if err := driver.CheckName(p.prefix + "/permits"); err != nil { // as long as any
-		return exit.Usage("--prefix %s: %w", speech.Shortened(p.prefix), err)
+		return exit.Usage("--prefix %s: %w", phrase.Shortened(p.prefix), err)
 	}
 	return p.html.Check(changed("html"))
 }
@@ -190,7 +191,7 @@ func newProver(s *store.Store) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := &prove.Brief{}
 			if err := json.Unmarshal([]byte(args[0]), b); err != nil {
-				return exit.Usage("brief %s: %w", speech.Shortened(args[0]), err)
+				return exit.Usage("brief %s: %w", phrase.Shortened(args[0]), err)
 			}
 			s.TTL = b.TTL
 			open := func(ctx context.Context) (*stile.Client, error) { return s.Open(ctx, nil) }

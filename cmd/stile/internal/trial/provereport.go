@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/internal/histogram"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // publish prints the report, and writes the page.
@@ -36,7 +35,7 @@ func (p *proof) publish(out io.Writer, r *prove.Report) error {
 func (p *proof) write(w io.Writer, r *prove.Report) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "%-13s %s\n", label, page.Printable(speech.OneLine(fmt.Sprintf(format, args...))))
+		fmt.Fprintf(&b, "%-13s %s\n", label, phrase.Printable(phrase.OneLine(fmt.Sprintf(format, args...))))
 	}
 	line("verdict", "%s: %s", r.Verdict, r.Meaning())
 	line("store", "%s  %s %s", p.address, r.Traits.Store, r.Traits.Server)
@@ -63,7 +62,7 @@ func (p *proof) write(w io.Writer, r *prove.Report) error {
 }
 
 func nameText(r *prove.Report, n *prove.Name) string {
-	text := speech.Plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " + brief(n.Waits.Most).String()
+	text := phrase.Plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " + brief(n.Waits.Most).String()
 	if n.HandOvers.N > 0 {
 		text += ", hand-overs p50 " + brief(n.HandOvers.Quantile(0.5)).String() + ", longest " + brief(n.HandOvers.Most).String()
 	}
@@ -160,7 +159,7 @@ func (p *proof) view(r *prove.Report) ProofView {
 		})
 	}
 	for _, a := range r.Away {
-		v.Away = append(v.Away, awayView{answer.SecondsOf(a.Begin), answer.SecondsOf(a.End), speech.OneLine(a.Err)})
+		v.Away = append(v.Away, awayView{answer.SecondsOf(a.Begin), answer.SecondsOf(a.End), phrase.OneLine(a.Err)})
 	}
 	return v
 }
@@ -169,7 +168,7 @@ func (p *proof) view(r *prove.Report) ProofView {
 func safe(texts []string) []string {
 	list := []string{}
 	for _, text := range texts {
-		list = append(list, speech.OneLine(text))
+		list = append(list, phrase.OneLine(text))
 	}
 	return list
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A report has the findings of stile doctor.
@@ -71,7 +70,7 @@ func (r *report) untested() []string {
 func (r *report) write(w io.Writer) error {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s %s\n", label, page.Printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-12s %s\n", label, phrase.Printable(fmt.Sprintf(format, args...)))
 	}
 	t := r.traits
 	line("verdict", "%s", r.verdict())
@@ -132,7 +131,7 @@ func outlives(survives bool) string {
 
 // spread says how long something took.
 func spread(took []time.Duration) string {
-	return fmt.Sprintf("p50 %v, p99 %v, of %d", speech.Tidy(percentile(took, 50)), speech.Tidy(percentile(took, 99)), len(took))
+	return fmt.Sprintf("p50 %v, p99 %v, of %d", phrase.Tidy(percentile(took, 50)), phrase.Tidy(percentile(took, 99)), len(took))
 }
 
 // percentile returns what a part of the times, in percent, do not exceed. The times are sorted.

@@ -1,4 +1,6 @@
-package speech
+// Package phrase writes texts for a person: one line that holds no secret and nothing that a terminal would not show as it is,
+// words of the shell, numbers of things, and durations with the digits that somebody reads.
+package phrase
 
 import (
 	"regexp"
@@ -7,8 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
-	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/internal/secure"
 )
 
@@ -40,7 +42,21 @@ func OneLine(text string) string {
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}
-	return page.Printable(strings.Join(lines, "; "))
+	return Printable(strings.Join(lines, "; "))
+}
+
+// Printable escapes what a terminal would not show as it is: control characters, and those that turn the direction of
+// the text or have no width.
+func Printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,-]+$`) })
@@ -72,6 +88,14 @@ func Short(d time.Duration) string {
 
 // Stamp writes a time as scripts get it.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Rounded leaves of a duration what a person reads.
+func Rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
 
 // Tidy leaves of a short duration the digits that count.
 func Tidy(d time.Duration) time.Duration {

@@ -1,6 +1,8 @@
-package speech
+package phrase
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestOneLine(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
