@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // bashCompletion needs nothing but bash. Cobra's own script calls functions of the package bash-completion, which servers and

@@ -3,13 +3,13 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/leader"
 	"github.com/stilelock/stile/cmd/stile/internal/market"
 	"github.com/stilelock/stile/cmd/stile/internal/payment"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tickets"
 	"github.com/stilelock/stile/cmd/stile/internal/ticks"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 func newDemo(s *store.Store) *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // bound makes the commands of an account run as a user whom the modes of files bind, unless the test does so itself.

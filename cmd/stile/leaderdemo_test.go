@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/leader"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

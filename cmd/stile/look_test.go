@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A command that only looks makes no store, so that a mistyped path is an error and no empty list.

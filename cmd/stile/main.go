@@ -21,10 +21,9 @@ import (
 	"os"
 
 	_ "github.com/stilelock/stile/cmd/stile/internal/early"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 )
 
 // main begins unless package early has done all there was to do.
 func main() {
-	os.Exit(exit.Code(os.Stderr, execute(newRoot())))
+	os.Exit(ended(os.Stderr, execute(newRoot())))
 }

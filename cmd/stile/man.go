@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // newMan writes the manual from what --help prints, so that the two cannot differ, and no tool has to be installed for it.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/market"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // execute runs the command line. An answer that nobody got is an error of its own, whatever came of the rest.
@@ -21,4 +24,15 @@ func execute(root *cobra.Command) error {
 		return err
 	}
 	return exit.With(exit.Output, fmt.Errorf("the answer cannot be written: %w", out.Err))
+}
+
+// ended prints the error, if there is something to say, and returns the status for it.
+func ended(w io.Writer, err error) int {
+	code, text := exit.Of(err)
+	if text == "" || speech.Current == speech.Quiet && errors.Is(err, stile.ErrHeld) {
+		return code
+	}
+	speech.Say(w, "%s", text)
+	speech.Refer(w, text)
+	return code
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile/cmd/stile/internal/elect"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 )
 

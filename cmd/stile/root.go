@@ -12,7 +12,6 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/build"
 	"github.com/stilelock/stile/cmd/stile/internal/cron"
 	"github.com/stilelock/stile/cmd/stile/internal/elect"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/cmd/stile/internal/migrate"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
@@ -20,6 +19,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/trial"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/nearest"
 	"github.com/stilelock/stile/internal/phrase"
 )

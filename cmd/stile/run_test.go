@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

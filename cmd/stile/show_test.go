@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

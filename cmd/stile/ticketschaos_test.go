@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/cmd/stile/internal/tickets"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

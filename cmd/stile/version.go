@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/build"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 func newVersion() *cobra.Command {

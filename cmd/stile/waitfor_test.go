@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
 

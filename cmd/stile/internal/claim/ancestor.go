@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/grant"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

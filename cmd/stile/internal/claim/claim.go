@@ -1,7 +1,7 @@
 // Package claim takes the lock that the flags of a verb ask for, and shows meanwhile what it waits for. A lock that an ancestor
 // or this shell holds is refused, since it would wait for itself.
 //
-// Of the other packages of the command it may import exit, flags, grant, page, proc, speech, store and tty.
+// Of the other packages of the command it may import flags, grant, page, proc, speech, store and tty.
 package claim
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A Want is the lock that the flags ask for.

@@ -1,6 +1,6 @@
 // Package cron is stile cron: the jobs of a crontab, each tick once over all machines.
 //
-// Of the other packages of the command it may import answer, claim, exit, flags, guard, run, speech and store.
+// Of the other packages of the command it may import answer, claim, flags, guard, run, speech and store.
 package cron
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
 )
@@ -105,7 +105,7 @@ func New(s *store.Store) *cobra.Command {
 			if !check {
 				return c.run(cmd.Context())
 			}
-			return exit.Interruptible(cmd.Context(), exit.Listen(guard.Ending), func(ctx context.Context) error {
+			return ending.Interruptible(cmd.Context(), ending.Listen(ending.Signals), func(ctx context.Context) error {
 				entries, err := c.read(ctx)
 				if err != nil {
 					return err
@@ -139,7 +139,7 @@ func printNext(w io.Writer, entries []*entry) error {
 
 // cronEnding are the signals that end a stile cron. After SIGHUP it reads its file again, also if the signal comes
 // while the store is still being opened.
-var cronEnding = slices.DeleteFunc(slices.Clone(guard.Ending), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
+var cronEnding = slices.DeleteFunc(slices.Clone(ending.Signals), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
 
 func (c *cron) run(ctx context.Context) (err error) {
 	least := slog.LevelInfo
@@ -149,13 +149,13 @@ func (c *cron) run(ctx context.Context) (err error) {
 	case speech.Quiet:
 		least = slog.LevelWarn
 	}
-	exit.OutliveReaders()
+	ending.OutliveReaders()
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: least}))
-	signals, reloads := exit.Listen(cronEnding), exit.Listen([]syscall.Signal{syscall.SIGHUP})
+	signals, reloads := ending.Listen(cronEnding), ending.Listen([]syscall.Signal{syscall.SIGHUP})
 	defer run.AdoptOrphans()()
 	c.events = &switchboard{lines: map[string]*run.Events{}}
 	var entries []*entry
-	if err := exit.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
+	if err := ending.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
 		entries, err = c.read(ctx)
 		return err
 	}); err != nil {
@@ -165,7 +165,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 		return err
 	}
 	c.store.TTL, c.store.Every.TTL = time.Duration(c.ttl), time.Duration(c.ttl)
-	err = exit.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
+	err = ending.Interruptible(ctx, signals, func(ctx context.Context) (err error) {
 		c.client, err = c.store.Open(ctx, c.events.observe)
 		return err
 	})

@@ -1,6 +1,6 @@
 // Package elect is stile elect: a run as leader, and who leads.
 //
-// Of the other packages of the command it may import answer, claim, exit, flags, run and store.
+// Of the other packages of the command it may import answer, claim, flags, run, speech and store.
 package elect
 
 import (
@@ -18,10 +18,11 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -138,7 +139,7 @@ func watchLeader(ctx context.Context, w io.Writer, c *stile.Client, name string,
 	for l, err := range c.Observe(ctx, name) {
 		switch now := time.Now(); {
 		case err != nil:
-			err = exit.Passing(err)
+			err = speech.Passing(err)
 		case asJSON:
 			err = answer.JSON(w, leaderViewOf(name, l, now), "")
 		default:

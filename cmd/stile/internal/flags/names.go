@@ -1,6 +1,6 @@
 // Package flags checks what flags and arguments say before anything is done: durations, names of locks, files to write.
 //
-// Of the other packages of the command it may import exit.
+// Of the other packages of the command it may import none.
 package flags
 
 import (
@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

@@ -1,6 +1,6 @@
 // Package grant keeps the handles of locks that stile lock left taken, in files that only their user can read.
 //
-// Of the other packages of the command it may import exit, flags and store.
+// Of the other packages of the command it may import flags and store.
 package grant
 
 import (
@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A grant is one acquisition of stile lock. renew and unlock act on a grant, never on a name: when a slow script has lost

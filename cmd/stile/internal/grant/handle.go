@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A File names a claim that a script holds, between one call of stile and the next. Whoever can read it can release

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/ending"
 )
 
 // Arg is the only argument of a program that is to be the guard.
@@ -63,7 +64,8 @@ func Main() {
 	// change 240 times so, and 300 times otherwise (perf stat), which takes 5 % longer.
 	caught, children := make(chan struct{}), make(chan os.Signal, 1)
 	go func() {
-		signal.Notify(make(chan os.Signal, 1), Caught(append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU))...)
+		all := append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+		signal.Notify(make(chan os.Signal, 1), ending.Caught(all)...)
 		signal.Notify(children, syscall.SIGCHLD)
 		close(caught)
 	}()

@@ -16,12 +16,12 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

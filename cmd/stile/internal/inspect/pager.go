@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A pager redraws a page on the terminal until somebody ends it.

@@ -13,12 +13,12 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const topLong = `Shows the names in use that begin with PREFIX, those with the most waiters first:
@@ -61,7 +61,7 @@ func Top(s *store.Store) *cobra.Command {
 			if out := cmd.OutOrStdout(); t.json || !answer.ToStdout(out) || !tty.Owned(os.Stdout) {
 				return t.once(cmd, s, out)
 			}
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			return t.page(ctx, s)
 		},
@@ -144,7 +144,8 @@ func (t *topper) listNames(ctx context.Context, s *store.Store, told func([]stil
 		var err error
 		if c == nil {
 			if c, err = s.Look(ctx); err != nil && !errors.Is(err, store.ErrNone) {
-				err = exit.With(exit.Of(err), err)
+				code, _ := exit.Of(err)
+				err = exit.With(code, err)
 			}
 		}
 		if err == nil {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const waitLong = `Waits until nobody holds NAME, and takes no lock: when it ends, somebody may hold
@@ -63,7 +63,7 @@ func Wait(s *store.Store) *cobra.Command {
 				return err
 			}
 			d.store, s.Tells = a, true
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			defer speech.Stderr.Erase()
 			return d.run(ctx, s)

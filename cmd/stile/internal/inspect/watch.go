@@ -13,12 +13,13 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -43,7 +44,7 @@ func Watch(s *store.Store) *cobra.Command {
 		Args:              flags.OneName,
 		ValidArgsFunction: store.CompleteNames(s),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			out := cmd.OutOrStdout()
 			switch {
@@ -67,7 +68,7 @@ func watchJSON(ctx context.Context, w io.Writer, s *store.Store, name string) er
 			v.At = phrase.Stamp(time.Now())
 			err = answer.JSON(w, v, "")
 		} else {
-			err = exit.Passing(err)
+			err = speech.Passing(err)
 		}
 		if err != nil {
 			return err
@@ -81,7 +82,7 @@ func watchLines(ctx context.Context, w io.Writer, s *store.Store, name string) e
 	var last *stile.Queue
 	for q, err := range queues(ctx, s, name, nil) {
 		if err != nil {
-			if err := exit.Passing(err); err != nil {
+			if err := speech.Passing(err); err != nil {
 				return err
 			}
 			last = nil
@@ -120,7 +121,8 @@ func queues(ctx context.Context, s *store.Store, name string, opened func(*stile
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				yield(stile.Queue{}, exit.With(exit.Of(err), err))
+				code, _ := exit.Of(err)
+				yield(stile.Queue{}, exit.With(code, err))
 			}
 			return
 		}

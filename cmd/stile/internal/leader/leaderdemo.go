@@ -1,6 +1,6 @@
 // Package leader is stile demo leader: whose writes come through when leaders follow one another.
 //
-// Of the other packages of the command it may import answer, claim, exit, guard, store and theatre.
+// Of the other packages of the command it may import answer, claim, store and theatre.
 package leader
 
 import (
@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const leaderLong = `Three candidates, which are processes, stand for one leadership. The leader adds one
@@ -59,7 +59,7 @@ func New(s *store.Store) *cobra.Command {
 }
 
 func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	stage, err := theatre.NewStage(ctx, s)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next fault

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // The judge must see what goes wrong, or the demo proves nothing.
@@ -37,7 +37,7 @@ func TestLeaderDemoJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+			if code, _ := exit.Of(err); err != nil && code != exit.Failed {
 				t.Errorf("not status %d", exit.Failed)
 			}
 		})

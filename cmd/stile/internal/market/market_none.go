@@ -5,8 +5,8 @@ package market
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // New returns the command, which cannot be run.

@@ -2,7 +2,7 @@
 
 // Package market is stile demo market: purchases that are kept apart in three ways.
 //
-// Of the other packages of the command it may import answer, exit, flags, guard, speech, store and theatre.
+// Of the other packages of the command it may import answer, flags, speech, store and theatre.
 package market
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -127,7 +127,7 @@ func (d *marketDemo) check(given bool) error {
 }
 
 func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	if !s.Chosen() {
 		s.URL, s.Warned = d.data, true // the locks are where the data is, as in the book

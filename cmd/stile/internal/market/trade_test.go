@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/store/memory"
 )
@@ -39,7 +39,7 @@ func TestMarketDemoJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+			if code, _ := exit.Of(err); err != nil && code != exit.Failed {
 				t.Errorf("not status %d", exit.Failed)
 			}
 		})

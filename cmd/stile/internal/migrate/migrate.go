@@ -1,6 +1,6 @@
 // Package migrate is stile migrate: the tables of a database.
 //
-// Of the other packages of the command it may import exit and store.
+// Of the other packages of the command it may import store.
 package migrate
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // Schemas return the SQL that makes the tables of a store, by the scheme of its URL. The files of the stores fill it.

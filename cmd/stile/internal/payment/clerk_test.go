@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // The judge must see what goes wrong, or the demonstration proves nothing.
@@ -41,7 +41,7 @@ func TestPaymentJudges(t *testing.T) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
 			if err != nil {
-				if got := exit.Code(&strings.Builder{}, err); got != exit.Failed {
+				if got, _ := exit.Of(err); got != exit.Failed {
 					t.Errorf("status %d, want %d", got, exit.Failed)
 				}
 			}

@@ -1,6 +1,6 @@
 // Package payment is stile demo payment: orders that are called back twice, with a guard beside the lock.
 //
-// Of the other packages of the command it may import answer, exit, guard, speech, store and theatre.
+// Of the other packages of the command it may import answer, speech, store and theatre.
 package payment
 
 import (
@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -148,7 +148,7 @@ func (p *payment) checkData() error {
 }
 
 func (p *payment) run(ctx context.Context, s *store.Store) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	if p.data != "" && !s.Chosen() {
 		s.URL, s.Warned = p.data, true // the locks are where the data is

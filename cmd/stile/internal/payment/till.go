@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

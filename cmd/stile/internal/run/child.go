@@ -8,10 +8,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A Child is CMD and its process group, as stile sees them: through the guard.
@@ -136,7 +137,7 @@ func (c *Child) allow(until time.Duration) {
 // signal sends a signal to the whole group. A process that is stopped takes one that ends it when it goes on, so it goes on.
 func (c *Child) signal(s syscall.Signal) {
 	(&guard.Order{Signal: s}).Send(c.in)
-	if slices.Contains(guard.Ending, s) {
+	if slices.Contains(ending.Signals, s) {
 		(&guard.Order{Signal: syscall.SIGCONT}).Send(c.in)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

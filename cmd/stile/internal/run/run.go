@@ -1,7 +1,7 @@
 // Package run is stile run: a lock is held while CMD runs under a guard, and CMD is ended before the lease is. Whoever runs CMD
 // otherwise, as leader or at the ticks of a job, does it with this package.
 //
-// Of the other packages of the command it may import claim, exit, flags, guard, proc, speech and store.
+// Of the other packages of the command it may import claim, flags, guard, proc, speech and store.
 package run
 
 import (
@@ -18,14 +18,15 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -149,15 +150,15 @@ func (r *Runner) run(ctx context.Context, s *store.Store, argv []string) error {
 		return err
 	}
 	runtime.UnlockOSThread() // see package early: the guard does not ask to die with this process
-	exit.OutliveReaders()
+	ending.OutliveReaders()
 	c, err := NewChild(os.Stdin)
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
 	defer c.Close()
-	signals := exit.Listen(guard.PassedOn)
+	signals := ending.Listen(guard.PassedOn)
 	events := NewEvents()
-	ctx, stop := exit.UntilSignal(ctx, signals)
+	ctx, stop := ending.Until(ctx, signals)
 	client, lease, err := r.acquire(ctx, s, events)
 	stop()
 	if client != nil {

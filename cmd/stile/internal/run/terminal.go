@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
+	"github.com/stilelock/stile/internal/ending"
 )
 
 // A terminal is the one that stile was started from. Its foreground is a group of processes: the shell's, or stile's, in
@@ -54,7 +54,7 @@ func newTerminal() *terminal {
 // undo it. SIGTTIN and SIGTTOU stop stile until the first loan, since a waiter reads from the status of a process
 // which signal stopped it: a stile whose CMD stile is.
 func (t *terminal) catch(list ...syscall.Signal) {
-	for _, s := range guard.Caught(list) {
+	for _, s := range ending.Caught(list) {
 		if !slices.Contains(t.caught, s) {
 			t.caught = append(t.caught, s)
 		}

@@ -1,6 +1,6 @@
 // Package script is stile lock, renew and unlock: a lock that is left taken for a script, by its handle.
 //
-// Of the other packages of the command it may import answer, claim, exit, flags, grant, guard, speech and store.
+// Of the other packages of the command it may import answer, claim, flags, grant, speech and store.
 package script
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/grant"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/internal/record"
 )
@@ -182,7 +182,7 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 	}
 	sc.Leaves = true
 	record.OnBehalfOf(os.Getppid()) // this process is about to end; the shell that asked is who can be looked for
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
 	c, err := w.Open(ctx, sc.Store, nil)
@@ -265,7 +265,7 @@ func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
 }
 
 func (sc *script) renew(ctx context.Context, out io.Writer) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	sc.Leaves = true
 	c, lease, err := sc.attach(ctx)
@@ -291,7 +291,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 
 // unlock releases the lock, and removes the handle.
 func (sc *script) unlock(ctx context.Context) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	c, lease, err := sc.attach(ctx)
 	if c != nil {

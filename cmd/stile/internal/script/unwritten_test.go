@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A handle that finds no room is worth another try, and one in a folder of somebody else is not.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -67,6 +68,15 @@ func Warn(format string, args ...any) {
 	if Current >= Normal {
 		Say(Stderr, format, args...)
 	}
+}
+
+// Passing says that the store cannot be asked for the moment, and returns an error that will not pass.
+func Passing(err error) error {
+	if !exit.Passes(err) {
+		return err
+	}
+	Warn("warning: %v; trying again until the store answers", err)
+	return nil
 }
 
 // Detail says what only somebody wants to know who looks for the cause of something, and when it was.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // RuntimeDir is where handles are kept if no file is given: a folder of this user that is gone after a restart where there

@@ -1,7 +1,7 @@
 // Package store opens the store of the command line, or of the environment, for the verbs. It alone knows what a URL that is
 // not given means, and where a user's files are.
 //
-// Of the other packages of the command it may import exit, guard, page, speech and tty.
+// Of the other packages of the command it may import page, speech and tty.
 package store
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/store/sqldb"
 )

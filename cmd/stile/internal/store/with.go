@@ -7,14 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
+	"github.com/stilelock/stile/internal/ending"
 )
 
 // With opens the store for one look at it.
 func With(cmd *cobra.Command, s *Store, f func(ctx context.Context, c *stile.Client) error) error {
 	s.Tells = true
-	ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 	defer stop()
 	c, err := s.Look(ctx)
 	if errors.Is(err, ErrNone) {
@@ -29,7 +28,7 @@ func With(cmd *cobra.Command, s *Store, f func(ctx context.Context, c *stile.Cli
 
 // WithMade opens the store, and makes it if it is missing.
 func WithMade(cmd *cobra.Command, s *Store, f func(ctx context.Context, c *stile.Client) error) error {
-	ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 	defer stop()
 	c, err := s.Open(ctx, nil)
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/internal/draw"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // A Showing is how a demo is shown: what all demos have in common.
@@ -81,7 +82,7 @@ func (s *Showing) Draw(t *draw.Timeline) error {
 
 // HalfDone adds to an error what is known of a demo that did not come to its end, and what is not. A signal needs no words.
 func HalfDone(err error, known, unknown string) error {
-	if _, signalled := errors.AsType[*exit.Interrupted](err); err == nil || signalled {
+	if _, signalled := errors.AsType[*ending.Interrupted](err); err == nil || signalled {
 		return err
 	}
 	code := exit.Store

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // The judge must see what goes wrong, or the demonstration proves nothing.
@@ -34,7 +34,7 @@ func TestDemoJudges(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 			if err != nil {
-				if got := exit.Code(&strings.Builder{}, err); got != exit.Failed {
+				if got, _ := exit.Of(err); got != exit.Failed {
 					t.Errorf("status %d, want %d", got, exit.Failed)
 				}
 			}
@@ -146,7 +146,7 @@ func TestTicketsChaosJudges(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want %q", err, tt.want)
 			}
-			if err != nil && exit.Code(&strings.Builder{}, err) != exit.Failed {
+			if code, _ := exit.Of(err); err != nil && code != exit.Failed {
 				t.Errorf("not status %d", exit.Failed)
 			}
 		})

@@ -1,6 +1,6 @@
 // Package tickets is stile demo tickets: what a lock is for.
 //
-// Of the other packages of the command it may import answer, exit, guard, store and theatre.
+// Of the other packages of the command it may import answer, store and theatre.
 package tickets
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const demoLong = `Several processes sell tickets from one file. Each reads how many are left, thinks
@@ -100,7 +100,7 @@ func (d *demo) check() error {
 }
 
 func (d *demo) run(ctx context.Context, s *store.Store) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	stage, err := theatre.NewStage(ctx, s)
 	if err != nil {

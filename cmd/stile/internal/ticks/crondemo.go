@@ -1,6 +1,6 @@
 // Package ticks is stile demo cron: a job on many machines.
 //
-// Of the other packages of the command it may import answer, exit, guard, store and theatre.
+// Of the other packages of the command it may import answer, store and theatre.
 package ticks
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const cronDemoLong = `Machines, which are processes here, have the same job, due each second. Half of
@@ -63,7 +63,7 @@ func New(s *store.Store) *cobra.Command {
 }
 
 func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
-	ctx, stop := exit.UntilSignal(ctx, exit.Listen(guard.Ending))
+	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	stage, err := theatre.NewStage(ctx, s)
 	if err != nil {

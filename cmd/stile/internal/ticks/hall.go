@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/jobs"
 )
 

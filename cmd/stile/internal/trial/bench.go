@@ -12,14 +12,14 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/bench"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/reserve"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -78,7 +78,7 @@ func Bench(s *store.Store) *cobra.Command {
 			for _, url := range args {
 				stores = append(stores, &store.Store{URL: url, Flag: s.Flag})
 			}
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			return b.run(ctx, cmd, stores)
 		},
@@ -169,7 +169,7 @@ func benchFailure(err error) error {
 	if errors.Is(err, reserve.ErrInUse) {
 		return exit.Usage("%w; choose another with --prefix", err)
 	}
-	if i, ok := errors.AsType[*exit.Interrupted](err); ok {
+	if i, ok := errors.AsType[*ending.Interrupted](err); ok {
 		return i
 	}
 	if s, ok := errors.AsType[*exit.Status](err); ok {

@@ -1,7 +1,7 @@
 // Package trial is the verbs that find out about a store and report it: doctor what it promises, prove whether it keeps that
 // under faults, and bench how long it takes.
 //
-// Of the other packages of the command it may import answer, bench, exit, flags, guard, page, proc, prove, reserve, speech and store.
+// Of the other packages of the command it may import answer, bench, flags, page, proc, prove, reserve, speech and store.
 package trial
 
 import (
@@ -16,10 +16,10 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/answer"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 const doctorLong = `Asks the store what it can promise as it is set up now: what locks it has, what
@@ -75,7 +75,7 @@ func Doctor(s *store.Store) *cobra.Command {
 			if err := driver.CheckTraits(e.required()...); err != nil {
 				return exit.Usage("--require: %w", err)
 			}
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			r, err := e.examine(ctx, s)
 			if err != nil {

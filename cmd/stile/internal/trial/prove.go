@@ -13,9 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
-	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
 	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
@@ -23,6 +21,8 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -84,7 +84,7 @@ func Prove(s *store.Store) *cobra.Command {
 			if len(args) == 1 {
 				s.URL = args[0]
 			}
-			ctx, stop := exit.UntilSignal(cmd.Context(), exit.Listen(guard.Ending))
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
 			return p.run(ctx, cmd, s)
 		},

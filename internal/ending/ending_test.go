@@ -1,4 +1,6 @@
-package exit
+//go:build unix
+
+package ending
 
 import (
 	"context"
@@ -16,7 +18,7 @@ func TestSignalAtTheEndOfAWait(t *testing.T) {
 		<-ctx.Done()
 		return nil // the store was open already
 	})
-	if got, ok := errors.AsType[*Interrupted](err); !ok || got.signal != syscall.SIGTERM {
+	if got, ok := errors.AsType[*Interrupted](err); !ok || got.Signal != syscall.SIGTERM {
 		t.Errorf("got %v, want the end by SIGTERM", err)
 	}
 }

@@ -1,20 +1,18 @@
-// Package exit is how a command ends: the statuses, which error has which, what can be done about it, and the signals that end
-// a command.
-//
-// Of the other packages of the command it may import guard and speech.
+//go:build unix
+
+// Package exit is how a program ends: the statuses, which error has which, and what can be done about it.
 package exit
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"syscall"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -56,35 +54,26 @@ func Usage(format string, args ...any) error {
 	return With(BadUsage, fmt.Errorf(format, args...))
 }
 
-// Interrupted is the cause of a context that a signal ended.
-type Interrupted struct{ signal syscall.Signal }
-
-func (i *Interrupted) Error() string { return "ended by a signal: " + i.signal.String() }
-
-// Code prints the error, if there is something to say, and returns the status for it.
-func Code(w io.Writer, err error) int {
+// Of returns the status with which a program ends for an error, and what there is to say about it; nothing if the text is empty.
+func Of(err error) (code int, text string) {
 	if err == nil {
-		return 0
+		return 0, ""
 	}
-	if i, ok := errors.AsType[*Interrupted](err); ok {
-		return Signal + int(i.signal)
+	if i, ok := errors.AsType[*ending.Interrupted](err); ok {
+		return Signal + int(i.Signal), ""
 	}
 	code, hint := Classify(err)
-	silent := speech.Current == speech.Quiet && errors.Is(err, stile.ErrHeld)
+	silent := false
 	if s, ok := errors.AsType[*Status](err); ok {
-		code = s.Code
-		silent = silent || s.err == nil
+		code, silent = s.Code, s.err == nil
 	}
 	if exhausted(err) {
 		code, hint = System, "; this machine has no more for this process: its limits, or the load, are the cause"
 	}
 	if silent {
-		return code
+		return code, ""
 	}
-	text := err.Error() + hint
-	speech.Say(w, "%s", text)
-	speech.Refer(w, text)
-	return code
+	return code, err.Error() + hint
 }
 
 // Classify returns the status for an error, and what can be done about it.
@@ -146,24 +135,6 @@ func refusedName(err error) bool {
 	e, ok := errors.AsType[*stile.Error](err)
 	return ok && e.Op != "open" && driver.OutcomeOf(err) == driver.OutcomeRefused &&
 		!errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrClosed)
-}
-
-// Of returns the status with which the command ends for an error.
-func Of(err error) int {
-	if s, ok := errors.AsType[*Status](err); ok {
-		return s.Code
-	}
-	code, _ := Classify(err)
-	return code
-}
-
-// Passing says that the store cannot be asked for the moment, and returns an error that will not pass.
-func Passing(err error) error {
-	if !Passes(err) {
-		return err
-	}
-	speech.Warn("warning: %v; trying again until the store answers", err)
-	return nil
 }
 
 // Passes reports whether the store may answer the same question later. A store that could not even be opened is not

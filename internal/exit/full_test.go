@@ -1,8 +1,9 @@
+//go:build unix
+
 package exit
 
 import (
 	"fmt"
-	"io"
 	"testing"
 
 	"github.com/stilelock/stile"
@@ -22,12 +23,12 @@ func TestFullStoreIsWorthAnotherTry(t *testing.T) {
 		"etcd has no space left: compact and defragment it, then disarm its alarm",
 	} {
 		err := &stile.Error{Op: "lock", Name: "a", Err: driver.Refused(fmt.Errorf("%s", text))}
-		if got := Code(io.Discard, err); got != Store {
+		if got, _ := Of(err); got != Store {
 			t.Errorf("%s: status %d, want %d", text, got, Store)
 		}
 	}
 	record := driver.Refused(fmt.Errorf("the column of its holder has no room for a record, which is cut to a few words there"))
-	if got := Code(io.Discard, &stile.Error{Op: "lock", Name: "a", Err: record}); got != BadUsage {
+	if got, _ := Of(&stile.Error{Op: "lock", Name: "a", Err: record}); got != BadUsage {
 		t.Errorf("another kind of room: status %d, want %d", got, BadUsage)
 	}
 }
