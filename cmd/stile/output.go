@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/exit"
 )
 

@@ -1,6 +1,6 @@
 // Package cron is stile cron: the jobs of a crontab, each tick once over all machines.
 //
-// Of the other packages of the command it may import answer, claim, flags, guard, run, speech and store.
+// Of the other packages of the command it may import claim, flags, guard, run, speech and store.
 package cron
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"

@@ -1,6 +1,6 @@
 // Package elect is stile elect: a run as leader, and who leads.
 //
-// Of the other packages of the command it may import answer, claim, flags, run, speech and store.
+// Of the other packages of the command it may import claim, flags, run, speech and store.
 package elect
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )

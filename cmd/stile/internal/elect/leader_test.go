@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/internal/answer"
 )
 
 func TestLeaderLine(t *testing.T) {

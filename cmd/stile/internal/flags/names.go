@@ -1,4 +1,4 @@
-// Package flags checks what flags and arguments say before anything is done: durations, names of locks, files to write.
+// Package flags checks what flags and arguments say before anything is done: durations and names of locks.
 //
 // Of the other packages of the command it may import none.
 package flags

@@ -1,7 +1,7 @@
 // Package inspect is the verbs that look at queues, or at one until it changes: ls, show, top, watch and wait; and break, which
 // removes what it shows.
 //
-// Of the other packages of the command it may import answer, claim, flags, page, speech, store and tty.
+// Of the other packages of the command it may import claim, flags, page, speech, store and tty.
 package inspect
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 )

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

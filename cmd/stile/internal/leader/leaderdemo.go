@@ -1,6 +1,6 @@
 // Package leader is stile demo leader: whose writes come through when leaders follow one another.
 //
-// Of the other packages of the command it may import answer, claim, store and theatre.
+// Of the other packages of the command it may import claim, store and theatre.
 package leader
 
 import (

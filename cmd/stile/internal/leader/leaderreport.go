@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
 )

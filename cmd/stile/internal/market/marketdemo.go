@@ -2,7 +2,7 @@
 
 // Package market is stile demo market: purchases that are kept apart in three ways.
 //
-// Of the other packages of the command it may import answer, flags, speech, store and theatre.
+// Of the other packages of the command it may import flags, speech, store and theatre.
 package market
 
 import (
@@ -24,6 +24,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -114,7 +115,7 @@ func (d *marketDemo) check(given bool) error {
 	if err != nil {
 		return exit.Usage("--data: %w", err)
 	}
-	if store.Hide(a, d.data) {
+	if opening.Hide(a, d.data) {
 		speech.Warn("warning: everybody on this machine can read the password in --data")
 	}
 	if a.Scheme != "redis" && a.Scheme != "rediss" {

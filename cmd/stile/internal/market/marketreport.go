@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
 )

@@ -1,6 +1,6 @@
 // Package payment is stile demo payment: orders that are called back twice, with a guard beside the lock.
 //
-// Of the other packages of the command it may import answer, speech, store and theatre.
+// Of the other packages of the command it may import speech, store and theatre.
 package payment
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -137,7 +138,7 @@ func (p *payment) checkData() error {
 	if err != nil {
 		return exit.Usage("--data: %w", err)
 	}
-	if store.Hide(a, p.data) {
+	if opening.Hide(a, p.data) {
 		speech.Warn("warning: everybody on this machine can read the password in --data")
 	}
 	data, err := OpenLedger(p.data)

@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/phrase"
+	"github.com/stilelock/stile/internal/opening"
 )
 
 // A till is the shop's data in the demonstration of payments: two tables, with the orders, and with what was charged for them.
@@ -78,7 +77,7 @@ func OpenLedger(url string) (*Ledger, error) {
 	if err != nil {
 		return nil, exit.Usage("--data: %w", err)
 	}
-	phrase.KeepSecret(a.Password, store.RawPassword(url))
+	opening.Hide(a, url)
 	open := ledgers[a.Scheme]
 	if open == nil {
 		return nil, exit.Usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or mysql://%s", a, unbuilt(a.Scheme))

@@ -2,14 +2,10 @@ package proc
 
 import (
 	"os"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// OfParent has a child die with the thread that starts it.
-func OfParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
 // Adopts reports whether the descendants of this process become its children when their parents end.
 func Adopts() bool {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,16 +82,4 @@ func All() (list []int) {
 		}
 	}
 	return list
-}
-
-// Self is the running program's own file, which may have been replaced since it was started.
-func Self() string {
-	if runtime.GOOS == "linux" {
-		return "/proc/self/exe"
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return os.Args[0]
-	}
-	return path
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
-	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/child"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 )
@@ -59,7 +59,7 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 		}
 		defer stdin.Close()
 	}
-	program := proc.Self()
+	program := child.Self()
 	guards.mu.Lock()
 	defer guards.mu.Unlock()
 	pid, err = syscall.ForkExec(program, []string{os.Args[0], guard.Arg}, &syscall.ProcAttr{

@@ -14,6 +14,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
 )
 
@@ -30,7 +31,7 @@ func Environ(s *store.Store) (env []string, secret string, err error) {
 		return nil, "", err
 	}
 	env = Without(env, store.URLVariable, store.URLFileVariable)
-	if !store.Hide(a, url) {
+	if !opening.Hide(a, url) {
 		return append(env, store.URLVariable+"="+url), "", nil
 	}
 	if secret, err = writeSecret(url); err != nil {

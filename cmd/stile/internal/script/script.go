@@ -1,6 +1,6 @@
 // Package script is stile lock, renew and unlock: a lock that is left taken for a script, by its handle.
 //
-// Of the other packages of the command it may import answer, claim, flags, grant, speech and store.
+// Of the other packages of the command it may import claim, flags, grant, speech and store.
 package script
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/claim"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/grant"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
@@ -170,7 +170,7 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if answer.ToStdout(out) && answer.Closed(os.Stdout) {
+	if answer.ToStdout(out) && closed(os.Stdout) {
 		return exit.Usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.Conflict(address); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/store/sqldb"
 )
@@ -108,7 +109,7 @@ func (s *Store) Address() (*driver.Address, string, error) {
 	if a.Scheme == "memory" {
 		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
 	}
-	if Hide(a, url) && s.Given() && !s.Warned {
+	if opening.Hide(a, url) && s.Given() && !s.Warned {
 		s.Warned = true
 		speech.Warn("warning: everybody on this machine can read the password in --url; put the URL into %s instead", URLVariable)
 	}
@@ -125,7 +126,7 @@ func (s *Store) Open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	if !s.Silent {
 		observer = speech.Aloud(observer, s.Leaves)
 	}
-	c, err := connect(ctx, a, withSession(a, url, s.TTL), &stile.Options{Observer: observer, LockOptions: s.Every})
+	c, err := connect(ctx, a, opening.WithSession(a, url, s.TTL), &stile.Options{Observer: observer, LockOptions: s.Every})
 	stop()
 	if err == nil && url == DefaultURL && !s.Chosen() {
 		noteLocal()
@@ -134,27 +135,6 @@ func (s *Store) Open(ctx context.Context, observer stile.Observer) (*stile.Clien
 		speech.Detail("%s is open, after %v", a, phrase.Rounded(time.Since(begun)))
 	}
 	return c, err
-}
-
-// sessionDefault is how long a session of ZooKeeper lasts if the URL does not say it.
-const sessionDefault = 10 * time.Second
-
-// withSession returns the URL with a session as short as the lease: in ZooKeeper a claim lasts as long as its client's
-// session, whatever the lease is, and this client has one claim.
-func withSession(a *driver.Address, url string, ttl time.Duration) string {
-	if a.Scheme != "zk" && a.Scheme != "zks" || a.Param("session", "") != "" || ttl == 0 || ttl >= sessionDefault {
-		return url
-	}
-	return withParam(url, "session="+ttl.String())
-}
-
-// withParam returns a URL with one more parameter.
-func withParam(url, parameter string) string {
-	separator := "?"
-	if strings.Contains(url, "?") {
-		separator = "&"
-	}
-	return url + separator + parameter
 }
 
 // ErrNone says that the default store is not there, since nobody has taken a lock yet.
@@ -168,7 +148,7 @@ func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 		return nil, err
 	}
 	if makes := a.Scheme == "sqlite" || a.Scheme == "shard"; makes && a.Param("create", "") == "" {
-		url = withParam(url, "create=false")
+		url = opening.With(url, "create=false")
 	}
 	if s.Within > 0 {
 		var cancel context.CancelFunc
@@ -202,45 +182,12 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 		return nil, WrapOpen(a, ErrSilent)
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
-	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !exit.NoRoom(err):
-		return nil, exit.Usage("%s: %w", a, err)
 	}
-	return nil, exit.With(exit.Store, WrapOpen(a, err))
+	return nil, opening.Failed(a, err)
 }
 
 // WrapOpen says which store could not be opened.
 func WrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
-
-// Hide keeps the passwords of a store's URL out of all later messages, and the passwords of the stores in it. It
-// reports whether there is one.
-func Hide(a *driver.Address, url string) bool {
-	phrase.KeepSecret(a.Password, RawPassword(url))
-	found := a.Password != ""
-	for _, parameter := range []string{"sentinel_password", "password"} {
-		secret := a.Param(parameter, "")
-		phrase.KeepSecret(secret)
-		found = found || secret != ""
-	}
-	for entry := range strings.SplitSeq(a.Param("stores", "")+";"+a.Param("previous", ""), ";") {
-		_, within, _ := strings.Cut(entry, "=")
-		if store, err := driver.ParseAddress(within); err == nil {
-			found = Hide(store, within) || found
-		}
-	}
-	return found
-}
-
-// RawPassword returns the password as it stands in a URL, which may be escaped.
-func RawPassword(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	authority, _, _ := strings.Cut(rest, "/")
-	i := strings.LastIndexByte(authority, '@')
-	if i < 0 {
-		return ""
-	}
-	_, password, _ := strings.Cut(authority[:i], ":")
-	return password
-}
 
 // ErrSilent says that opening the store took longer than there was time for.
 var ErrSilent = exit.With(exit.Store, errors.New("the store did not answer for as long as --wait allows"))

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/child"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"
@@ -108,7 +108,7 @@ func NewCast(url string) *Cast { return &Cast{url: url, Heard: make(chan Heard)}
 
 // Hire starts an actor.
 func (c *Cast) Hire(ctx context.Context, role string, args ...string) (*Actor, error) {
-	a := &Actor{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, proc.Self(), append([]string{"demo"}, args...)...)}
+	a := &Actor{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, child.Self(), append([]string{"demo"}, args...)...)}
 	for _, other := range c.Actors {
 		if other.Role == role {
 			a.Number++
@@ -116,7 +116,7 @@ func (c *Cast) Hire(ctx context.Context, role string, args ...string) (*Actor, e
 	}
 	a.Cmd.Args[0] = os.Args[0]
 	a.Cmd.Env = slices.Concat(os.Environ(), []string{store.URLVariable + "=" + c.url}, c.Env)
-	a.Cmd.Stderr, a.Cmd.SysProcAttr = os.Stderr, proc.OfParent()
+	a.Cmd.Stderr, a.Cmd.SysProcAttr = os.Stderr, child.OfParent()
 	out, err := a.Cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

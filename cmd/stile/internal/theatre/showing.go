@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
@@ -22,7 +22,7 @@ import (
 // A Showing is how a demo is shown: what all demos have in common.
 type Showing struct {
 	Quick, JSON bool
-	svg         flags.File
+	svg         answer.File
 
 	Out io.Writer
 	tty bool

@@ -1,7 +1,7 @@
 // Package theatre is what all demos share: a stage with a store, a cast of processes that are told what to do and report it,
 // faults that hit one of them where it waits, and how all of it is shown.
 //
-// Of the other packages of the command it may import flags, proc, store and tty.
+// Of the other packages of the command it may import store and tty.
 package theatre
 
 import (

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
 )

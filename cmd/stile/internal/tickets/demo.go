@@ -1,6 +1,6 @@
 // Package tickets is stile demo tickets: what a lock is for.
 //
-// Of the other packages of the command it may import answer, store and theatre.
+// Of the other packages of the command it may import store and theatre.
 package tickets
 
 import (
@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 )

@@ -1,6 +1,6 @@
 // Package ticks is stile demo cron: a job on many machines.
 //
-// Of the other packages of the command it may import answer, store and theatre.
+// Of the other packages of the command it may import store and theatre.
 package ticks
 
 import (

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
 	"github.com/stilelock/stile/jobs"

@@ -18,6 +18,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
@@ -41,7 +42,7 @@ type benchmark struct {
 	only   []string
 	prefix string
 	json   bool
-	svg    flags.File
+	svg    answer.File
 }
 
 const (
@@ -52,7 +53,7 @@ const (
 
 // Bench returns the command.
 func Bench(s *store.Store) *cobra.Command {
-	b := &benchmark{window: flags.Duration(time.Second), svg: flags.File{Flag: "svg"}}
+	b := &benchmark{window: flags.Duration(time.Second), svg: answer.File{Flag: "svg"}}
 	cmd := &cobra.Command{
 		Use: "bench [URL [URL2]]", Short: "Measure how long locks take in a store, or in two", Long: benchLong,
 		Example: "  stile bench redis://localhost\n  stile bench --only alone,handover redis://localhost postgres://localhost/app",

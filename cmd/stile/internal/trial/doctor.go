@@ -1,7 +1,7 @@
 // Package trial is the verbs that find out about a store and report it: doctor what it promises, prove whether it keeps that
 // under faults, and bench how long it takes.
 //
-// Of the other packages of the command it may import answer, bench, flags, page, proc, prove, reserve, speech and store.
+// Of the other packages of the command it may import bench, flags, page, prove, reserve, speech and store.
 package trial
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 )

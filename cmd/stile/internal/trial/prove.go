@@ -15,12 +15,13 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/page"
-	"github.com/stilelock/stile/cmd/stile/internal/proc"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
 	"github.com/stilelock/stile/cmd/stile/internal/reserve"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/child"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
@@ -51,7 +52,7 @@ type proof struct {
 	seed    uint64
 	prefix  string
 	json    bool
-	html    flags.File
+	html    answer.File
 	address string // of the store, without a password
 }
 
@@ -62,7 +63,7 @@ const (
 
 // Prove returns the command.
 func Prove(s *store.Store) *cobra.Command {
-	p := &proof{html: flags.File{Flag: "html"}}
+	p := &proof{html: answer.File{Flag: "html"}}
 	cmd := &cobra.Command{
 		Use: "prove [URL]", Short: "Put a store to the test with clients that fail", Long: proveLong,
 		Example: "  stile prove redis://localhost\n  stile prove --for 5m --html report.html postgres://localhost/app",
@@ -172,10 +173,10 @@ func prover(url string, b *prove.Brief) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(proc.Self(), "prove", proverName, string(text))
+	cmd := exec.Command(child.Self(), "prove", proverName, string(text))
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), store.URLVariable+"="+url)
-	if cmd.SysProcAttr = proc.OfParent(); cmd.SysProcAttr == nil {
+	if cmd.SysProcAttr = child.OfParent(); cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true // what a terminal sends to end the run is for the run to hand on

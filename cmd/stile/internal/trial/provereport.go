@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/cmd/stile/internal/prove"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/histogram"
 	"github.com/stilelock/stile/internal/phrase"
 )

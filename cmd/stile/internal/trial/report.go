@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/answer"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/phrase"
 )
 

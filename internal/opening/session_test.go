@@ -1,4 +1,6 @@
-package store
+//go:build unix
+
+package opening
 
 import (
 	"testing"
@@ -25,7 +27,7 @@ func TestSessionOfTheLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := withSession(a, tt.url, tt.ttl); got != tt.want {
+		if got := WithSession(a, tt.url, tt.ttl); got != tt.want {
 			t.Errorf("%s with ttl %v: %s; want %s", tt.url, tt.ttl, got, tt.want)
 		}
 	}

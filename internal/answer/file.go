@@ -1,23 +1,30 @@
-package flags
+//go:build unix
+
+package answer
 
 import (
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// An File is a file that a flag names for something that takes a while to find out. What would keep it from being
+// A File is a file that a flag names for something that takes a while to find out. What would keep it from being
 // written is looked for before that.
 type File struct {
 	Flag, Path string // no path means that nobody wants the file
 }
 
-// Check returns why the file cannot be written.
+// The modes of access(2), which package syscall does not name.
+const (
+	canEnter = 1
+	canWrite = 2
+)
+
+// Check tells why the file cannot be written.
 func (o *File) Check(given bool) error {
 	if o.Path == "" {
 		if given {
@@ -28,7 +35,7 @@ func (o *File) Check(given bool) error {
 	info, err := os.Stat(o.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if dir := filepath.Dir(o.Path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+		if dir := filepath.Dir(o.Path); syscall.Access(dir, canWrite|canEnter) != nil {
 			return exit.Usage("--%s %s: %s is no folder that you can write into", o.Flag, o.Path, dir)
 		}
 		return nil
@@ -36,7 +43,7 @@ func (o *File) Check(given bool) error {
 		return exit.Usage("--%s %s: %w", o.Flag, o.Path, err)
 	case info.IsDir():
 		return exit.Usage("--%s %s: it is a folder; give the name of a file", o.Flag, o.Path)
-	case unix.Access(o.Path, unix.W_OK) != nil:
+	case syscall.Access(o.Path, canWrite) != nil:
 		return exit.Usage("--%s %s: there is such a file, and you cannot write it", o.Flag, o.Path)
 	}
 	return nil

@@ -1,6 +1,7 @@
-// Package answer writes what a verb prints on stdout: tables for people, JSON for programs. It knows whether somebody gets it.
-//
-// Of the other packages of the command it may import none.
+//go:build unix
+
+// Package answer writes what a program prints: tables for people, JSON for programs, and the file of a flag. It knows whether
+// somebody gets it.
 package answer
 
 import (
@@ -16,8 +17,6 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile/internal/phrase"
 )
@@ -41,22 +40,6 @@ func (o *Output) Write(p []byte) (int, error) {
 func ToStdout(w io.Writer) bool {
 	o, ok := w.(*Output)
 	return ok && o.To == io.Writer(os.Stdout)
-}
-
-// Closed reports whether a file of stdin, stdout and stderr was closed when stile was started. The Go runtime opens
-// /dev/null in its place, for reading and writing, so that no other file gets the number; a shell's >/dev/null is open for
-// writing only.
-func Closed(f *os.File) bool {
-	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
-	if err != nil {
-		return true
-	}
-	if flags&unix.O_ACCMODE != unix.O_RDWR {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	info, e := f.Stat()
-	return err == nil && e == nil && os.SameFile(null, info)
 }
 
 // Table writes rows in columns, fit for a terminal.

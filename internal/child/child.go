@@ -1,0 +1,19 @@
+// Package child is for programs that start themselves again, as processes that do not outlive them.
+package child
+
+import (
+	"os"
+	"runtime"
+)
+
+// Self is the running program's own file, which may have been replaced since it was started.
+func Self() string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe"
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
