@@ -125,9 +125,10 @@ packages: ## make Debian packages and tar files for amd64 and arm64 in dist/: VE
 demo: build ## sell 100 tickets from 8 processes, first without a lock, then with one
 	@bin/stile demo tickets
 
-demos: build ## run all demos, on SQLite, on URL=redis://localhost, or on servers for STORE=etcd or STORE=all; the market in DATA=
+demos: build ## run all demos, of the command and of examples/demo, on SQLite, on URL=redis://localhost, or on servers for STORE=etcd or STORE=all; the market in DATA=
 	@$(if $(STORE),$(MAKE) --no-print-directory servers,$(if $(DATA),,internal/repo/install.sh redis-server:redis-server))
-	@go run ./internal/repo/demos $(if $(STORE),-store '$(STORE)') $(if $(URL),-url '$(URL)') $(if $(DATA),-data '$(DATA)') bin/stile
+	@go build -trimpath -tags grpcnotrace -o bin/demo ./examples/demo
+	@go run ./internal/repo/demos $(if $(STORE),-store '$(STORE)') $(if $(URL),-url '$(URL)') $(if $(DATA),-data '$(DATA)') bin/stile bin/demo
 
 servers: bin/etcd bin/consul ## install the servers that the tests start, where they are missing
 	@internal/repo/install.sh $(SERVERS)

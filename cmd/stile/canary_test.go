@@ -58,7 +58,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		{"lock", "a", "--url", bad}, {"lock", "a", "--handle", bad, "--url", bad}, {"unlock", "a", "--url", bad}, {"renew", "a", "--url", bad},
 		{"unlock", "--handle", bad}, {"show", "a", "--url", bad}, {"watch", "a", "--url", bad}, {"ls", "a", bad},
 		{"break", "a", "--yes", "--reason", "x", "--url", bad}, {"break", "a", "--ticket", bad, "--reason", "x", "--yes"},
-		{"demo", "tickets", "--url", bad}, {"demo", "payment", "--url", bad}, {"demo", "cron", "--url", bad}, {"demo", bad}, {"cron", bad}, {"version", bad}, {"completion", bad}, {"__complete", "show", "--url", bad, ""},
+		{"demo", "tickets", "--url", bad}, {"demo", "payment", "--url", bad}, {"demo", bad}, {"cron", bad}, {"version", bad}, {"completion", bad}, {"__complete", "show", "--url", bad, ""},
 		{"help", bad}, {"show", "--url", bad, "--help"},
 	} {
 		call(strings.Join(args, " "), func() result { return u.run(args...) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/demotest"
 )
 
 // crontab writes a file of jobs, and returns its path.
@@ -97,7 +98,7 @@ func TestCronOnTwoMachines(t *testing.T) {
 		return len(busy) == 1
 	})
 	machines[killed].signal(syscall.SIGKILL)
-	until(t, "the command is gone", func() bool { return dead(pid) })
+	until(t, "the command is gone", func() bool { return demotest.Dead(pid) })
 	until(t, "the other machine goes on", func() bool { return len(rows()) >= len(before)+3 })
 	all := rows()
 	last := before[len(before)-1]
@@ -285,7 +286,7 @@ func TestCronRuns(t *testing.T) {
 		said = append(said, strings.TrimSpace(line))
 	}
 	for _, line := range said {
-		if pid, err := strconv.Atoi(line); err == nil && !dead(pid) {
+		if pid, err := strconv.Atoi(line); err == nil && !demotest.Dead(pid) {
 			t.Errorf("process %d of a run lives", pid)
 		}
 	}

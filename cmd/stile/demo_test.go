@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/tickets"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -59,7 +60,7 @@ func TestDemoTickets(t *testing.T) {
 			if l := v.With; l.Twice != 0 || l.Sales != 20 || !l.Rising || l.First == l.Last || l.Looks < 4 || l.Torn != 0 {
 				t.Errorf("with lock: %+v; want 20 sales, none twice, rising tokens, and looks of two browsers in the middle and after the end", l)
 			}
-			wantPicture(t, picture, "without lock: seller 1", "with lock: seller 6")
+			demotest.WantPicture(t, picture, "without lock: seller 1", "with lock: seller 6")
 		})
 	}
 }
@@ -79,22 +80,37 @@ func TestDemoWithoutReaders(t *testing.T) {
 // A reader that goes away in the middle leaves nothing behind.
 func TestDemoReaderGone(t *testing.T) {
 	t.Parallel()
-	for _, demo := range []string{"tickets", "payment"} {
-		u := newAccount(t)
-		read, write, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
+	u := newAccount(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	cmd := exec.Command(binary, "demo", "tickets", "--quick", "--processes", "2")
+	cmd.Env, cmd.Dir, cmd.Stdout = u.env, u.home, write
+	err = cmd.Run()
+	write.Close()
+	if code := cmd.ProcessState.ExitCode(); code != exit.Output {
+		t.Errorf("%v; want status %d", err, exit.Output)
+	}
+	if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A demo that is a program of its own is named with the ways to run it, and is there.
+func TestDemosElsewhere(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	for _, name := range elsewhere {
+		for _, args := range [][]string{{"demo", name}, {"demo", name, "--quick", "--url", "x://y"}, {"demo", name, "--help"}} {
+			want := "go run github.com/stilelock/stile/examples/demo@latest " + name + "; or in a clone with: go run ./examples/demo " + name + "\n"
+			if r := u.run(args...); r.code != exit.BadUsage || r.out != "" || !strings.HasSuffix(r.err, want) || strings.Count(r.err, "\n") != 1 {
+				t.Errorf("stile %q: %+v; want one line that ends with %q", args, r, want)
+			}
 		}
-		read.Close()
-		cmd := exec.Command(binary, "demo", demo, "--quick", "--processes", "2")
-		cmd.Env, cmd.Dir, cmd.Stdout = u.env, u.home, write
-		err = cmd.Run()
-		write.Close()
-		if code := cmd.ProcessState.ExitCode(); code != exit.Output {
-			t.Errorf("%s: %v; want status %d", demo, err, exit.Output)
-		}
-		if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
-			t.Errorf("%s: left behind: %v, %v", demo, left, err)
+		if _, err := os.Stat("../../examples/demo/internal/" + name); err != nil {
+			t.Error(err)
 		}
 	}
 }

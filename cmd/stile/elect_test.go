@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/elect"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -135,7 +136,7 @@ func TestElectLost(t *testing.T) {
 	if got, want := p.wait(), `stile: elect "a": the lock was lost while CMD ran: the store no longer has it: `; got != 79 || !strings.HasPrefix(p.stderr.String(), want) {
 		t.Errorf("status %d: %s; want 79: %s", got, p.stderr, want)
 	}
-	if left := living(pids); left != nil {
+	if left := demotest.Living(pids); left != nil {
 		t.Errorf("processes %v are left", left)
 	}
 }

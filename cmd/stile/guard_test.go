@@ -11,6 +11,7 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/internal/awake"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -24,15 +25,6 @@ func (u *account) family(name string, flags ...string) (p *process, pids []int) 
 		u.t.Fatalf("CMD said %q", got)
 	}
 	return p, pids
-}
-
-func living(pids []int) (left []int) {
-	for _, pid := range pids {
-		if !dead(pid) {
-			left = append(left, pid)
-		}
-	}
-	return left
 }
 
 // whatNextSees is a CMD that prints which of the processes it finds at work, then "holds", and ends with its stdin.
@@ -65,7 +57,7 @@ func brokenByHand(t *testing.T, u *account) {
 	p, pids := u.family("a", "--ttl", "30s")
 	broken := time.Now()
 	u.must("break", "a", "--yes", "--reason", "test")
-	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	until(t, "CMD's group is gone", func() bool { return demotest.Living(pids) == nil })
 	took := time.Since(broken)
 	t.Logf("CMD's group was gone %v after the break", took.Round(time.Millisecond))
 	lane.Within(took, soon, "CMD's group is gone after the break")
@@ -74,7 +66,7 @@ func brokenByHand(t *testing.T, u *account) {
 	if got := p.wait(); got != 79 || p.stderr.String() != want {
 		t.Errorf("status %d, want 79: %s; want %s", got, p.stderr, want)
 	}
-	if left := living(pids); left != nil {
+	if left := demotest.Living(pids); left != nil {
 		t.Errorf("processes %v are left", left)
 	}
 }
@@ -101,7 +93,7 @@ func TestStileKilled(t *testing.T) {
 	until(t, "the next is in the queue", func() bool { return len(u.show("a").Claims) == 2 })
 	p.signal(syscall.SIGKILL)
 	died := time.Now()
-	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	until(t, "CMD's group is gone", func() bool { return demotest.Living(pids) == nil })
 	lane.Within(time.Since(died), ttl/2, "CMD's group is gone")
 	next.line()
 	lane.Within(time.Since(died), ttl*3/2, "the lock is free, with a ttl of %v", ttl)
@@ -156,7 +148,7 @@ func TestGuardKilled(t *testing.T) {
 	if got := p.wait(); got != 137 || !strings.Contains(p.stderr.String(), "the guard that CMD runs under has ended") {
 		t.Errorf("status %d, want 137: %s", got, p.stderr)
 	}
-	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	until(t, "CMD's group is gone", func() bool { return demotest.Living(pids) == nil })
 	if claims := u.show("a").Claims; len(claims) != 0 {
 		t.Errorf("the lock is still taken: %+v", claims)
 	}
@@ -170,8 +162,8 @@ func TestGuardStopped(t *testing.T) {
 	if err := syscall.Kill(guardOf(t, pids), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.wait(); got != 79 || living(pids) != nil {
-		t.Errorf("status %d, want 79: %s; processes %v are left", got, p.stderr, living(pids))
+	if got := p.wait(); got != 79 || demotest.Living(pids) != nil {
+		t.Errorf("status %d, want 79: %s; processes %v are left", got, p.stderr, demotest.Living(pids))
 	}
 }
 
@@ -191,7 +183,7 @@ func TestGuardSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	holder.stdin.Close()
-	if got := p.wait(); got != 137 || !dead(guard[0]) {
+	if got := p.wait(); got != 137 || !demotest.Dead(guard[0]) {
 		t.Errorf("status %d, want 137: %s", got, p.stderr)
 	}
 }
@@ -245,7 +237,7 @@ func childrenOf(t *testing.T, pid int) (list []int) {
 	}
 	for _, name := range stats {
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err == nil && !dead(child) && parent(t, child) == pid {
+		if err == nil && !demotest.Dead(child) && parent(t, child) == pid {
 			list = append(list, child)
 		}
 	}
@@ -297,7 +289,7 @@ func TestStoreUnplugged(t *testing.T) {
 	})
 	server.Pause()
 	paused := time.Now()
-	until(t, "CMD's group is gone", func() bool { return living(pids) == nil })
+	until(t, "CMD's group is gone", func() bool { return demotest.Living(pids) == nil })
 	lane.Within(time.Since(paused), ttl, "CMD's group is gone after the store")
 	if got := polite.line(); got != "told" {
 		t.Errorf("the other CMD said %q", got)

@@ -11,8 +11,6 @@
 //	stile bench                 how long locks take in a store, or in two
 //	stile prove                 a store under clients that fail
 //	stile demo tickets          what it is for, in ten seconds
-//	stile demo payment          what a lock cannot do, and what does
-//	stile demo cron             a job on many machines, each for itself and then once for all
 //
 // The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/reference/command.md has the rest.
 package main

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +23,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/guard"
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -220,65 +219,15 @@ func (u *account) must(args ...string) string {
 	return r.out
 }
 
-// demo runs a demonstration to its end, which has to be with status 0. One during which the machine stood still for a part of
-// its leases, which are of a second at the least, may have shown that too, and is made again.
+// demo runs the demonstration to its end, which has to be with status 0.
 func (u *account) demo(args ...string) string {
 	u.t.Helper()
-	const most = time.Second / 5
 	var r result
-	for range 10 {
-		longest := stillness()
-		r = u.run(append([]string{"demo"}, args...)...)
-		stood := longest()
-		if stood <= most {
-			break
-		}
-		u.t.Logf("the machine stood still for %v: status %d, %s", stood, r.code, r.err)
-	}
+	demotest.OnceStill(u.t, func() { r = u.run(append([]string{"demo"}, args...)...) })
 	if r.code != 0 {
 		u.t.Fatalf("stile demo %q: status %d, %s", args, r.code, r.err)
 	}
 	return r.out
-}
-
-// stillness returns a function that ends a measurement, and returns for how long at most nothing could run since it
-// began.
-func stillness() (longest func() time.Duration) {
-	const beat = 10 * time.Millisecond
-	var most time.Duration
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(beat)
-		defer tick.Stop()
-		for last := time.Now(); ; {
-			select {
-			case <-tick.C:
-			case <-done:
-				return
-			}
-			now := time.Now()
-			most, last = max(most, now.Sub(last)-beat), now
-		}
-	}()
-	return func() time.Duration {
-		close(done)
-		<-ended
-		return most
-	}
-}
-
-// dead reports whether a process has ended, reaped or not.
-func dead(pid int) bool {
-	if runtime.GOOS != "linux" {
-		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
 
 // until waits for a condition.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stilelock/stile/cmd/stile/internal/elect"
-	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
+	"github.com/stilelock/stile/internal/exit"
 )
 
 // Each command has a page that begins with its help. The index of the commands links each page, and has all statuses.

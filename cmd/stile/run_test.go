@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -139,7 +140,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "x"}, 64, `stile: --ticket "x" is not a ticket`},
 		{[]string{"break", "held", "--reason", "x", "--yes", "--ticket", "1"}, 64, `stile: there is no such claim on "held"`},
 		{[]string{"break", "free", "--reason", "x", "--yes"}, 64, `stile: there is no such claim on "free"`},
-		{[]string{"demo"}, 64, "stile: stile demo needs to know what to show; there are: tickets, payment, market, cron, leader"},
+		{[]string{"demo"}, 64, "stile: stile demo needs to know what to show; there is: tickets; payment, market, cron and leader are a program of their own: go run "},
 		{[]string{"demo", "tickets", "--processes", "1"}, 64, "stile: --processes 1: it must be from 2 to 64"},
 		{[]string{"demo", "tickets", "--url", "memory://"}, 64, "stile: memory:// keeps locks within one process"},
 		{[]string{"version", "x"}, 64, "stile: stile version takes no arguments"},
@@ -299,12 +300,12 @@ func TestLeftoversAreEnded(t *testing.T) {
 	u := newAccount(t)
 	p := u.start("run", "a", "--grace", "100ms", "--", "sh", "-c", `sh -c 'trap "" TERM; echo $$; exec sleep 1000' & read x; exit 3`)
 	left := p.pid()
-	if dead(left) {
+	if demotest.Dead(left) {
 		t.Fatal("CMD's child has ended too early")
 	}
 	fmt.Fprintln(p.stdin, "go")
-	if got := p.wait(); got != 3 || !dead(left) {
-		t.Errorf("status %d, want 3; what was left is gone: %v", got, dead(left))
+	if got := p.wait(); got != 3 || !demotest.Dead(left) {
+		t.Errorf("status %d, want 3; what was left is gone: %v", got, demotest.Dead(left))
 	}
 }
 
@@ -316,7 +317,7 @@ func TestMaxHold(t *testing.T) {
 		t.Errorf("status %d, %s", got, p.stderr)
 	}
 	for _, pid := range pids {
-		if !dead(pid) {
+		if !demotest.Dead(pid) {
 			t.Errorf("process %d is left", pid)
 		}
 	}

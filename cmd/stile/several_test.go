@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -75,7 +76,7 @@ func TestSeveralNamesAllOrNone(t *testing.T) {
 	p := u.start("run", "a", "b", "--", "sh", "-c", "echo $$; exec sleep 1000")
 	cmd := p.pid()
 	u.must("break", "b", "--reason", "test", "--yes")
-	if got := p.wait(); got != exit.Lost || !strings.HasPrefix(p.stderr.String(), `stile: run "b": the lock was lost while CMD ran: `) || !dead(cmd) {
+	if got := p.wait(); got != exit.Lost || !strings.HasPrefix(p.stderr.String(), `stile: run "b": the lock was lost while CMD ran: `) || !demotest.Dead(cmd) {
 		t.Errorf("one of two is lost: status %d, %s; want %d, and b", got, p.stderr, exit.Lost)
 	}
 	if got := u.show("a").Claims; len(got) != 0 {

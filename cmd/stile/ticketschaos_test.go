@@ -7,10 +7,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/cmd/stile/internal/tickets"
+	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 // With lock and guard no ticket is sold twice, whatever hits the sellers. With the lock alone the late write sells one again.
@@ -47,7 +48,7 @@ func TestTicketsChaos(t *testing.T) {
 					t.Errorf("%s: %+v; want one seller killed and another stopped, for most of a lease each", p.Part, p)
 				}
 			}
-			wantPicture(t, picture, "with lock: seller 1", "with lock and guard: seller 4", "killed", "stopped", "sold again", "refused")
+			demotest.WantPicture(t, picture, "with lock: seller 1", "with lock and guard: seller 4", "killed", "stopped", "sold again", "refused")
 			if left, err := filepath.Glob(filepath.Join(u.home, "stile-demo-*")); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
@@ -88,19 +89,19 @@ func TestTicketsChaosWithoutTokens(t *testing.T) {
 // The sellers end with the demo, also the one that is stopped.
 func TestTicketsChaosInterrupted(t *testing.T) {
 	t.Parallel()
-	p, pids := newAccount(t).at("redis://"+servertest.Redis(t).Addr).stoppingIn("tickets", "--chaos", "--processes", "3")
+	p, pids := newAccount(t).at("redis://" + servertest.Redis(t).Addr).stopping()
 	p.signal(syscall.SIGTERM)
 	if got := p.wait(); got != 143 || p.stderr.String() != "" {
 		t.Errorf("status %d, %q; want 143 and nothing", got, p.stderr)
 	}
-	until(t, "no process is left", func() bool { return living(pids) == nil })
+	until(t, "no process is left", func() bool { return demotest.Living(pids) == nil })
 }
 
 // A store that vanishes in the middle: what is known and unknown is said.
 func TestTicketsChaosStoreVanishes(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
-	p, _ := newAccount(t).at("redis://"+server.Addr).stoppingIn("tickets", "--chaos", "--processes", "3")
+	p, _ := newAccount(t).at("redis://" + server.Addr).stopping()
 	server.Kill()
 	got := p.wait()
 	for _, want := range []string{
@@ -114,4 +115,16 @@ func TestTicketsChaosStoreVanishes(t *testing.T) {
 	if got != exit.Store || strings.Count(p.stderr.String(), "\n") != 1 {
 		t.Errorf("status %d, %s; want %d and one line", got, p.stderr, exit.Store)
 	}
+}
+
+// stopping starts the demo, and returns it while a holder of the lock is stopped.
+func (u *account) stopping() (p *process, pids []int) {
+	u.t.Helper()
+	p = u.start("demo", "tickets", "--chaos", "--processes", "3")
+	until(u.t, "a process is stopped while it holds", func() bool {
+		var stopped int
+		pids, stopped = demotest.Children(u.t, p.cmd.Process.Pid)
+		return stopped != 0 && strings.Contains(u.must("ls"), "demo/tickets/")
+	})
+	return p, pids
 }

@@ -27,11 +27,8 @@ var walls = map[string][]string{
 	"grant":   {"flags", "store"},
 	"guard":   {},
 	"inspect": {"claim", "flags", "page", "speech", "store", "tty"},
-	"leader":  {"claim", "store", "theatre"},
-	"market":  {"flags", "speech", "store", "theatre"},
 	"migrate": {"store"},
 	"page":    {},
-	"payment": {"speech", "store", "theatre"},
 	"proc":    {"guard", "tty"},
 	"prove":   {"reserve"},
 	"reserve": {},
@@ -39,15 +36,13 @@ var walls = map[string][]string{
 	"script":  {"claim", "flags", "grant", "speech", "store"},
 	"speech":  {"tty"},
 	"store":   {"page", "speech", "tty"},
-	"theatre": {"store", "tty"},
-	"tickets": {"store", "theatre"},
-	"ticks":   {"store", "theatre"},
+	"tickets": {"store", "tty"},
 	"trial":   {"bench", "flags", "page", "prove", "reserve", "speech", "store"},
 	"tty":     {},
 }
 
 // drawing are the packages that may draw pictures, which package draw does: the reports of prove, bench and demos.
-var drawing = []string{"leader", "market", "payment", "prove", "theatre", "tickets", "ticks", "trial"}
+var drawing = []string{"prove", "tickets", "trial"}
 
 // TestWalls holds each package of the command to what its doc comment says that it may import, and the comment to the table.
 func TestWalls(t *testing.T) {

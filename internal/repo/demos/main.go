@@ -1,10 +1,10 @@
 //go:build unix
 
-// Command demos runs all demos of the command stile, each in a few seconds, or longer in a store without leases of a second.
+// Command demos runs all demos, the one of the command stile and those of examples/demo, each in a few seconds, or longer in a store without leases of a second.
 //
-//	go run ./internal/repo/demos bin/stile
-//	go run ./internal/repo/demos -store etcd,memcached bin/stile
-//	go run ./internal/repo/demos -store all bin/stile
+//	go run ./internal/repo/demos bin/stile bin/demo
+//	go run ./internal/repo/demos -store etcd,memcached bin/stile bin/demo
+//	go run ./internal/repo/demos -store all bin/stile bin/demo
 //
 // The locks are in the store of -url, which is empty for the embedded one, or in servers that are started for each
 // name of -store. The market is in the Redis of -data, or in one that is started for it. All demos of all stores are
@@ -54,8 +54,8 @@ func addrs(servers ...*servertest.Server) string {
 	return strings.Join(list, ",")
 }
 
-// demos are the words after stile demo.
-var demos = []string{"tickets", "tickets --chaos", "payment", "market", "cron", "leader"}
+// demos are the command lines.
+var demos = []string{"stile demo tickets", "stile demo tickets --chaos", "demo payment", "demo market", "demo cron", "demo leader"}
 
 func main() {
 	all := slices.Sorted(maps.Keys(stores))
@@ -71,9 +71,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(64)
 	}
+	programs := map[string]string{"stile": flag.Arg(0), "demo": flag.Arg(1)}
 	var rows []row
 	for _, name := range names {
-		rows = append(rows, run(flag.Arg(0), name, *url, *data))
+		rows = append(rows, run(programs, name, *url, *data))
 	}
 	if !report(rows) {
 		os.Exit(1)
@@ -82,8 +83,8 @@ func main() {
 
 // usage returns an error if the arguments are wrong.
 func usage(args, names []string, url string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%d arguments: want one, the command stile", len(args))
+	if len(args) != 2 {
+		return fmt.Errorf("%d arguments: want two, the command stile and the program demo", len(args))
 	}
 	if len(names) == 1 && names[0] == "" {
 		return nil
@@ -107,7 +108,7 @@ type row struct {
 }
 
 // run runs all demos in one store.
-func run(stile, store, url, data string) row {
+func run(programs map[string]string, store, url, data string) row {
 	h := &servertest.Host{Program: "demos"}
 	defer h.End()
 	stop := make(chan os.Signal, 1)
@@ -127,18 +128,19 @@ func run(stile, store, url, data string) row {
 		data = "redis://" + servertest.Redis(h).Addr
 	}
 	for _, demo := range demos {
-		args := append([]string{"demo"}, strings.Fields(demo)...)
+		words := strings.Fields(demo)
+		program, args := programs[words[0]], words[1:]
 		if url != "" {
 			args = append(args, "--url", url)
 		}
-		if demo == "market" {
+		if demo == "demo market" {
 			args = append(args, "--data", data)
 		}
-		fmt.Printf("== stile demo %s, %s\n", demo, r.store)
+		fmt.Printf("== %s, %s\n", demo, r.store)
 		begin := time.Now()
-		status := call(stile, append(args, "--quick")...)
+		status := call(program, append(args, "--quick")...)
 		if status == 64 { // the store's shortest lease is too long for that
-			status = call(stile, args...)
+			status = call(program, args...)
 		}
 		cell := fmt.Sprintf("%.1f s", time.Since(begin).Seconds())
 		if status != 0 {
@@ -166,7 +168,7 @@ func call(name string, args ...string) int {
 func report(rows []row) bool {
 	fmt.Printf("\n%-10s", "store")
 	for _, demo := range demos {
-		fmt.Printf("  %-15s", demo)
+		fmt.Printf("  %-15s", strings.TrimPrefix(strings.TrimPrefix(demo, "stile "), "demo "))
 	}
 	fmt.Println()
 	ok := true

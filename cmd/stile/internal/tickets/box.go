@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A box is the box office of the demonstration: a folder with the number of tickets left and the ledger, and what was

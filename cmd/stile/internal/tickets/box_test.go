@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 // The judge must see what goes wrong, or the demonstration proves nothing.

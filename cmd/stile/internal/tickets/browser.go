@@ -15,8 +15,8 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // Browser is one process that browses what is left while others sell, with the arguments DIR, TICKETS, NAME and TTL.
 func Browser(s *store.Store) *cobra.Command {
-	return theatre.NewActor(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
+	return actor(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }
 
 func beginBrowser(ctx context.Context, s *store.Store, args []string) error {

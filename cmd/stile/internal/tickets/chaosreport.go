@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A ChaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always there.

@@ -1,6 +1,6 @@
 // Package tickets is stile demo tickets: what a lock is for.
 //
-// Of the other packages of the command it may import store and theatre.
+// Of the other packages of the command it may import store and tty.
 package tickets
 
 import (
@@ -8,17 +8,19 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stilelock/stile/cmd/stile/internal/store"
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/answer"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 const demoLong = `Several processes sell tickets from one file. Each reads how many are left, thinks
@@ -58,9 +60,12 @@ const (
 func New(s *store.Store) *cobra.Command {
 	d := &demo{}
 	tickets := &cobra.Command{
-		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong,
+		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := d.Begin(cmd, args); err != nil {
+			if len(args) > 0 {
+				return exit.Usage("stile demo %s takes flags only", cmd.Name())
+			}
+			if err := d.Begin(cmd.OutOrStdout(), tty.Is(os.Stdout), cmd.Flags().Changed); err != nil {
 				return err
 			}
 			if d.Quick && !cmd.Flags().Changed("tickets") {
@@ -72,7 +77,7 @@ func New(s *store.Store) *cobra.Command {
 			return d.run(cmd.Context(), s)
 		},
 	}
-	d.Flags(tickets, "20 tickets, and with --chaos a lease of 1s")
+	d.Flags(tickets.Flags(), "20 tickets, and with --chaos a lease of 1s")
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
 	tickets.Flags().IntVar(&d.browsers, "browsers", 2, "how many look meanwhile what is left")
@@ -102,7 +107,7 @@ func (d *demo) check() error {
 func (d *demo) run(ctx context.Context, s *store.Store) error {
 	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
-	stage, err := theatre.NewStage(ctx, s)
+	stage, err := theatre.NewStage(ctx, &locks{s})
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/guard"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 const sellerName = "seller"
@@ -38,7 +38,7 @@ const (
 
 // Seller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
 func Seller(s *store.Store) *cobra.Command {
-	return theatre.NewActor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
+	return actor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
 
 func beginSeller(ctx context.Context, s *store.Store, args []string) error {

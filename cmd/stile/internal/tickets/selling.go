@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A selling has processes sell what is in a box. With faults, the seller that is about to write when a quarter of the tickets
@@ -83,14 +83,14 @@ func (s *selling) run(ctx context.Context, url string) error {
 		s.Close(ctx, cancel)
 	}()
 	for i := range s.processes {
-		a, err := s.Hire(ctx, sellerRole, sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
+		a, err := s.Hire(ctx, sellerRole, "demo", sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
 		if err != nil {
 			return err
 		}
 		s.pids = append(s.pids, a.Cmd.Process.Pid)
 	}
 	for range s.browsers {
-		if _, err := s.Hire(ctx, browserRole, browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
+		if _, err := s.Hire(ctx, browserRole, "demo", browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
 			return err
 		}
 	}

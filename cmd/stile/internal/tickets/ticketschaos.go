@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/cmd/stile/internal/theatre"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
+	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (

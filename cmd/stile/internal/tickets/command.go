@@ -1,0 +1,42 @@
+package tickets
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/theatre"
+)
+
+// actor is the hidden command of an actor.
+func actor(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, Args: cobra.ExactArgs(count),
+		RunE: func(cmd *cobra.Command, args []string) error { return theatre.Failed(play(cmd.Context(), args)) },
+	}
+}
+
+// locks is the store of the command line, as a stage has it.
+type locks struct{ *store.Store }
+
+// Choose is that of [theatre.Store].
+func (l *locks) Choose(file string) (*driver.Address, string, error) {
+	url, err := l.Store.Choose()
+	if err != nil {
+		return nil, "", err
+	}
+	if url == store.DefaultURL {
+		l.URL = "sqlite://" + file
+	}
+	return l.Address()
+}
+
+// Open is that of [theatre.Store].
+func (l *locks) Open(ctx context.Context, ttl time.Duration) (*stile.Client, error) {
+	l.TTL = ttl
+	return l.Store.Open(ctx, nil)
+}

@@ -1,0 +1,108 @@
+//go:build unix
+
+package cron
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/examples/demo/internal/store"
+	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/phrase"
+	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/jobs"
+)
+
+const machineName = "machine"
+
+// What a machine reports, beside theatre.DidBegin, theatre.DidFail and theatre.DidEnd.
+const (
+	didTake = "took" // a run has begun, and waits to hear what to do
+	didOver = "over" // a tick is over for this machine
+)
+
+// What a machine hears.
+const (
+	orderStart = "start"
+	orderDone  = "done"  // the run returns
+	orderStick = "stick" // the run is stuck until its context ends
+)
+
+// Machine is one machine of the demonstration of jobs, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a
+// schedule of its own, which no other machine knows of.
+var Machine = verb.Role{Name: machineName, Count: 3, Play: beginMachine}
+
+func beginMachine(ctx context.Context, args []string) error {
+	name := args[0]
+	ttl, err := time.ParseDuration(args[1])
+	maxHold, bad := time.ParseDuration(args[2])
+	if err := errors.Join(err, bad); err != nil {
+		return exit.Usage("TTL %q, MAXHOLD %q: %w", args[1], args[2], err)
+	}
+	open := func() (*stile.Client, error) { return store.Locks(ctx, ttl) }
+	if name == "" {
+		name, open = "alone", func() (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
+	}
+	c, err := open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &machineRun{orders: make(chan string)}
+	j, err := jobs.New(c, name, "@every 1s", m.work, &jobs.Options{Missed: jobs.RunAll, MaxHold: maxHold, Report: m.report})
+	if err != nil {
+		return err
+	}
+	go func() { // until stdin ends, and the process with it
+		defer cancel()
+		defer close(m.orders)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			m.orders <- in.Text()
+		}
+	}()
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+		return err
+	}
+	if <-m.orders != orderStart {
+		return nil
+	}
+	if err := j.Run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// A machineRun is the job of a machine.
+type machineRun struct {
+	orders chan string
+}
+
+// work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.
+func (m *machineRun) work(ctx context.Context) error {
+	if err := (&theatre.Notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.FromContext(ctx).Ticket()}).Send(); err != nil {
+		return err
+	}
+	switch order, ok := <-m.orders; {
+	case !ok:
+		return theatre.ErrEnded
+	case order == orderStick:
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (m *machineRun) report(r jobs.Result) {
+	n := &theatre.Notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: string(r.Outcome)}
+	if r.Err != nil {
+		n.Text = phrase.OneLine(r.Err.Error())
+	}
+	_ = n.Send() // if nobody hears, stdin has ended too
+}

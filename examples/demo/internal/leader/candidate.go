@@ -1,0 +1,178 @@
+//go:build unix
+
+package leader
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/examples/demo/internal/store"
+	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
+)
+
+const (
+	candidateName = "candidate"
+
+	plainFile   = "plain"   // takes every write
+	guardedFile = "guarded" // refuses a token below one that it was shown
+
+	governing = 120 * time.Millisecond // at most, between two reads of a leader
+)
+
+// What a candidate reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidFail and theatre.DidEnd.
+const (
+	didLead  = "leads"
+	didWrite = "wrote" // both files; with a text, the guard refused its one
+	didCease = "over"  // its term is over, and it knows that
+)
+
+// A candidate is one process of the demo of leaders. As long as it leads, it adds one to the number in a file, again and again,
+// and in each round asks before it writes.
+type candidate struct {
+	dir     string
+	guarded bool        // there is a guarded file beside the plain one
+	orders  chan string // closed when the demo has ended
+}
+
+// Candidate has the arguments NUMBER, NAME, DIR, TTL and whether there is a guard.
+var Candidate = verb.Role{Name: candidateName, Count: 5, Play: beginCandidate}
+
+func beginCandidate(ctx context.Context, args []string) error {
+	ttl, err := time.ParseDuration(args[3])
+	if err != nil {
+		return exit.Usage("TTL %q: %w", args[3], err)
+	}
+	client, err := store.Locks(ctx, ttl)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &candidate{dir: args[2], guarded: args[4] == "true", orders: make(chan string)}
+	go func() { // until stdin ends, and the process with it
+		defer cancel()
+		defer close(c.orders)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			c.orders <- in.Text()
+		}
+	}()
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+		return err
+	}
+	return c.stand(ctx, client.Candidate(args[1], "candidate "+args[0]))
+}
+
+// stand campaigns and leads, term after term, until the demo ends.
+func (c *candidate) stand(ctx context.Context, lock *stile.Lock) error {
+	if _, ok := <-c.orders; !ok {
+		return nil
+	}
+	for ctx.Err() == nil {
+		err := lock.Do(ctx, c.term)
+		if err != nil && !errors.Is(err, stile.ErrLost) && !errors.Is(err, guard.ErrStale) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// term leads until the term is over.
+func (c *candidate) term(ctx context.Context) error {
+	token := stile.FromContext(ctx).Ticket() // names the term; where tokens are compared it is the token
+	if err := (&theatre.Notice{What: didLead, Token: token}).Send(); err != nil {
+		return err
+	}
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // at once, whatever the leader is about
+		defer close(told)
+		_ = (&theatre.Notice{What: didCease, Token: token}).Send()
+	})
+	defer func() {
+		if !stop() {
+			<-told
+		}
+	}()
+	var file *guard.File
+	if c.guarded {
+		var err error
+		if file, err = guard.RaiseFile(ctx, filepath.Join(c.dir, guardedFile), token, nil); err != nil {
+			return err
+		}
+	}
+	for {
+		if err := c.round(ctx, token, file); err != nil {
+			return err
+		}
+	}
+}
+
+// round reads, asks and writes. A process that is killed, stopped or deposed is so between the read and the write.
+func (c *candidate) round(ctx context.Context, token int64, file *guard.File) error {
+	plain, guarded, err := c.read(ctx, file)
+	if err != nil {
+		return err
+	}
+	time.Sleep(rand.N(governing))
+	if ctx.Err() != nil { // the last look at the lease
+		return context.Cause(ctx)
+	}
+	if err := (&theatre.Notice{What: theatre.DidAsk, Token: token}).Send(); err != nil {
+		return err
+	}
+	if _, ok := <-c.orders; !ok {
+		return theatre.ErrEnded
+	}
+	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	n := &theatre.Notice{What: didWrite, Token: token}
+	if err := theatre.Patch(filepath.Join(c.dir, plainFile), theatre.CountText(plain+1)); err != nil {
+		return err
+	}
+	if file != nil {
+		err := file.Write(context.WithoutCancel(ctx), []byte(theatre.CountText(guarded+1)))
+		switch {
+		case errors.Is(err, guard.ErrStale):
+			n.Text = strings.TrimPrefix(strings.ReplaceAll(err.Error(), c.dir+string(filepath.Separator), ""), "guard: ")
+		case err != nil:
+			return err
+		}
+	}
+	if err := n.Send(); err != nil {
+		return err
+	}
+	if _, ok := <-c.orders; !ok {
+		return theatre.ErrEnded
+	}
+	return context.Cause(ctx)
+}
+
+// read returns the numbers in both files.
+func (c *candidate) read(ctx context.Context, file *guard.File) (plain, guarded int, err error) {
+	if plain, err = readCount(c.dir, plainFile); err != nil || file == nil {
+		return plain, 0, err
+	}
+	text, err := file.Read(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	guarded, err = theatre.CountOf(string(text))
+	return plain, guarded, err
+}
+
+func readCount(dir, file string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, err
+	}
+	return theatre.CountOf(string(text))
+}

@@ -1,0 +1,223 @@
+//go:build unix
+
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
+)
+
+// A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next fault
+// hits it as it is about to write again. One that is stopped or deposed writes late: when the next leader has written as often.
+//
+//	leads ──asks, written often enough──> struck ──killed──────────────────────────────> over
+//	                                        └─stopped, deposed──> late ──next wrote──> over
+type succession struct {
+	*theatre.Cast
+	name   string
+	client *stile.Client // the observer's, which also deposes
+	ttl    time.Duration
+	faults []Fault // those ahead
+	show   func(format string, args ...any)
+
+	begun time.Time
+	terms []*term
+	late  *term // whose write is held back
+	held  *term // who goes on after the late write
+	views []view
+	notes []string
+	done  bool
+	took  time.Duration
+	fail  error // two led at once though nothing was done to them
+
+	tokenless bool // the store's tokens need not rise
+}
+
+// A Fault is what is done to a leader.
+type Fault string
+
+// What is done to leaders.
+const (
+	FaultKill   Fault = "killed"
+	FaultStop   Fault = "stopped past its lease"
+	FaultDepose Fault = "deposed by hand"
+)
+
+// A term is one that a candidate leads. Times are since the beginning.
+type term struct {
+	leader  *theatre.Actor
+	token   int64
+	begun   time.Duration
+	struck  time.Duration // when the fault hit
+	over    time.Duration // when the leader knew that it is over, or was killed; 0 while it leads
+	resumed time.Duration // when a leader that was stopped went on
+	fault   Fault         // none if empty
+	writes  []write
+}
+
+// A write is one of a leader, into both files.
+type write struct {
+	at      time.Duration
+	late    bool
+	refused string // by the guard
+}
+
+// A view is who led in the eyes of an observer from some time on.
+type view struct {
+	at     time.Duration
+	leader string // nobody if empty
+	token  int64
+	err    error
+}
+
+func (s *succession) since() time.Duration { return time.Since(s.begun) }
+
+// run has the candidates stand, until all faults have hit and what came of them is seen.
+func (s *succession) run(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	views, watched := make(chan view), make(chan struct{})
+	defer func() { stop(); <-watched }()
+	s.begun = time.Now()
+	go func() {
+		defer close(watched)
+		s.observe(watching, views)
+	}()
+	for _, a := range s.Actors {
+		if err := a.Tell("stand"); err != nil {
+			return err
+		}
+	}
+	most := 3*s.ttl + theatre.Patience
+	silence := time.NewTimer(most)
+	defer silence.Stop()
+	for !s.done {
+		select {
+		case v := <-views:
+			s.views = append(s.views, v)
+			continue
+		case h := <-s.Heard:
+			h.From.Ended = h.From.Ended || h.What == theatre.DidEnd
+			if err := s.hear(ctx, h); err != nil {
+				return err
+			}
+			silence.Reset(most)
+		case <-silence.C:
+			return exit.With(exit.Store, fmt.Errorf("the store let nobody lead for %v", most))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	s.took = s.since()
+	return nil
+}
+
+// observe tells who leads as the store has it, until the context ends.
+func (s *succession) observe(ctx context.Context, views chan<- view) {
+	for l, err := range s.client.Observe(ctx, s.name) {
+		select {
+		case views <- view{s.since(), l.Value, l.Ticket, err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *succession) hear(ctx context.Context, h theatre.Heard) error {
+	if h.From.Dead {
+		return nil
+	}
+	switch h.What {
+	case didLead:
+		s.lead(h)
+		return nil
+	case didCease:
+		if t := s.term(h); t.over == 0 {
+			t.over = s.since()
+		}
+		return nil
+	case theatre.DidAsk:
+		return s.ask(ctx, s.term(h))
+	case didWrite:
+		return s.wrote(s.term(h), h.Text)
+	}
+	return h.Failure()
+}
+
+// term returns the latest term of the candidate that sent a notice, which is what all its notices are of.
+func (s *succession) term(h theatre.Heard) *term {
+	for _, t := range slices.Backward(s.terms) {
+		if t.leader == h.From {
+			return t
+		}
+	}
+	return &term{leader: h.From} // of a candidate that reports before it leads: a mistake, which the tables show
+}
+
+// lead notes that a term has begun.
+func (s *succession) lead(h theatre.Heard) {
+	for _, t := range s.terms {
+		if t.over == 0 && t.fault == "" && s.fail == nil {
+			s.fail = theatre.Wrong("candidates %d and %d led at once", t.leader.Number, h.From.Number)
+		}
+	}
+	s.terms = append(s.terms, &term{leader: h.From, token: h.Token, begun: s.since()})
+	s.show("candidate %d leads", h.From.Number)
+}
+
+// ask lets a leader write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works.
+func (s *succession) ask(ctx context.Context, t *term) error {
+	if s.late != nil || len(s.faults) == 0 || len(t.writes) < theatre.Overtakes || t.over != 0 {
+		return t.leader.Tell("write")
+	}
+	f := s.faults[0]
+	s.faults = s.faults[1:]
+	t.fault, t.struck = f, s.since()
+	s.show("candidate %d is %s", t.leader.Number, f)
+	switch f {
+	case FaultKill:
+		t.over = t.struck
+		return t.leader.Kill()
+	case FaultStop:
+		s.late = t
+		return t.leader.Halt(ctx, s.client.Mutex(s.name))
+	}
+	s.late = t
+	_, err := s.client.Break(ctx, s.name, stile.BreakOptions{Ticket: t.token})
+	if !errors.Is(err, stile.ErrUnsupported) {
+		return err
+	}
+	t.fault, t.struck, s.late = "", 0, nil
+	s.notes = append(s.notes, "This store has no way to depose a leader by hand.")
+	return t.leader.Tell("write")
+}
+
+// wrote notes a write, and has a late one follow the first of the next leader.
+func (s *succession) wrote(t *term, refused string) error {
+	late := s.late
+	t.writes = append(t.writes, write{s.since(), t == late, refused})
+	switch {
+	case t == late:
+		held := s.held
+		s.late, s.held = nil, nil
+		return errors.Join(t.leader.Tell("on"), held.leader.Tell("on"))
+	case late != nil && s.held == nil && t == s.terms[len(s.terms)-1] && len(t.writes) >= theatre.Overtakes:
+		late.resumed, s.held = s.since(), t
+		err := late.leader.Tell("write")
+		if late.fault == FaultStop {
+			err = errors.Join(err, late.leader.Cmd.Process.Signal(syscall.SIGCONT))
+		}
+		return err // this leader goes on after the late write
+	case late == nil && len(s.faults) == 0 && len(t.writes) >= theatre.Overtakes+2:
+		s.done = true
+		return nil
+	}
+	return t.leader.Tell("on")
+}

@@ -1,0 +1,212 @@
+//go:build unix
+
+package payment
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/examples/demo/internal/store"
+	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/theatre"
+)
+
+const (
+	payerName   = "payer"
+	ordererName = "orderer"
+)
+
+// What a process reports, beside theatre.DidAsk, theatre.DidHalt and theatre.DidLose.
+const (
+	didCall = "callback" // an order process says that an order was paid for
+	didPay  = "paid"     // it charged the order
+	didKnow = "known"    // the order was charged before
+)
+
+// Orderer is one order process: it calls back for every order.
+var Orderer = verb.Role{Name: ordererName, Count: 1, Play: func(_ context.Context, args []string) error {
+	orders, err := strconv.Atoi(args[0])
+	if err != nil {
+		return exit.Usage("orders %q is not a number", args[0])
+	}
+	for i := range orders {
+		if err := (&theatre.Notice{What: didCall, Order: i + 1}).Send(); err != nil {
+			return err
+		}
+	}
+	return nil
+}}
+
+// A payWay is how a payment process keeps others from an order.
+type payWay string
+
+const (
+	payPlain   payWay = "plain"   // by a lock, or by nothing
+	payGuarded payWay = "guarded" // by a lock, and the order is its own guard
+	payInTx    payWay = "tx"      // by a lock in the transaction that charges the order
+)
+
+// A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
+type payer struct {
+	data  *till
+	way   payWay
+	names string        // of the locks, without the order
+	locks *stile.Client // nil without a lock
+	ttl   time.Duration
+	in    *bufio.Scanner
+}
+
+// Payer is one payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file, or in a database the
+// beginning of the names of tables.
+var Payer = verb.Role{Name: payerName, Count: 4, Play: beginPayer}
+
+func beginPayer(ctx context.Context, args []string) error {
+	ttl, err := time.ParseDuration(args[2])
+	if err != nil {
+		return exit.Usage("TTL %q: %w", args[2], err)
+	}
+	p := &payer{names: args[1], ttl: ttl, way: payWay(args[3]), in: bufio.NewScanner(os.Stdin)}
+	if p.data, err = openTill(os.Getenv(theatre.DataVariable), args[0], p.way == payGuarded); err != nil {
+		return err
+	}
+	defer p.data.close()
+	if p.names != "" && p.way != payInTx {
+		if p.locks, err = store.Locks(ctx, ttl); err != nil {
+			return err
+		}
+		defer p.locks.Close()
+	}
+	return p.work(ctx)
+}
+
+func (p *payer) work(ctx context.Context) error {
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+		return err
+	}
+	for p.in.Scan() {
+		order, err := strconv.Atoi(p.in.Text())
+		if err != nil {
+			return fmt.Errorf("%q is not the number of an order", p.in.Text())
+		}
+		r, err := p.pay(ctx, order)
+		if err != nil {
+			return err
+		}
+		if err := r.Send(); err != nil {
+			return err
+		}
+	}
+	return p.in.Err()
+}
+
+// pay handles one callback, under the lock of its order.
+func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
+	r := &theatre.Notice{Order: order}
+	if p.names == "" {
+		return r, p.charge(ctx, r)
+	}
+	most := 3*p.ttl + theatre.Patience
+	ctx, cancel := context.WithTimeoutCause(ctx, most,
+		fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
+	defer cancel()
+	if p.way == payInTx {
+		err := p.chargeInTx(ctx, r)
+		for err != nil && p.data.again(err) && ctx.Err() == nil {
+			err = p.chargeInTx(ctx, r)
+		}
+		return r, err
+	}
+	lock := p.locks.Mutex(orderLock(p.names, order)).With(stile.LockOptions{Reason: "payment"})
+	err := lock.Do(ctx, func(ctx context.Context) error { return p.charge(ctx, r) })
+	if !errors.Is(err, stile.ErrLost) {
+		return r, err
+	}
+	if r.Lost = true; r.What == "" {
+		r.What = theatre.DidLose
+	}
+	return r, nil
+}
+
+func orderLock(names string, order int) string { return names + "/order-" + strconv.Itoa(order) }
+
+// charge charges an order that is not paid yet, and puts into the notice what came of it.
+func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
+	token := stile.Token(ctx)
+	price, paid, err := p.data.look(ctx, r.Order, token)
+	switch {
+	case errors.Is(err, guard.ErrStale):
+		r.What, r.Text = theatre.DidHalt, err.Error()
+		return nil
+	case err != nil:
+		return err
+	case paid:
+		r.What = didKnow
+		return nil
+	}
+	time.Sleep(rand.N(theatre.Thinking))
+	if ctx.Err() != nil { // the last look at the lease
+		return context.Cause(ctx)
+	}
+	if err := p.askToWrite(r.Order); err != nil {
+		return err
+	}
+	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	err = p.data.charge(context.WithoutCancel(ctx), r.Order, price, token)
+	switch {
+	case errors.Is(err, guard.ErrStale):
+		r.What, r.Text = theatre.DidHalt, err.Error()
+		return nil
+	case err == nil:
+		r.What = didPay
+	}
+	return err
+}
+
+// chargeInTx is charge in one transaction, which has the lock from its beginning to its end. If this process is stopped, the
+// transaction stays open, and nobody else gets the lock; if it is killed, the server undoes the transaction and frees the lock.
+func (p *payer) chargeInTx(ctx context.Context, r *theatre.Notice) error {
+	return p.data.step(ctx, func(tx *sql.Tx) error {
+		if err := p.data.lockTx(ctx, tx, orderLock(p.names, r.Order)); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
+			return err
+		}
+		price, paid, err := p.data.read(ctx, tx, r.Order)
+		if err != nil {
+			return err
+		}
+		if paid {
+			r.What = didKnow
+			return nil
+		}
+		time.Sleep(rand.N(theatre.Thinking))
+		if err := p.askToWrite(r.Order); err != nil {
+			return err
+		}
+		r.What = didPay
+		return p.data.take(ctx, tx, r.Order, price)
+	})
+}
+
+// askToWrite returns when whoever started this process lets it write. If this process is stopped meanwhile, it is stopped
+// exactly here.
+func (p *payer) askToWrite(order int) error {
+	if err := (&theatre.Notice{What: theatre.DidAsk, Order: order}).Send(); err != nil {
+		return err
+	}
+	if !p.in.Scan() {
+		return errors.Join(theatre.ErrEnded, p.in.Err())
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+//go:build unix
+
+// Package verb is how a demo is called: its name, its flags and its help, and the roles that its processes play.
+package verb
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/internal/exit"
+)
+
+// A Verb is the word of a demo.
+type Verb struct {
+	Name, Short, Long string
+	Flags             *flag.FlagSet
+	Run               func(ctx context.Context, out io.Writer) error
+}
+
+// New returns a verb without flags.
+func New(name, short, long string) *Verb {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(io.Discard) // main says what is wrong
+	return &Verb{Name: name, Short: short, Long: long, Flags: f}
+}
+
+// Parse reads the flags. Its error is [flag.ErrHelp] if somebody asks for help.
+func (v *Verb) Parse(args []string) error {
+	err := v.Flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return exit.Usage("%w; see: demo help %s", err, v.Name)
+	case v.Flags.NArg() > 0:
+		return exit.Usage("demo %s takes flags only", v.Name)
+	}
+	return nil
+}
+
+// Given reports whether the command line has a flag.
+func (v *Verb) Given(name string) (given bool) {
+	v.Flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
+// Terminal reports whether stdout is a terminal.
+func Terminal() bool {
+	_, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+// Help writes what the demo does, and its flags.
+func (v *Verb) Help(w io.Writer) {
+	fmt.Fprintf(w, "%s\n\nFlags:\n", v.Long)
+	v.Flags.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  %-18s %s\n", strings.TrimSpace("--"+f.Name+" "+value), usage)
+	})
+}
+
+// A Role is what a process of a demo plays. It has so many arguments.
+type Role struct {
+	Name  string
+	Count int
+	Play  func(ctx context.Context, args []string) error
+}

@@ -1,0 +1,132 @@
+//go:build unix
+
+// Package demotest is what the tests of programs share that start processes: who lives and who is stopped, whether the machine
+// stood still, and pictures.
+package demotest
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// still is for how much of a lease, which lasts for a second at the least, the machine may stand still.
+const still = time.Second / 5
+
+// OnceStill runs a demonstration. One during which the machine stood still for a part of its leases may have shown that too, and
+// is run again.
+func OnceStill(t *testing.T, run func()) {
+	t.Helper()
+	for range 10 {
+		longest := stillness()
+		run()
+		stood := longest()
+		if stood <= still {
+			return
+		}
+		t.Logf("the machine stood still for %v", stood)
+	}
+}
+
+// stillness returns what ends a measurement, and tells for how long at most nothing could run since it began.
+func stillness() (longest func() time.Duration) {
+	const beat = 10 * time.Millisecond
+	var most time.Duration
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(beat)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+			now := time.Now()
+			most, last = max(most, now.Sub(last)-beat), now
+		}
+	}()
+	return func() time.Duration {
+		close(done)
+		<-ended
+		return most
+	}
+}
+
+// Dead reports whether a process has ended, reaped or not.
+func Dead(pid int) bool {
+	if runtime.GOOS != "linux" {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+}
+
+// Living returns those of some processes that have not ended.
+func Living(pids []int) (left []int) {
+	for _, pid := range pids {
+		if !Dead(pid) {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// Children returns the processes that a process has started, and which of them is stopped; 0 for none.
+func Children(t *testing.T, pid int) (all []int, stopped int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		var child, parent int
+		var state string
+		begin, rest, _ := strings.Cut(string(text), " (")
+		_, rest, _ = strings.Cut(rest, ") ")
+		if _, err := fmt.Sscan(begin, &child); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscan(rest, &state, &parent); err != nil || parent != pid {
+			continue
+		}
+		all = append(all, child)
+		if state == "T" {
+			stopped = child
+		}
+	}
+	return all, stopped
+}
+
+// WantPicture wants a picture with these texts in it.
+func WantPicture(t *testing.T, path string, texts ...string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(text, new(struct{ XMLName xml.Name })); err != nil {
+		t.Error(err)
+	}
+	for _, want := range texts {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in the picture", want)
+		}
+	}
+}

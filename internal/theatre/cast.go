@@ -1,0 +1,209 @@
+//go:build unix
+
+package theatre
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile/internal/child"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/phrase"
+)
+
+// A Cast is the processes of a demo. Each is this program with other arguments. It is told what to do by lines on its stdin,
+// and reports by notices on its stdout. So a fault hits a process where it waits to be told, whatever the machine's speed is.
+type Cast struct {
+	url    string   // of the store
+	Env    []string // what else stands in the environment of the actors
+	Heard  chan Heard
+	Actors []*Actor
+}
+
+// An Actor is a process of a demo, as the demo sees it.
+type Actor struct {
+	Role   string // what the reader of an error knows it as
+	Number int    // from 1 on, in its role
+	Cmd    *exec.Cmd
+	in     io.WriteCloser
+	Dead   bool // killed, so that what it said before counts no more
+	Ended  bool // its stdout is closed
+}
+
+// A Notice is a line that an actor writes to its stdout.
+type Notice struct {
+	What    string    `json:"what"`
+	Order   int       `json:"order,omitempty"`
+	Lost    bool      `json:"lost,omitempty"` // the lease was lost meanwhile
+	Tick    time.Time `json:"tick,omitzero"`
+	Outcome string    `json:"outcome,omitempty"` // of a run, in the words of package jobs
+	Token   int64     `json:"token,omitempty"`
+	Looks   int       `json:"looks,omitempty"`
+	Torn    int       `json:"torn,omitempty"` // looks that saw a half-made sale
+	Code    int       `json:"code,omitempty"` // the exit status, of a failure
+	Text    string    `json:"text,omitempty"`
+}
+
+// DataVariable has the URL of a demo's data, for its processes: others can read a command line.
+const DataVariable = "STILE_DEMO_DATA"
+
+// URLVariable has the URL of the store, for people and for the processes of a demo.
+const URLVariable = "STILE_URL"
+
+// mostNotice is how long a notice may be.
+const mostNotice = 1 << 20
+
+// What every actor reports.
+const (
+	DidBegin = "ready"
+	DidFail  = "failed"
+	DidEnd   = "ended" // it closed its stdout
+)
+
+// What actors of several demos report.
+const (
+	DidAsk  = "write"   // it has read, and is about to write
+	DidHalt = "refused" // the guard refused the write
+	DidLose = "again"   // the lease was lost before the write
+)
+
+// Send writes it to stdout.
+func (n *Notice) Send() error { return json.NewEncoder(os.Stdout).Encode(n) }
+
+// A Heard is a notice and who sent it.
+type Heard struct {
+	Notice
+	From *Actor
+}
+
+// Failed makes the failure of an actor a notice: whoever started the process says it, once for all.
+func Failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	code, text := exit.Of(err)
+	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody hears, stdin has ended too
+	return exit.With(code, nil)
+}
+
+// NewCast returns one whose actors use the store of a URL.
+func NewCast(url string) *Cast { return &Cast{url: url, Heard: make(chan Heard)} }
+
+// Hire starts an actor with the arguments that make this program one.
+func (c *Cast) Hire(ctx context.Context, role string, args ...string) (*Actor, error) {
+	a := &Actor{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, child.Self(), args...)}
+	for _, other := range c.Actors {
+		if other.Role == role {
+			a.Number++
+		}
+	}
+	a.Cmd.Args[0] = os.Args[0]
+	a.Cmd.Env = slices.Concat(os.Environ(), []string{URLVariable + "=" + c.url}, c.Env)
+	a.Cmd.Stderr, a.Cmd.SysProcAttr = os.Stderr, child.OfParent()
+	out, err := a.Cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if a.in, err = a.Cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := a.Cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.Actors = append(c.Actors, a)
+	go c.listen(ctx, a, out)
+	return a, nil
+}
+
+func (c *Cast) listen(ctx context.Context, a *Actor, out io.Reader) {
+	in := bufio.NewScanner(out)
+	for in.Buffer(nil, mostNotice); ; {
+		h := Heard{From: a}
+		if !in.Scan() {
+			h.What = DidEnd
+		} else if err := json.Unmarshal(in.Bytes(), &h.Notice); err != nil {
+			h.What, h.Text, h.Code = DidFail, err.Error(), exit.Failed
+		}
+		select {
+		case c.Heard <- h:
+		case <-ctx.Done():
+			return
+		}
+		if h.What == DidEnd {
+			return
+		}
+	}
+}
+
+// Next returns the next notice.
+func (c *Cast) Next(ctx context.Context) (Heard, error) {
+	select {
+	case h := <-c.Heard:
+		h.From.Ended = h.From.Ended || h.What == DidEnd
+		return h, nil
+	case <-ctx.Done():
+		return Heard{}, context.Cause(ctx)
+	}
+}
+
+// Gather returns when all actors are ready.
+func (c *Cast) Gather(ctx context.Context) error {
+	for range c.Actors {
+		h, err := c.Next(ctx)
+		if err != nil {
+			return err
+		} else if h.What != DidBegin {
+			return h.Failure()
+		}
+	}
+	return nil
+}
+
+// Close has the actors end, and waits until they have, but not for long.
+func (c *Cast) Close(ctx context.Context, cancel context.CancelFunc) {
+	late := time.AfterFunc(2*time.Second, cancel) // kills those that still run, also one that is stopped
+	defer late.Stop()
+	for _, a := range c.Actors {
+		_ = a.in.Close() // which fails if the actor has ended
+	}
+	for slices.ContainsFunc(c.Actors, func(a *Actor) bool { return !a.Ended }) {
+		if _, err := c.Next(ctx); err != nil {
+			break
+		}
+	}
+	cancel()
+	for _, a := range c.Actors {
+		_ = a.Cmd.Wait() // it was killed, or its reports have ended
+	}
+}
+
+// Tell writes a line to its stdin.
+func (a *Actor) Tell(line string) error {
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
+		return err
+	}
+	return nil
+}
+
+// Kill ends an actor, whose earlier notices count no more.
+func (a *Actor) Kill() error {
+	a.Dead = true
+	return a.Cmd.Process.Signal(syscall.SIGKILL)
+}
+
+// Failure is the error of an actor that failed, or ended too early.
+func (h *Heard) Failure() error {
+	if h.What == DidFail {
+		return exit.With(h.Code, fmt.Errorf("%s %d: %s", h.From.Role, h.From.Number, h.Text))
+	}
+	return Wrong("%s %d has ended too early (%s)", h.From.Role, h.From.Number, h.What)
+}

@@ -1,0 +1,70 @@
+//go:build unix
+
+package theatre
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/stilelock/stile"
+)
+
+const (
+	haltTries = 4
+	haltLook  = 250 * time.Millisecond // of the first try; each further one takes twice as long
+	haltPause = 50 * time.Millisecond  // is for the end of what the process was in the middle of
+	haltMost  = time.Second            // until a signal has stopped a process
+)
+
+// Halt stops a process that waits to be told. Beside that wait its program renews leases, and if it is stopped in the middle of
+// a write of the store, as in an SQLite file or in a transaction, nobody else can write there. So somebody else tries the lock,
+// and if the store does not answer, the process goes on for a moment and is stopped again.
+//
+//	running ──SIGSTOP──> stopped ──the store answers others──> halted
+//	   ^──────────────── SIGCONT ──────it does not─────┘
+//
+// After some tries halt leaves it at that: then the store is slow for another reason. Without a lock nobody looks.
+func (a *Actor) Halt(ctx context.Context, lock *stile.Lock) error {
+	look := haltLook
+	for try := range haltTries {
+		if try > 0 {
+			if err := a.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				return err
+			}
+			time.Sleep(haltPause)
+			look *= 2
+		}
+		if err := a.stop(ctx); err != nil || lock == nil || answers(ctx, lock, look) {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// stop returns when the process is stopped, or has ended: the signal alone returns at once.
+func (a *Actor) stop(ctx context.Context) error {
+	if err := a.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for begun := time.Now(); time.Since(begun) < haltMost && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		var state syscall.WaitStatus
+		pid, err := syscall.Wait4(a.Cmd.Process.Pid, &state, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		if pid != 0 && !errors.Is(err, syscall.EINTR) {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// answers reports whether the store lets others write, in the queue of a lock that is held or was.
+func answers(ctx context.Context, lock *stile.Lock, most time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	lease, err := lock.TryLock(ctx)
+	if err == nil {
+		err = lease.Unlock()
+	}
+	return err == nil || errors.Is(err, stile.ErrHeld)
+}
