@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,28 +11,9 @@ import (
 
 	"github.com/stilelock/stile/cmd/stile/internal/inspect"
 	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/golden"
 	"github.com/stilelock/stile/internal/servertest"
 )
-
-var updateGolden = flag.Bool("golden", false, "write testdata anew")
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *updateGolden {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\n%s has\n%s\nif that is meant: go test . -golden", got, path, want)
-	}
-}
 
 // steady replaces what differs from run to run.
 func steady(text string) string {
@@ -81,7 +61,7 @@ func TestJSON(t *testing.T) {
 		if !json.Valid([]byte(text)) {
 			t.Errorf("%q: not JSON: %s", tt.args, text)
 		}
-		golden(t, tt.file, steady(text))
+		golden.Is(t, tt.file, steady(text))
 	}
 }
 
@@ -107,7 +87,7 @@ func TestWatch(t *testing.T) {
 	next(1)
 	waiter.stdin.Close()
 	next(0)
-	golden(t, "watch.json", strings.Join(lines, "\n")+"\n")
+	golden.Is(t, "watch.json", strings.Join(lines, "\n")+"\n")
 	p.signal(2)
 	if got := p.wait(); got != 130 {
 		t.Errorf("interrupted: status %d, want 130", got)

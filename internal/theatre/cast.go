@@ -17,7 +17,6 @@ import (
 
 	"github.com/stilelock/stile/internal/child"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/phrase"
 )
 
 // A Cast is the processes of a demo. Each is this program with other arguments. It is told what to do by lines on its stdin,
@@ -76,23 +75,10 @@ const (
 	DidLose = "again"   // the lease was lost before the write
 )
 
-// Send writes it to stdout.
-func (n *Notice) Send() error { return json.NewEncoder(os.Stdout).Encode(n) }
-
 // A Heard is a notice and who sent it.
 type Heard struct {
 	Notice
 	From *Actor
-}
-
-// Failed makes the failure of an actor a notice: whoever started the process says it, once for all.
-func Failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	code, text := exit.Of(err)
-	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody hears, stdin has ended too
-	return exit.With(code, nil)
 }
 
 // NewCast returns one whose actors use the store of a URL.

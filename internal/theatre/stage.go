@@ -6,7 +6,6 @@ package theatre
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -104,9 +103,6 @@ func (g *Stage) Close() {
 	}
 	os.RemoveAll(g.Dir)
 }
-
-// ErrEnded says that an actor is to play no more.
-var ErrEnded = errors.New("the demo has ended")
 
 // NoTokens is said of a store such as memcached.
 const NoTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."

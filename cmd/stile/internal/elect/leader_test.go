@@ -1,14 +1,13 @@
 package elect
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/golden"
 )
 
 func TestLeaderLine(t *testing.T) {
@@ -36,18 +35,5 @@ func TestLeaderJSON(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	golden(t, "leader.json", b.String())
-}
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\n%s has\n%s", got, path, want)
-	}
+	golden.Is(t, "leader.json", b.String())
 }

@@ -1,14 +1,13 @@
 package inspect
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/golden"
 )
 
 func TestTables(t *testing.T) {
@@ -29,7 +28,7 @@ func TestTables(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	golden(t, "tables.txt", b.String())
+	golden.Is(t, "tables.txt", b.String())
 }
 
 func TestJSONOfALeaseThatTheStoreDoesNotTell(t *testing.T) {
@@ -41,18 +40,5 @@ func TestJSONOfALeaseThatTheStoreDoesNotTell(t *testing.T) {
 		if !strings.Contains(b.String(), `"remaining":`+want+`,`) {
 			t.Errorf("%v left: %s; want %s", left, b.String(), want)
 		}
-	}
-}
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\n%s has\n%s", got, path, want)
 	}
 }

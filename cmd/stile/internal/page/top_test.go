@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/golden"
 )
 
 func tops() map[string]*Top {
@@ -38,7 +39,7 @@ func TestTopPage(t *testing.T) {
 		for _, columns := range []int{80, 60, 40} {
 			b.WriteString(framed(top.Lines(columns, 12), columns))
 		}
-		golden(t, "top-"+name+".txt", b.String())
+		golden.Is(t, "top-"+name+".txt", b.String())
 		for columns := 1; columns < 200; columns += 3 {
 			for rows := 1; rows < 60; rows++ {
 				lines := top.Lines(columns, rows)

@@ -1,36 +1,14 @@
 package page
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/golden"
 )
-
-var update = flag.Bool("golden", false, "write testdata anew")
-
-// golden compares with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%s\n%s has\n%s\nif that is meant: go test . -golden", got, path, want)
-	}
-}
 
 // framed writes a page with its styles before, and its edges.
 func framed(lines []Line, columns int) string {
@@ -70,7 +48,7 @@ func TestWatchPage(t *testing.T) {
 		for _, columns := range []int{100, 80, 60, 40} {
 			b.WriteString(framed(w.Lines(columns, 18), columns))
 		}
-		golden(t, "watch-"+name+".txt", b.String())
+		golden.Is(t, "watch-"+name+".txt", b.String())
 	}
 }
 

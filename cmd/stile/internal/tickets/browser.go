@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -64,12 +63,9 @@ type browser struct {
 }
 
 func (b *browser) work(ctx context.Context) error {
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
-		return err
-	}
 	in, over := bufio.NewScanner(os.Stdin), make(chan struct{})
-	if !in.Scan() {
-		return errors.Join(theatre.ErrEnded, in.Err())
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Ask(in); err != nil {
+		return err
 	}
 	go func() { // until stdin ends, or the process
 		defer close(over)
@@ -97,8 +93,7 @@ func (b *browser) look(ctx context.Context) error {
 	if b.lock == nil {
 		whole, err = b.whole()
 	} else {
-		most := 3*b.ttl + theatre.Patience
-		ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
+		ctx, cancel := theatre.Patiently(ctx, b.ttl, "the lock")
 		defer cancel()
 		err = b.lock.Do(ctx, func(context.Context) (err error) {
 			whole, err = b.whole()

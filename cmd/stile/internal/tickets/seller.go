@@ -78,7 +78,7 @@ type seller struct {
 }
 
 func (s *seller) work(ctx context.Context) error {
-	if err := s.question(&theatre.Notice{What: theatre.DidBegin}); err != nil {
+	if err := (&theatre.Notice{What: theatre.DidBegin}).Ask(s.in); err != nil {
 		return err
 	}
 	for {
@@ -92,25 +92,13 @@ func (s *seller) work(ctx context.Context) error {
 	}
 }
 
-// question returns when whoever started this process has answered. If this process is stopped meanwhile, it is stopped here.
-func (s *seller) question(n *theatre.Notice) error {
-	if err := n.Send(); err != nil {
-		return err
-	}
-	if !s.in.Scan() {
-		return errors.Join(theatre.ErrEnded, s.in.Err())
-	}
-	return nil
-}
-
 // locked sells one ticket, under the lock if there is one.
 func (s *seller) locked(ctx context.Context) (*theatre.Notice, error) {
 	n, begin := &theatre.Notice{}, time.Now()
 	if s.lock == nil {
 		return n, s.one(ctx, n, begin)
 	}
-	most := 3*s.ttl + theatre.Patience
-	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give the lock within %v", most))
+	ctx, cancel := theatre.Patiently(ctx, s.ttl, "the lock")
 	defer cancel()
 	err := s.lock.Do(ctx, func(ctx context.Context) error { return s.one(ctx, n, begin) })
 	if s.way == sellFast || !errors.Is(err, stile.ErrLost) {
@@ -139,7 +127,7 @@ func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) er
 		if ctx.Err() != nil { // the last look at the lease
 			return context.Cause(ctx)
 		}
-		if err := s.question(&theatre.Notice{What: theatre.DidAsk, Order: left.count}); err != nil {
+		if err := (&theatre.Notice{What: theatre.DidAsk, Order: left.count}).Ask(s.in); err != nil {
 			return err
 		}
 	}

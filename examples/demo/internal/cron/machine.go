@@ -3,10 +3,8 @@
 package cron
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/stilelock/stile"
@@ -55,18 +53,12 @@ func beginMachine(ctx context.Context, args []string) error {
 	defer c.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := &machineRun{orders: make(chan string)}
+	m := &machineRun{}
 	j, err := jobs.New(c, name, "@every 1s", m.work, &jobs.Options{Missed: jobs.RunAll, MaxHold: maxHold, Report: m.report})
 	if err != nil {
 		return err
 	}
-	go func() { // until stdin ends, and the process with it
-		defer cancel()
-		defer close(m.orders)
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			m.orders <- in.Text()
-		}
-	}()
+	m.orders = theatre.Orders(cancel)
 	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
 		return err
 	}
@@ -81,7 +73,7 @@ func beginMachine(ctx context.Context, args []string) error {
 
 // A machineRun is the job of a machine.
 type machineRun struct {
-	orders chan string
+	orders <-chan string
 }
 
 // work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.

@@ -3,7 +3,6 @@
 package leader
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -40,8 +39,8 @@ const (
 // and in each round asks before it writes.
 type candidate struct {
 	dir     string
-	guarded bool        // there is a guarded file beside the plain one
-	orders  chan string // closed when the demo has ended
+	guarded bool          // there is a guarded file beside the plain one
+	orders  <-chan string // closed when the demo has ended
 }
 
 // Candidate has the arguments NUMBER, NAME, DIR, TTL and whether there is a guard.
@@ -59,14 +58,7 @@ func beginCandidate(ctx context.Context, args []string) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &candidate{dir: args[2], guarded: args[4] == "true", orders: make(chan string)}
-	go func() { // until stdin ends, and the process with it
-		defer cancel()
-		defer close(c.orders)
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			c.orders <- in.Text()
-		}
-	}()
+	c := &candidate{dir: args[2], guarded: args[4] == "true", orders: theatre.Orders(cancel)}
 	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
 		return err
 	}

@@ -115,9 +115,7 @@ func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
 	if p.names == "" {
 		return r, p.charge(ctx, r)
 	}
-	most := 3*p.ttl + theatre.Patience
-	ctx, cancel := context.WithTimeoutCause(ctx, most,
-		fmt.Errorf("the store did not give the lock of order %d within %v", order, most))
+	ctx, cancel := theatre.Patiently(ctx, p.ttl, fmt.Sprintf("the lock of order %d", order))
 	defer cancel()
 	if p.way == payInTx {
 		err := p.chargeInTx(ctx, r)
@@ -157,7 +155,7 @@ func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 	if ctx.Err() != nil { // the last look at the lease
 		return context.Cause(ctx)
 	}
-	if err := p.askToWrite(r.Order); err != nil {
+	if err := (&theatre.Notice{What: theatre.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
 		return err
 	}
 	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
@@ -191,22 +189,10 @@ func (p *payer) chargeInTx(ctx context.Context, r *theatre.Notice) error {
 			return nil
 		}
 		time.Sleep(rand.N(theatre.Thinking))
-		if err := p.askToWrite(r.Order); err != nil {
+		if err := (&theatre.Notice{What: theatre.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
 			return err
 		}
 		r.What = didPay
 		return p.data.take(ctx, tx, r.Order, price)
 	})
-}
-
-// askToWrite returns when whoever started this process lets it write. If this process is stopped meanwhile, it is stopped
-// exactly here.
-func (p *payer) askToWrite(order int) error {
-	if err := (&theatre.Notice{What: theatre.DidAsk, Order: order}).Send(); err != nil {
-		return err
-	}
-	if !p.in.Scan() {
-		return errors.Join(theatre.ErrEnded, p.in.Err())
-	}
-	return nil
 }

@@ -1,0 +1,62 @@
+//go:build unix
+
+package theatre
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/internal/phrase"
+)
+
+// ErrEnded says that an actor is to play no more.
+var ErrEnded = errors.New("the demo has ended")
+
+// Send writes it to stdout.
+func (n *Notice) Send() error { return json.NewEncoder(os.Stdout).Encode(n) }
+
+// Ask sends a notice, and returns when the demo has answered. If this process is stopped meanwhile, it is stopped here.
+func (n *Notice) Ask(answers *bufio.Scanner) error {
+	if err := n.Send(); err != nil {
+		return err
+	}
+	if !answers.Scan() {
+		return errors.Join(ErrEnded, answers.Err())
+	}
+	return nil
+}
+
+// Orders delivers what the demo tells this process, until stdin ends. Then the channel is closed, and end is called.
+func Orders(end func()) <-chan string {
+	orders := make(chan string)
+	go func() { // until stdin ends, and the process with it
+		defer end()
+		defer close(orders)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			orders <- in.Text()
+		}
+	}()
+	return orders
+}
+
+// Patiently returns a context for the wait for a lock and the work under it.
+func Patiently(ctx context.Context, ttl time.Duration, lock string) (context.Context, context.CancelFunc) {
+	most := 3*ttl + Patience
+	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give %s within %v", lock, most))
+}
+
+// Failed makes the failure of an actor a notice: whoever started the process says it, once for all.
+func Failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	code, text := exit.Of(err)
+	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody hears, stdin has ended too
+	return exit.With(code, nil)
+}
