@@ -22,32 +22,23 @@ func (e *invalidError) Unwrap() error { return e.error }
 // errEnding is the error of a wait that ends with the server.
 var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
 
-// begin begins a call about a claim.
-func (s *Server) begin(ctx context.Context, c *api.Claim) (context.Context, func()) {
-	return s.calls.begin(ctx, claimKey{c.Name, c.ID})
-}
-
-// superseded marks the error of a call that ended for a newer one: its client may ask again.
-func superseded(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errNewer) {
-		return driver.Unreachable(err)
-	}
-	return err
+// begin begins a call about a claim, which cut has return early.
+func (s *Server) begin(c *api.Claim, cut func()) (end func()) {
+	return s.calls.begin(claimKey{c.Name, c.ID}, cut)
 }
 
 func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := q.Claim.CheckLeased(); err != nil {
 		return nil, invalid(err)
 	}
-	ctx, end := s.begin(ctx, &q.Claim)
-	defer end()
+	defer s.begin(&q.Claim, nil)()
 	c := q.Claim.Driver()
 	p, err := s.d.Enter(ctx, c)
 	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
 		err = s.rid(ctx, c, err)
 	}
 	if err != nil {
-		return nil, superseded(ctx, err)
+		return nil, err
 	}
 	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
 }
@@ -74,21 +65,20 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	if s.ending.Err() != nil {
 		return nil, errEnding
 	}
-	ctx, end := s.begin(ctx, &q.Claim)
-	defer end()
 	wait, cancel := context.WithTimeout(ctx, min(q.Within, api.MaxAwait))
 	defer cancel()
+	defer s.begin(&q.Claim, cancel)()
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
 	p, err := s.d.Await(wait, q.Claim.Driver())
 	switch {
 	case err == nil:
-	case ctx.Err() != nil:
-		return nil, superseded(ctx, err)
+	case ctx.Err() != nil: // nobody hears it
+		return nil, err
 	case s.ending.Err() != nil:
 		return nil, errEnding
 	case wait.Err() != nil:
-		p = driver.Place{} // the time is over, without news
+		p = driver.Place{} // the time is over, or a newer request cuts it, without news
 	default:
 		return nil, err
 	}
@@ -127,10 +117,9 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if q.Keep < 0 || q.Keep > driver.MaxTTL {
 		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", driver.MaxTTL))
 	}
-	ctx, end := s.begin(ctx, &q.Claim)
-	defer end()
+	defer s.begin(&q.Claim, nil)()
 	if err := s.d.Leave(ctx, &driver.Release{Claim: q.Claim.Driver(), Keep: q.Keep}); err != nil {
-		return nil, superseded(ctx, err)
+		return nil, err
 	}
 	return &api.LeaveAnswer{Left: true}, nil
 }

@@ -176,43 +176,50 @@ func TestGoneByTicketLeavesByID(t *testing.T) {
 	}
 }
 
-// Trap: a client may be back while the server has not heard yet that its earlier request was given up. A driver gets one
-// call at a time about a claim.
+// Trap: a client may be back while the server still has its earlier request, or before an earlier one arrives. A driver gets
+// one call at a time about a claim. An Enter or a Leave is never cut short for another one, and a wait then ends without
+// news.
 func TestOneCallPerClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		calls, returned, finish := 0, false, make(chan struct{})
-		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		calls, finish := 0, make(chan struct{})
+		one := func(ctx context.Context, wait func()) (driver.Place, error) {
 			if calls++; calls > 1 {
-				if !returned {
-					t.Error("the second Enter began before the first had returned")
-				}
-				return driver.Place{Ticket: 1, Holds: true}, nil
+				t.Errorf("a call began when %d others had not returned", calls-1)
 			}
-			<-ctx.Done()
-			<-finish // what a driver still has to do
-			returned = true
-			return driver.Place{}, driver.Ended(ctx, true)
+			wait()
+			calls--
+			return driver.Place{Ticket: 1}, ctx.Err()
+		}
+		f.enter = func(ctx context.Context, _ *driver.Claim) (driver.Place, error) { return one(ctx, func() { <-finish }) }
+		f.await = func(ctx context.Context, _ *driver.Claim) (driver.Place, error) {
+			return one(ctx, func() { <-ctx.Done() })
 		}
 		by := connected(t, f)
-		var ends [2]chan error
-		for i := range ends {
-			ends[i] = make(chan error, 1)
-			go func() {
-				_, answer, err := postBy(t.Context(), by, inBubble+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
-				if e, ok := api.ReadError(answer); ok {
-					err = e.Err()
+		enter, await := body(t, &api.EnterRequest{Claim: claim("x", 0)}), body(t, &api.AwaitRequest{Claim: claim("x", 1), Within: time.Minute})
+		for _, order := range [][2]string{{api.Enter, api.Enter}, {api.Await, api.Enter}, {api.Enter, api.Await}, {api.Await, api.Await}} {
+			finish = make(chan struct{})
+			ends := make(chan string, 2)
+			for _, path := range order {
+				go func() {
+					_, answer, err := postBy(t.Context(), by, inBubble+path, map[string]string{api.Enter: enter, api.Await: await}[path])
+					if e, ok := api.ReadError(answer); ok {
+						err = e.Err()
+					}
+					if err != nil {
+						ends <- err.Error()
+						return
+					}
+					ends <- ""
+				}()
+				synctest.Wait()
+			}
+			close(finish)
+			for range order {
+				if said := <-ends; said != "" {
+					t.Errorf("of %v one is answered by %s; want a place", order, said)
 				}
-				ends[i] <- err
-			}()
-			synctest.Wait()
-		}
-		close(finish)
-		if err := <-ends[0]; !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnknown {
-			t.Errorf("the first enter = %v; want an unknown outcome, and that it may be repeated", err)
-		}
-		if err := <-ends[1]; err != nil {
-			t.Errorf("the second enter = %v; want nil", err)
+			}
 		}
 	})
 }
