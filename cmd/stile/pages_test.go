@@ -24,6 +24,7 @@ const commandIndex = "../../docs/reference/command.md"
 // unpaged are commands that the index explains in a sentence.
 var unpaged = []string{"completion", "help", "version"}
 
+// reference returns the command with the commands that its library adds when it runs.
 func reference() *cobra.Command {
 	root := newRoot()
 	root.InitDefaultHelpCmd()

@@ -167,29 +167,3 @@ func parses(args []string) error {
 	}
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
-
-// reference returns the command with what its library adds when it runs.
-// TestNamedTests finds the tests that the documents name as behind a claim and that are not there.
-func TestNamedTests(t *testing.T) {
-	var tests strings.Builder
-	for _, pattern := range []string{"../../*_test.go", "../../*/*_test.go", "../../*/*/*_test.go", "../../*/*/*/*_test.go", "../../*/*/*/*/*_test.go"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range paths {
-			text, err := os.ReadFile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tests.Write(text)
-		}
-	}
-	for path, text := range documents(t) {
-		for _, name := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(text, -1) {
-			if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
-				t.Errorf("%s names %s, which does not exist", path, name[1])
-			}
-		}
-	}
-}

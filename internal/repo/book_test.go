@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// The pages are one book: docs/README.md lists them all, every link and every page that a comment names is there, and
-// the figures of a page of conclusions stand in the evidence that it links.
+// The pages are one book: docs/README.md lists them all; every link, every page that a comment names, and every test that
+// a page names is there; and the figures of a page of conclusions stand in the evidence that it links.
 
 const index = "docs/README.md"
 
@@ -19,6 +19,7 @@ func TestBookLinks(t *testing.T)    { report(t, brokenLinks(load(t))) }
 func TestBookIndex(t *testing.T)    { report(t, unlisted(load(t))) }
 func TestBookMentions(t *testing.T) { report(t, missingPages(load(t))) }
 func TestBookFigures(t *testing.T)  { report(t, otherFigures(load(t))) }
+func TestBookTests(t *testing.T)    { report(t, missingTests(load(t))) }
 
 var (
 	fence     = regexp.MustCompile("(?ms)^[ ]*```.*?^[ ]*```$")
@@ -27,6 +28,7 @@ var (
 	heading   = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
 	titled    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	mentioned = regexp.MustCompile(`\bdocs/[\w/.-]*\.md\b`)
+	tested    = regexp.MustCompile("`(Test[A-Z]\\w*)`")
 	quoting   = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\(((?:\.\./|docs/)evidence/[\w/-]+\.md)\) (\|.*)\|$`)
 	cited     = regexp.MustCompile(`^[\d,.]+(?: of [\d,.]+)?`)
 )
@@ -162,6 +164,28 @@ func otherFigures(files []*file) (problems []string) {
 	return problems
 }
 
+// missingTests finds tests that a page names as the proof of a claim, and that are not there. The evidence may name tests
+// of the commit that it was written by.
+func missingTests(files []*file) (problems []string) {
+	var tests strings.Builder
+	for _, f := range golang(files) {
+		if f.test() {
+			tests.WriteString(f.text)
+		}
+	}
+	for _, f := range pages(files) {
+		if strings.HasPrefix(f.path, "docs/evidence/") {
+			continue
+		}
+		for _, name := range tested.FindAllStringSubmatch(f.text, -1) {
+			if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
+				problems = append(problems, fmt.Sprintf("%s: %s is not there", f.path, name[1]))
+			}
+		}
+	}
+	return problems
+}
+
 // book makes files of pairs of a path and a text.
 func book(t *testing.T, pairs ...string) (files []*file) {
 	t.Helper()
@@ -197,6 +221,9 @@ func TestBookChecks(t *testing.T) {
 		{"named", missingPages, []string{"a.go", "package a // see docs/x/a.md", "docs/x/a.md", ""}, nil},
 		{"named and gone", missingPages, []string{"a.go", "package a // see docs/a.md."},
 			[]string{"a.go: docs/a.md is not there"}},
+		{"tests", missingTests, []string{"a.md", "text (`TestOne`)", "a_test.go", "package a\n\nfunc TestOne() {}\n"}, nil},
+		{"no such test", missingTests, []string{"a.md", "text (`TestOne`)", "a_test.go", "package a\n\nfunc TestOneMore() {}\n"},
+			[]string{"a.md: TestOne is not there"}},
 		{"figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 1,994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
 			nil},
 		{"figures of a conclusion", otherFigures, []string{"docs/explain/a.md", "| [R](../evidence/r.md) | 3 of 12 | 0.5 s |",
