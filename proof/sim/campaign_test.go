@@ -21,12 +21,12 @@ func campaign(ctx context.Context, locks *stile.Client, save func(context.Contex
 			return save(ctx, stile.Token(ctx)) // the work of a leader: it returns when ctx ends
 		})
 		if errors.Is(err, stile.ErrClosed) || errors.Is(err, stile.ErrInvalid) || errors.Is(err, stile.ErrUnsupported) {
-			return err // it would be the same the next time
+			return err // the next try would fail in the same way
 		}
 		if err != nil {
 			log.Print(err) // errors.Is(err, stile.ErrLost): the lease was lost while it led
 			select {
-			case <-time.After(time.Second): // what is wrong may last
+			case <-time.After(time.Second): // the failure may last
 			case <-ctx.Done():
 			}
 		}
