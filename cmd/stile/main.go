@@ -7,6 +7,7 @@
 //	stile ls | show | watch | top    who holds and who waits
 //	stile wait NAME             waits until nobody holds the lock
 //	stile break NAME            removes a claim by hand
+//	stile serve                 the locks of a store over HTTP
 //	stile doctor                what the store can promise, and what to set
 //	stile bench                 how long locks take in a store, or in two
 //	stile prove                 a store under clients that fail

@@ -16,6 +16,7 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/migrate"
 	"github.com/stilelock/stile/cmd/stile/internal/run"
 	"github.com/stilelock/stile/cmd/stile/internal/script"
+	"github.com/stilelock/stile/cmd/stile/internal/serve"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/cmd/stile/internal/trial"
@@ -60,7 +61,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(
 		run.New(s), elect.New(s), cron.New(s), script.NewLock(s), script.NewRenew(s), script.NewUnlock(s),
 		inspect.Ls(s), inspect.Show(s), inspect.Watch(s), inspect.Top(s), inspect.Wait(s), inspect.Break(s),
-		trial.Doctor(s), trial.Bench(s), trial.Prove(s), migrate.New(s), newDemo(s), newVersion(),
+		trial.Doctor(s), trial.Bench(s), trial.Prove(s), migrate.New(s), serve.New(s), newDemo(s), newVersion(),
 	)
 	root.Args = cobra.ArbitraryArgs
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -21,7 +21,7 @@ func TestSignalWhileOpening(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"run a -- true", "elect a -- true", "elect a --watch", "cron CRONTAB", "lock a", "ls", "show a", "watch a", "top", "wait a",
-		"break a --yes --reason test", "doctor", "bench", "prove", "migrate", "demo tickets",
+		"break a --yes --reason test", "doctor", "bench", "prove", "migrate", "serve --listen localhost:0", "demo tickets",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

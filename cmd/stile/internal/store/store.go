@@ -168,22 +168,41 @@ func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 // Nothing is a store in which no names are in use.
 func Nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
 
+// Driver opens the driver of the store, for whoever serves the store to others, and returns what people call the store.
+func (s *Store) Driver(ctx context.Context) (d driver.Driver, name string, err error) {
+	a, url, err := s.Address()
+	if err != nil {
+		return nil, "", err
+	}
+	if name = a.String(); url == DefaultURL {
+		name = "your default store"
+	}
+	defer whileOpening(a)()
+	d, err = driver.Open(ctx, url)
+	return d, name, unopened(ctx, a, err)
+}
+
 func connect(ctx context.Context, a *driver.Address, url string, o *stile.Options) (*stile.Client, error) {
 	c, err := stile.Open(ctx, url, o)
+	return c, unopened(ctx, a, err)
+}
+
+// unopened is the error of a store that could not be opened, as the command ends with it.
+func unopened(ctx context.Context, a *driver.Address, err error) error {
 	missing, without := errors.AsType[*driver.MissingError](err)
 	switch {
 	case err == nil:
-		return c, nil
+		return nil
 	case without:
-		return nil, exit.Usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
+		return exit.Usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
 	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which has the outcome of the last try
-		return nil, WrapOpen(a, err)
+		return WrapOpen(a, err)
 	case errors.Is(context.Cause(ctx), ErrSilent):
-		return nil, WrapOpen(a, ErrSilent)
+		return WrapOpen(a, ErrSilent)
 	case context.Cause(ctx) != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return nil, opening.Failed(a, err)
+	return opening.Failed(a, err)
 }
 
 // WrapOpen says which store could not be opened.

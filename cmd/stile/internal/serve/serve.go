@@ -1,0 +1,126 @@
+// Package serve is stile serve: the lock service.
+//
+// Of the other packages of the command it may import store.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/ending"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/server"
+	"github.com/stilelock/stile/store/remote"
+)
+
+const serveLong = `stile serve serves the locks of a store over HTTP. Programs that lack the store's
+client library, or a way to the store, take the same locks by it:
+
+  stile run --url stile://127.0.0.1:7845 NAME -- CMD
+
+There are no credentials yet. So it listens on a loopback address only, and
+answers only programs of this machine.
+
+It keeps nothing of a lock: it may be restarted while locks are held, and several
+may serve one store. It serves until a signal ends it. Requests that are under way
+are answered then, and those that wait ask again.`
+
+// defaultListen is where clients look for the service that a URL names without a port.
+const defaultListen = "127.0.0.1:" + remote.DefaultPort
+
+const (
+	headWithin = 10 * time.Second // how long the head of a request may take
+	idleWithin = 3 * time.Minute  // how long a connection is kept without a request; clients end one sooner
+	maxHead    = 16 << 10         // bytes of the head of a request
+	endWithin  = 10 * time.Second // how long requests may take that are under way when the service ends
+)
+
+// New returns the command.
+func New(s *store.Store) *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Serve the locks of a store over HTTP", Long: serveLong,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Usage("stile serve takes no arguments, only --url and --listen")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ending.OutliveReaders()
+			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
+			defer stop()
+			if err := onLoopback(listen); err != nil {
+				return err
+			}
+			return serve(ctx, cmd.OutOrStdout(), s, listen)
+		},
+	}
+	cmd.Flags().StringVar(&listen, "listen", defaultListen, "the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
+	return cmd
+}
+
+// onLoopback refuses an address that other machines may reach, and one that does not say which it is.
+func onLoopback(listen string) error {
+	host, port, err := net.SplitHostPort(listen)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return exit.Usage("--listen %s: it is an address with a port up to 65535, such as %s", listen, defaultListen)
+	}
+	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return exit.Usage("--listen %s: it is not a loopback address, such as %s: there are no credentials yet, so only this machine is served",
+			listen, defaultListen)
+	}
+	return nil
+}
+
+// serve serves a store at an address until ctx ends.
+func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return exit.With(exit.System, err)
+	}
+	defer l.Close()
+	d, name, err := s.Driver(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	answers, err := server.New(d)
+	if err != nil {
+		return exit.Usage("%s: %w", name, err)
+	}
+	web := &http.Server{
+		Handler: answers, ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead,
+		ErrorLog: log.New(io.Discard, "", 0), // of connections that clients broke
+	}
+	web.RegisterOnShutdown(answers.EndWaits)
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(l) }()
+	// A service goes on when nobody reads this.
+	_, _ = fmt.Fprintf(out, "serving the locks of %s at stile://%s\nonly programs of this machine are answered: there are no credentials yet\n",
+		name, l.Addr())
+	select {
+	case err := <-served:
+		return exit.With(exit.System, err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer cancel()
+	if err := web.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
+		return web.Close() // the store does not answer, and the clients ask another service
+	} else if err != nil {
+		return exit.With(exit.System, err)
+	}
+	return nil
+}
