@@ -127,11 +127,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	var (
 		out   = s.stream(w, api.Events)
 		news  = make(chan struct{}, 1)
-		ended = make(chan error, 1)
+		ended = make(chan struct{})
+		err   error
 		alive = time.NewTicker(api.Alive)
 	)
 	defer alive.Stop()
-	go func() { ended <- s.watcher.Watch(ctx, name, func() { notify(news) }) }()
+	go func() {
+		defer close(ended)
+		err = s.watcher.Watch(ctx, name, func() { notify(news) })
+	}()
 	for {
 		var there bool
 		select {
@@ -139,7 +143,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 			there = out.write(api.EventChanged + "\n" + api.EventData + "{}\n\n")
 		case <-alive.C:
 			there = out.write(":\n\n")
-		case err := <-ended:
+		case <-ended:
 			if s.ending.Err() != nil {
 				err = errEnding
 			}
@@ -148,7 +152,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		if !there {
 			cancel()
-			_ = <-ended // the client is gone, and hears of no reason
+			<-ended // the client is gone, and hears no reason
 			return
 		}
 	}
