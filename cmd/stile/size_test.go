@@ -30,8 +30,8 @@ func TestSize(t *testing.T) {
 		page       *regexp.Regexp // what install.md says
 	}{
 		{"all stores", "", regexp.MustCompile(`a command of ([\d.]+) MB with all stores`)},
-		{"Redis", strings.Join(others, ","), regexp.MustCompile(`With Redis only, the command has ([\d.]+) MB`)},
-		{"no store", "no_redis," + strings.Join(others, ","), regexp.MustCompile(`Without any of these stores it has ([\d.]+) MB`)},
+		{"Redis", strings.Join(others, ","), regexp.MustCompile(`With Redis only, the command takes ([\d.]+) MB`)},
+		{"no store", "no_redis," + strings.Join(others, ","), regexp.MustCompile(`Without any of these stores it takes ([\d.]+) MB`)},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
