@@ -94,7 +94,7 @@ func everything(t *testing.T, d driver.Driver) {
 func TestListedRights(t *testing.T) {
 	t.Parallel()
 	queue := rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")
-	set := rightsIn(t, "redis.go", "For layout setnx a user needs, with what the names begin with in place of ~*,\n//\n//\tACL SETUSER locks on >… ")
+	set := rightsIn(t, "redis.go", "For layout setnx a user needs, with the beginning of the names in place of ~*,\n//\n//\tACL SETUSER locks on >… ")
 	if page := rightsIn(t, "../../docs/stores/setnx.md", "ACL SETUSER locks on >… "); !slices.Equal(page, set) {
 		t.Errorf("docs/stores/setnx.md lists the rights %q, and redis.go %q", page, set)
 	}

@@ -124,10 +124,12 @@ func (d *Driver) behind(ctx context.Context, s *wire.Session, dir string, q queu
 	if len(q) == 0 {
 		return driver.Place{}, nil
 	}
-	err := d.read(ctx, s, dir, q[:1])
+	if err := d.read(ctx, s, dir, q[:1]); err != nil {
+		return driver.Place{}, err
+	}
 	p := q.Place(len(q))
-	if err != nil || q[0].read.Err != nil { // it has gone meanwhile
+	if q[0].read.Err != nil { // it has gone meanwhile
 		p.Blocker = driver.ClaimInfo{}
 	}
-	return p, err
+	return p, nil
 }

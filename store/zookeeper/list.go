@@ -190,10 +190,15 @@ func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue)
 	gets := make([]*wire.Call, len(q))
 	for i := range q {
 		gets[i] = wire.Get(dir+"/"+q[i].name, nil)
-		q[i].read = gets[i]
 	}
 	if len(gets) == 0 {
 		return nil
 	}
-	return d.do(ctx, s, gets...)
+	if err := d.do(ctx, s, gets...); err != nil {
+		return err // an answer may still arrive, and is written then
+	}
+	for i := range q {
+		q[i].read = gets[i]
+	}
+	return nil
 }
