@@ -38,7 +38,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	case endRefused:
 		return m.why
 	}
-	d.move(lc, claimHolding) // what was lost before finds another index now, and renewals look for the lock's key again
+	d.become(lc, claimHolding) // what was lost before finds another index now, and renewals look for the lock's key again
 	return nil
 }
 

@@ -38,7 +38,7 @@ func TestAmendTheLockKey(t *testing.T) {
 		return q
 	}
 	q := amend(&driver.Amendment{Record: "second"})
-	if !q.has(q.entries[0].Session) || string(q.lockKey.Value) != "second" || q.entries[0].Record != "second" {
+	if !q.hasLockKey(q.entries[0].Session) || string(q.lockKey.Value) != "second" || q.entries[0].Record != "second" {
 		t.Errorf("the keys are %+v and %+v; want the new record in both", q.lockKey, q.entries[0])
 	}
 	c.Record = "second"

@@ -132,12 +132,12 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 		return nil, false, driver.ErrGone
 	}
 	i := slices.Index(q.entries, e)
-	return q.before(i), i < q.entries.Holding() && !q.barred(), nil
+	return q.waitsFor(i), i < q.entries.Holding() && !q.barred(), nil
 }
 
-// before returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed on
+// waitsFor returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed on
 // wakes one client.
-func (q *queue) before(i int) *target {
+func (q *queue) waitsFor(i int) *target {
 	watched := q.entries.Watches(i)
 	switch {
 	case i == 0 && q.barred():

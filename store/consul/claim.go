@@ -44,8 +44,8 @@ const (
 	claimLost                 // it went in another way: its session may have a key yet
 )
 
-// moves are the ways that a claim can go.
-var moves = map[state][]state{
+// ways are the ways that a claim can go.
+var ways = map[state][]state{
 	claimAsking:  {claimWaiting, claimHolding, claimUnsure, claimLeft, claimLost},
 	claimWaiting: {claimCalled, claimHolding, claimUnsure, claimLeft, claimLost},
 	claimCalled:  {claimWaiting, claimHolding, claimUnsure, claimLeft, claimLost},
@@ -59,7 +59,7 @@ func (s state) over() bool { return s == claimLeft || s == claimLost }
 // become moves the claim, and reports whether it is in that state then. It refuses a way that is not drawn: who came first
 // has decided, so a claim that left while an Enter was under way does not hold. The caller holds the driver's mu.
 func (lc *localClaim) become(next state) bool {
-	if !slices.Contains(moves[lc.state], next) {
+	if !slices.Contains(ways[lc.state], next) {
 		return lc.state == next
 	}
 	lc.state = next
@@ -99,14 +99,14 @@ func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.
 func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.known[c.ID]
-	if s == nil || s.name != c.Name {
+	lc := d.known[c.ID]
+	if lc == nil || lc.name != c.Name {
 		return nil
 	}
-	return s
+	return lc
 }
 
-// newLocalClaim returns a claim with its session. It is in the table once keep has put it there.
+// newLocalClaim returns a claim with its session. It is in the table once remember has put it there.
 func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClaim {
 	folder := d.folder(c.Name)
 	return &localClaim{
@@ -115,8 +115,8 @@ func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClai
 	}
 }
 
-// keep puts a claim into the table, and returns it.
-func (d *Driver) keep(lc *localClaim) *localClaim {
+// remember puts a claim into the table, and returns it.
+func (d *Driver) remember(lc *localClaim) *localClaim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.limit.Reached(len(d.known)) {
@@ -141,8 +141,8 @@ func (d *Driver) forgetOver() {
 	d.limit.Swept(len(d.known))
 }
 
-// move is become for those who do not hold mu.
-func (d *Driver) move(lc *localClaim, next state) bool {
+// become is localClaim.become for those who do not hold mu.
+func (d *Driver) become(lc *localClaim, next state) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return lc.become(next)

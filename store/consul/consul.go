@@ -157,8 +157,8 @@ func (d *Driver) Close() error {
 	for _, s := range unused {
 		s.expiry.Stop()
 	}
-	for _, s := range d.known {
-		s.unwatch()
+	for _, lc := range d.known {
+		lc.unwatch()
 	}
 	d.mu.Unlock()
 	d.life.Wait()

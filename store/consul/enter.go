@@ -131,7 +131,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 		return m, nil, q, err
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
-	lc = d.keep(d.newLocalClaim(c, session, claimAsking))
+	lc = d.remember(d.newLocalClaim(c, session, claimAsking))
 	s := seatOf(c, lc)
 	s.text = text
 	m, after, err = d.pursue(ctx, s, lc, q, joins)

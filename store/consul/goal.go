@@ -8,8 +8,16 @@ import (
 )
 
 // A goal is what a call wants for its claim. It decides, and does nothing else: by the queue as it was read last and by the
-// answer to the move before, it returns the next move. The queue is nil if nothing is known of it, and the answer is nil if the
-// queue was read since.
+// answer to the transaction before, it returns the next move. These are the cases:
+//
+//	                                           queue                      answer
+//	the call begins                            nil, or what it has read   nil
+//	the queue was read                         as it is                   nil
+//	the transaction was applied, and read it   as it is                   made
+//	the transaction was applied                nil                        made
+//	something was in its way                   as it was before           blocked
+//
+// The goals are joins, stands, leaves, stays and amends. The method that pursues one has the same name without the s.
 type goal func(s *seat, q *queue, was *answer) move
 
 // A seat is what a goal knows of the claim beside its queue.
@@ -18,11 +26,11 @@ type seat struct {
 	folder, key string
 	session     string
 	record      []byte // what the lock's key shows
-	text        []byte // what the claim's own key is to hold, of one that enters
+	text        []byte // what the claim's own key is to hold; of joins alone
 
 	exclusive bool   // as localClaim has it, before each move
 	state     state  // as localClaim has it, before each move
-	heir      string // the session that gets the keys of a claim that is kept; "" while there is none
+	heir      string // the session that gets the keys of a claim that is kept; "" while there is none; of stays alone
 }
 
 // An answer is what became of a move. A transaction whose outcome is unknown has none, and ends the call.
@@ -34,11 +42,13 @@ type answer struct {
 func (a *answer) made() bool    { return a != nil && a.bad == nil }
 func (a *answer) blocked() bool { return a != nil && a.bad != nil }
 
-// A move is what a call does next. Without operations it reads the queue, unless the goal has come to its end.
+// A move is what a call does next. It is one of three: a transaction, if it has operations; the end of the call, if it has an
+// end; and with neither it reads the queue.
 type move struct {
-	ops    []op
-	weighs *bool // whether the claim is exclusive by its key, once the operations are applied; nil if that is as it was
-	out    bool  // the claim is out, and the operations take away what remains of it
+	ops []op
+	out bool // of a transaction: the claim is out, and the operations take away what remains of it
+
+	weighs *bool // whether the claim's key makes it exclusive, after the operations or at the end; nil if that is as it was noted
 
 	end     end
 	why     error        // of endRefused and endExpelled
@@ -53,19 +63,19 @@ type move struct {
 type end int
 
 const (
-	goesOn      end = iota
-	endEntered      // its key is there
-	endAgain        // its key was not made, since others were quicker or its session is over
-	endRefused      // it may not enter, and has not; or it may not be amended
-	endOutside      // it only tried, and has not entered
-	endExpelled     // it has entered and may not stay: it is to leave
-	endWaits        // it stands and waits
-	endHolds        // it stands and holds
-	endGone         // it does not stand there by its session
-	endLeft         // it is out, or another session has its keys
-	endUnheld       // it does not hold, and so it cannot be kept
-	endHeirless     // it needs a session that it is kept by
-	endAmended      // it is as the amendment wants it
+	goesOn      end = iota // there is a next move
+	endEntered             // its key is there
+	endAgain               // its key was not made, since others were quicker or its session is over
+	endRefused             // it may not enter, and has not; or it may not be amended
+	endOutside             // it only tried, and has not entered
+	endExpelled            // it has entered and may not stay: it is to leave
+	endWaits               // it stands and waits
+	endHolds               // it stands and holds
+	endGone                // it does not stand there by its session
+	endLeft                // it is out, or another session has its keys
+	endUnheld              // it does not hold, and so it cannot be kept
+	endHeirless            // it needs a session that it is kept by
+	endAmended             // it is as the amendment wants it
 )
 
 // reads is the move that reads the queue.
@@ -77,7 +87,8 @@ func (s *seat) asks(ops ...[]op) move {
 }
 
 // joins has a claim enter that does not stand in its queue. Mostly nothing is known of the queue: then the lock may well be
-// free.
+// free. So an exclusive claim asks for the lock's key too, although another may stand ahead of it: where it stands, and whether
+// it keeps that key, is for stands to say.
 func joins(s *seat, q *queue, was *answer) move {
 	if was.made() {
 		return move{end: endEntered}
@@ -91,7 +102,7 @@ func joins(s *seat, q *queue, was *answer) move {
 	switch {
 	case !was.blocked():
 		return s.asks(enters, takes)
-	case len(was.of.ops) > len(enters)+1 && !s.c.Try && was.bad.isOnlyAbout(lockKey):
+	case !s.c.Try && was.bad.isOnlyAbout(lockKey):
 		// Somebody has the lock's key, or it is in its lock-delay: stand in the queue without it. If it comes free between
 		// the two requests, stands takes it.
 		return s.asks(enters)
@@ -148,7 +159,7 @@ func stands(s *seat, q *queue, was *answer) move {
 	case keyqueue.Holds:
 		return s.atTurn(q, at, was)
 	}
-	if q.has(s.session) {
+	if q.hasLockKey(s.session) {
 		// The lock passed on while this claim asked: it found the lock's key free, and others ahead. Until it has given the
 		// key back, clients of Consul's own find the lock taken, as they will when the head takes it.
 		return s.asks(returnLockKey(q, s, at))
@@ -172,7 +183,7 @@ func judge(c *driver.Claim, q *queue, at int) (keyqueue.Verdict, error) {
 	return verdict, why
 }
 
-// atTurn is the move of a claim that holds by the rule. It may have to take the lock's key.
+// atTurn is the move of a claim whose turn it is by the order of the queue. It may have to take the lock's key before it holds.
 func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	if s.holds(q, at) {
 		e := q.entries[at]
@@ -192,12 +203,12 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	return m
 }
 
-// holds reports whether a claim holds with what it has. An exclusive one needs the lock's key. One that shares does
-// not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before that go on
-// holding.
+// holds reports whether a claim holds: it is its turn, and it has what it needs. An exclusive one needs the lock's key. One that
+// shares does not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before that go
+// on holding.
 func (s *seat) holds(q *queue, at int) bool {
 	shares := !q.entries[at].exclusive() && (s.state == claimHolding || !q.leftover())
-	return at < q.entries.Holding() && (q.has(s.session) || shares)
+	return at < q.entries.Holding() && (q.hasLockKey(s.session) || shares)
 }
 
 // waits is the end of a claim that does not hold now. A try does not wait.
@@ -205,7 +216,7 @@ func (s *seat) waits(q *queue, at int) move {
 	if s.c.Try {
 		return s.tooLate(q)
 	}
-	m := move{end: endWaits, place: driver.Place{Ticket: q.entries[at].ticket(), Ahead: at}, wait: q.before(at)}
+	m := move{end: endWaits, place: driver.Place{Ticket: q.entries[at].ticket(), Ahead: at}, wait: q.waitsFor(at)}
 	switch {
 	case at > 0:
 		m.place.Blocker = q.standing(0)
@@ -231,12 +242,13 @@ func outside(q *queue) driver.Place {
 	return driver.Place{}
 }
 
-// leaves takes a claim out. If it is not known to have the lock's key, but has it by another client's doing, that follows.
+// leaves takes a claim out. If it is not known to have the lock's key, the transaction reads that key, so the queue after it has no
+// claims. If the claim has the key nevertheless, such as by a request that came late, another transaction takes it away.
 func leaves(s *seat, q *queue, was *answer) move {
 	switch {
 	case was != nil && was.of.out:
 		return move{end: endLeft} // also if somebody else has the lock's key by now
-	case was.made() && q != nil && q.has(s.session):
+	case was.made() && q != nil && q.hasLockKey(s.session):
 		return move{ops: dropLockKey(s), out: true}
 	case was.made():
 		return move{end: endLeft}
@@ -246,7 +258,7 @@ func leaves(s *seat, q *queue, was *answer) move {
 		return move{end: endGone}
 	}
 	gone := slices.Concat(s.check(), []op{{Verb: remove, Key: s.key, about: ownKey}})
-	if q != nil && q.has(s.session) || q == nil && s.state == claimHolding && s.exclusive {
+	if q != nil && q.hasLockKey(s.session) || q == nil && s.state == claimHolding && s.exclusive {
 		return move{ops: slices.Concat(gone, dropLockKey(s))}
 	}
 	return move{ops: append(gone, op{Verb: tree, Key: s.folder + lockKeyName})}

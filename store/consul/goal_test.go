@@ -156,7 +156,7 @@ func TestGoalsWithMistakes(t *testing.T) {
 			}
 		})},
 		{"who has the lock's key holds", "a reader, lost", standing(func(s *seat, q *queue, m *move) {
-			if q != nil && q.at(s) >= 0 && q.has(s.session) {
+			if q != nil && q.at(s) >= 0 && q.hasLockKey(s.session) {
 				holds(q, q.at(s), m)
 			}
 		})},

@@ -90,7 +90,7 @@ func TestLateReturnOfTheLockKey(t *testing.T) {
 	leave(t, d, second)
 	holds(t, late, third)
 	way.arrive(t)
-	if q := parse("name", "stile/name/", by.under("stile/name/")); !q.has(q.find(third.ID).Session) {
+	if q := parse("name", "stile/name/", by.under("stile/name/")); !q.hasLockKey(q.find(third.ID).Session) {
 		t.Errorf("the lock's key is %+v; want it with the session of the holder", q.lockKey)
 	}
 	if err := renew(t, late, third); err != nil {

@@ -105,7 +105,7 @@ func returnLockKey(q *queue, s *seat, at int) []op {
 func evict(q *queue, victims []*entry) (ops []op) {
 	for _, e := range victims {
 		ops = append(ops, op{Verb: locked, Key: e.Key, Session: e.Session}, op{Verb: remove, Key: e.Key})
-		if q.has(e.Session) {
+		if q.hasLockKey(e.Session) {
 			ops = append(ops, op{Verb: locked, Key: q.lockKey.Key, Session: e.Session}, op{Verb: remove, Key: q.lockKey.Key})
 		}
 	}
@@ -124,7 +124,7 @@ func handOver(q *queue, s *seat, at int) ([]op, error) {
 		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
 		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: s.heir, about: ownKey},
 	}
-	if q.has(s.session) {
+	if q.hasLockKey(s.session) {
 		takes := acquireLockKey(s, s.heir)
 		takes.Value = q.lockKey.Value // the record may have been amended
 		ops = append(ops, releaseLockKey(q), takes)
@@ -148,7 +148,7 @@ func rewrite(q *queue, at int, weight int64, record string) ([]op, error) {
 		{Verb: same, Key: e.Key, Index: e.ModifyIndex, about: ownKey},
 		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
 	}
-	if !q.has(e.Session) {
+	if !q.hasLockKey(e.Session) {
 		return ops, nil
 	}
 	key := q.lockKey.Key

@@ -61,16 +61,16 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 // change makes a move. A transaction whose answer was lost leaves the claim unsure, and with that its session serves no other
 // claim.
 func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *conflict, error) {
-	was := false
+	before := false
 	if m.weighs != nil {
-		was = d.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
+		before = d.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
 	}
 	found, bad, err := d.transact(ctx, m.ops)
 	if err != nil && !driver.NotApplied(err) {
-		d.move(lc, claimUnsure)
+		d.become(lc, claimUnsure)
 	}
 	if m.weighs != nil && (bad != nil || driver.NotApplied(err)) {
-		d.weigh(lc, was)
+		d.weigh(lc, before)
 	}
 	return found, bad, err
 }

@@ -161,8 +161,10 @@ func (q *queue) of(session string) *entry {
 	return nil
 }
 
-// has reports whether a session has the lock's key.
-func (q *queue) has(session string) bool { return q.lockKey != nil && q.lockKey.Session == session }
+// hasLockKey reports whether a session has the lock's key.
+func (q *queue) hasLockKey(session string) bool {
+	return q.lockKey != nil && q.lockKey.Session == session
+}
 
 // leftover reports whether the lock's key has lost its session, and may be in its lock-delay.
 func (q *queue) leftover() bool {
@@ -185,7 +187,7 @@ func (q *queue) except(gone func(e *entry) bool) *queue {
 		switch {
 		case !gone(e):
 			rest.entries = append(rest.entries, e)
-		case q.has(e.Session):
+		case q.hasLockKey(e.Session):
 			rest.lockKey = nil
 		}
 	}

@@ -43,10 +43,10 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*local
 	if err != nil {
 		return nil, err
 	}
-	if at := q.at(seatOf(c, lc)); at < q.entries.Holding() && q.has(lc.session.id) {
-		d.move(lc, claimHolding) // so that confirm looks for the lock's key too
+	if at := q.at(seatOf(c, lc)); at < q.entries.Holding() && q.hasLockKey(lc.session.id) {
+		d.become(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
-	return d.keep(lc), nil
+	return d.remember(lc), nil
 }
 
 // renew renews a claim's session.

@@ -174,7 +174,7 @@ func TestNoBarging(t *testing.T) {
 	by.must(http.MethodPut, fmt.Sprintf("kv/stile/other/.lock?flags=%d&acquire=%s", lockFlags, list[2].Session), "")
 	leave(t, d, reader)
 	holds(t, d, writer)
-	if q := parse("other", "stile/other/", by.under("stile/other/")); !q.has(list[1].Session) {
+	if q := parse("other", "stile/other/", by.under("stile/other/")); !q.hasLockKey(list[1].Session) {
 		t.Errorf("the lock's key is %+v; want it with the session of the writer", q.lockKey)
 	}
 	leave(t, d, writer)
