@@ -109,10 +109,7 @@ func TestAmendmentThatComesLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late, err := rewrite(q, 0, driver.All, "late")
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := rewrite(q, 0, driver.All, "late")
 	c.Amend = &driver.Amendment{Record: "later"}
 	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil {
 		t.Fatal(r.Err)

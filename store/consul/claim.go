@@ -108,7 +108,7 @@ func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
 
 // newLocalClaim returns a claim with its session. It is in the table once remember has put it there.
 func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClaim {
-	folder := d.folder(c.Name)
+	folder := folderOf(d.prefix, c.Name)
 	return &localClaim{
 		id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record),
 		session: s, exclusive: exclusive(c), state: is,

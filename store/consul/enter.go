@@ -118,10 +118,6 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	if _, m = admit(c, q); m.end != goesOn {
 		return m, nil, q, nil
 	}
-	text, err := d.valueOf(c)
-	if err != nil {
-		return m, nil, q, driver.Refused(err)
-	}
 	seen, err := d.index.seen()
 	if err != nil {
 		return m, nil, q, err
@@ -132,8 +128,8 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
 	lc = d.remember(d.newLocalClaim(c, session, claimAsking))
-	s := seatOf(c, lc)
-	s.text = text
+	s, v := seatOf(c, lc), valueOf(c, d.prefix, time.Now())
+	s.text = v.text()
 	m, after, err = d.pursue(ctx, s, lc, q, joins)
 	switch {
 	case m.end == endAgain && m.spoils:

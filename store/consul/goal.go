@@ -281,11 +281,7 @@ func stays(s *seat, q *queue, was *answer) move {
 	case s.heir == "":
 		return move{end: endHeirless}
 	}
-	ops, err := handOver(q, s, at)
-	if err != nil {
-		return move{end: endRefused, why: driver.Refused(err)}
-	}
-	return move{ops: ops}
+	return move{ops: handOver(q, s, at)}
 }
 
 // amends changes a claim where it stands, if nobody has changed it since it was read. So an amendment that arrives after a later
@@ -312,9 +308,5 @@ func amends(s *seat, q *queue, was *answer) move {
 	}
 	e.Weight = weight
 	alone = e.exclusive()
-	ops, err := rewrite(q, at, weight, record)
-	if err != nil {
-		return move{end: endRefused, why: driver.Refused(err)}
-	}
-	return move{ops: ops, weighs: &alone}
+	return move{ops: rewrite(q, at, weight, record), weighs: &alone}
 }

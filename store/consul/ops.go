@@ -1,10 +1,6 @@
 package consul
 
-import (
-	"encoding/json"
-	"slices"
-	"unicode/utf8"
-)
+import "slices"
 
 // maxReclaim is how many claims of an earlier run one transaction removes.
 const maxReclaim = 16
@@ -113,13 +109,10 @@ func evict(q *queue, victims []*entry) (ops []op) {
 }
 
 // handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
-func handOver(q *queue, s *seat, at int) ([]op, error) {
+func handOver(q *queue, s *seat, at int) []op {
 	e := *q.entries[at]
 	e.Left = true
-	text, err := json.Marshal(e.value)
-	if err != nil {
-		return nil, err
-	}
+	text := e.text()
 	ops := []op{
 		{Verb: unlock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
 		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: s.heir, about: ownKey},
@@ -129,32 +122,26 @@ func handOver(q *queue, s *seat, at int) ([]op, error) {
 		takes.Value = q.lockKey.Value // the record may have been amended
 		ops = append(ops, releaseLockKey(q), takes)
 	}
-	return ops, nil
+	return ops
 }
 
 // rewrite returns the operations that give a claim another weight and record. The lock's key shows the record too. A writer that
 // becomes a reader gives the lock's key back in the same transaction.
-func rewrite(q *queue, at int, weight int64, record string) ([]op, error) {
+func rewrite(q *queue, at int, weight int64, record string) []op {
 	e := *q.entries[at]
 	e.Weight = weight
-	if e.Record, e.Raw = record, nil; !utf8.ValidString(record) {
-		e.Record, e.Raw = "", []byte(record)
-	}
-	text, err := json.Marshal(e.value)
-	if err != nil {
-		return nil, err
-	}
+	e.set(record)
 	ops := []op{
 		{Verb: same, Key: e.Key, Index: e.ModifyIndex, about: ownKey},
-		{Verb: lock, Key: e.Key, Value: text, Flags: claimFlags, Session: e.Session, about: ownKey},
+		{Verb: lock, Key: e.Key, Value: e.text(), Flags: claimFlags, Session: e.Session, about: ownKey},
 	}
 	if !q.hasLockKey(e.Session) {
-		return ops, nil
+		return ops
 	}
 	key := q.lockKey.Key
 	ops = append(ops, op{Verb: locked, Key: key, Session: e.Session, about: lockKey})
 	if e.exclusive() {
-		return append(ops, op{Verb: lock, Key: key, Value: []byte(record), Flags: lockFlags, Session: e.Session, about: lockKey}), nil
+		return append(ops, op{Verb: lock, Key: key, Value: []byte(record), Flags: lockFlags, Session: e.Session, about: lockKey})
 	}
-	return append(ops, op{Verb: remove, Key: key, about: lockKey}), nil
+	return append(ops, op{Verb: remove, Key: key, about: lockKey})
 }

@@ -71,20 +71,20 @@ const (
 	hashed    = "%sha256-" // no encoded name begins like this
 )
 
-// folder is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
-// have the name itself.
-func (d *Driver) folder(name string) string {
+// folderOf is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there have
+// the name itself.
+func folderOf(prefix, name string) string {
 	text := driver.EncodeName(name)
-	if len(d.prefix)+len(text)+1+roomForID > maxText {
+	if len(prefix)+len(text)+1+roomForID > maxText {
 		sum := sha256.Sum256([]byte(name))
 		text = hashed + hex.EncodeToString(sum[:])
 	}
-	return d.prefix + text + "/"
+	return prefix + text + "/"
 }
 
 // look reads the queue of a name as the servers agree that it is.
 func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
-	folder := d.folder(name)
+	folder := folderOf(d.prefix, name)
 	pairs, bad, err := d.transact(ctx, []op{{Verb: tree, Key: folder}})
 	if err == nil && bad != nil {
 		err = bad
@@ -212,17 +212,28 @@ func (q *queue) stranger() driver.ClaimInfo {
 	return driver.ClaimInfo{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 
-// valueOf is what the key of a claim holds.
-func (d *Driver) valueOf(c *driver.Claim) ([]byte, error) {
-	v := value{
-		Weight: c.Weight, Capacity: c.Capacity, Client: c.Client, Owner: c.Owner, Record: c.Record,
-		Entered: time.Now().UnixMilli(),
-	}
-	if strings.HasPrefix(d.folder(c.Name), d.prefix+hashed) {
+// valueOf is what the key of a claim holds that enters at a time.
+func valueOf(c *driver.Claim, prefix string, entered time.Time) value {
+	v := value{Weight: c.Weight, Capacity: c.Capacity, Client: c.Client, Owner: c.Owner, Entered: entered.UnixMilli()}
+	v.set(c.Record)
+	if strings.HasPrefix(folderOf(prefix, c.Name), prefix+hashed) {
 		v.Name = c.Name
 	}
-	if !utf8.ValidString(c.Record) {
-		v.Record, v.Raw = "", []byte(c.Record)
+	return v
+}
+
+// set gives the claim a record.
+func (v *value) set(record string) {
+	if v.Record, v.Raw = record, nil; !utf8.ValidString(record) {
+		v.Record, v.Raw = "", []byte(record)
 	}
-	return json.Marshal(v)
+}
+
+// text is what the key holds.
+func (v *value) text() []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // there is nothing in a value that JSON cannot say
+	}
+	return text
 }

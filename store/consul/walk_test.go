@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -104,13 +105,9 @@ func (m *small) begin(i int) {
 	if session == "" || p.unsure {
 		session = m.session(p.want)
 	}
-	text, err := (&Driver{prefix: "p/"}).valueOf(c)
-	if err != nil {
-		panic(err)
-	}
-	text = []byte(strings.Replace(string(text), `"entered":`, `"entered":0,"was":`, 1)) // the clock must not make worlds differ
+	v := valueOf(c, "p/", time.UnixMilli(0)) // the clock must not make worlds differ
 	*p = person{want: p.want, claim: p.claim, phase: atJoin, seat: seat{
-		c: c, folder: walkFolder, key: walkFolder + id, session: session, record: []byte("r"), text: text, exclusive: exclusive(c),
+		c: c, folder: walkFolder, key: walkFolder + id, session: session, record: []byte("r"), text: v.text(), exclusive: exclusive(c),
 	}}
 	if c.Reclaim || c.Try && !exclusive(c) {
 		p.q = m.look()

@@ -70,7 +70,7 @@ func pause(ctx context.Context, length time.Duration) {
 
 // Watch is one blocking query at a time on all keys of the name.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
-	t := &target{key: d.folder(name), recurse: true}
+	t := &target{key: folderOf(d.prefix, name), recurse: true}
 	if _, index, err := d.read(ctx, t.key, true, 0, 0); err != nil {
 		return err
 	} else if t.index = max(1, index); d.ctx.Err() != nil {
