@@ -114,7 +114,7 @@ func TestAmendmentThatComesLate(t *testing.T) {
 	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	if _, bad, err := d.transact(t.Context(), late); bad == nil || err != nil {
+	if _, bad, err := d.agent.transact(t.Context(), late); bad == nil || err != nil {
 		t.Errorf("the late transaction = %v, %v; want a conflict", bad, err)
 	}
 	if q, err = d.look(t.Context(), "name"); err != nil || q.entries[0].Record != "later" {

@@ -29,7 +29,7 @@ type target struct {
 }
 
 // changed waits until the keys of a target are others than at its index, and returns them.
-func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
+func (a *agent) changed(ctx context.Context, t *target) ([]pair, error) {
 	for {
 		if err := driver.Ended(ctx, true); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func (d *Driver) changed(ctx context.Context, t *target) ([]pair, error) {
 			return nil, driver.Ended(ctx, true)
 		}
 		asked, cancel := context.WithTimeout(ctx, wait*17/16+patience)
-		pairs, index, err := d.read(asked, t.key, t.recurse, max(1, t.index), wait)
+		pairs, index, err := a.read(asked, t.key, t.recurse, max(1, t.index), wait)
 		cancel()
 		switch {
 		case err != nil:
@@ -94,7 +94,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 			return driver.Place{}, driver.Ended(ctx, true)
 		}
 	}
-	_, err = d.changed(ctx, t)
+	_, err = d.agent.changed(ctx, t)
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}

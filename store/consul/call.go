@@ -31,6 +31,20 @@ const (
 	maxAnswer = 64 << 20
 )
 
+// An agent is how Consul is reached: it sends requests, and explains the answers. It knows nothing of claims and sessions. All
+// but the index stays as it is once the driver is open.
+type agent struct {
+	ctx    context.Context // of the driver's life
+	client *http.Client
+	owned  bool // the client is the driver's to close
+	base   string
+	host   string // for messages
+	token  string
+
+	dc, space string
+	index     storeIndex
+}
+
 // A request is one HTTP call.
 type request struct {
 	method, path string // the path is below /v1/, escaped
@@ -47,8 +61,8 @@ type response struct {
 }
 
 // call sends a request and returns the answer. An answer that is neither 2xx, 404 nor 409 is an error.
-func (d *Driver) call(ctx context.Context, q request) (*response, error) {
-	if d.ctx.Err() != nil {
+func (a *agent) call(ctx context.Context, q request) (*response, error) {
+	if a.ctx.Err() != nil {
 		return nil, driver.ErrClosed
 	}
 	if err := driver.Ended(ctx, false); err != nil {
@@ -60,24 +74,24 @@ func (d *Driver) call(ctx context.Context, q request) (*response, error) {
 	}
 	bounded, cancel := driver.WithPatience(ctx, limit, context.DeadlineExceeded)
 	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
-	send := d.send
+	defer context.AfterFunc(a.ctx, cancel)()
+	send := a.send
 	if q.repeatable {
-		send = d.insist
+		send = a.insist
 	}
 	r, err := send(bounded, q)
 	if err != nil {
-		return nil, d.explain(ctx, err)
+		return nil, a.explain(ctx, err)
 	}
 	switch {
 	case r.status/100 == 2, r.status == http.StatusNotFound, r.status == http.StatusConflict:
 		return r, nil
 	}
-	return nil, d.refused(r.status, string(r.text))
+	return nil, a.refused(r.status, string(r.text))
 }
 
 // insist is send for a request that is sent again if no answer comes. The first answer counts.
-func (d *Driver) insist(ctx context.Context, q request) (r *response, err error) {
+func (a *agent) insist(ctx context.Context, q request) (r *response, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var copies sync.WaitGroup
 	defer copies.Wait()
@@ -94,29 +108,29 @@ func (d *Driver) insist(ctx context.Context, q request) (r *response, err error)
 		case <-late.C:
 			sent, out = sent+1, out+1
 			copies.Go(func() {
-				r, err := d.send(ctx, q)
+				r, err := a.send(ctx, q)
 				answers <- answer{r, err}
 			})
 			if sent < maxCopies {
 				late.Reset(pause)
 			}
 			pause *= 2
-		case a := <-answers:
-			if out--; a.error == nil || out == 0 {
-				return a.response, a.error
+		case first := <-answers:
+			if out--; first.error == nil || out == 0 {
+				return first.response, first.error
 			}
 		}
 	}
 }
 
-func (d *Driver) send(ctx context.Context, q request) (*response, error) {
+func (a *agent) send(ctx context.Context, q request) (*response, error) {
 	query := url.Values{}
 	maps.Copy(query, q.query)
-	if d.dc != "" {
-		query.Set("dc", d.dc)
+	if a.dc != "" {
+		query.Set("dc", a.dc)
 	}
-	if d.space != "" {
-		query.Set("ns", d.space)
+	if a.space != "" {
+		query.Set("ns", a.space)
 	}
 	var body io.Reader
 	if q.body != nil {
@@ -126,7 +140,7 @@ func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 		}
 		body = bytes.NewReader(text)
 	}
-	address := d.base + "/v1/" + q.path
+	address := a.base + "/v1/" + q.path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
@@ -134,10 +148,10 @@ func (d *Driver) send(ctx context.Context, q request) (*response, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	if d.token != "" {
-		h.Header.Set("X-Consul-Token", d.token)
+	if a.token != "" {
+		h.Header.Set("X-Consul-Token", a.token)
 	}
-	answer, err := d.client.Do(h)
+	answer, err := a.client.Do(h)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +196,7 @@ type pair struct {
 
 // read returns the keys that begin with a text, or the one key, as the servers agree that they are. With an index it
 // returns when they are others than at that index, or after the wait.
-func (d *Driver) read(
+func (a *agent) read(
 	ctx context.Context, key string, recurse bool, index uint64, wait time.Duration,
 ) ([]pair, uint64, error) {
 	query := url.Values{}
@@ -195,7 +209,7 @@ func (d *Driver) read(
 	} else {
 		query.Set("consistent", "")
 	}
-	r, err := d.call(ctx, request{method: http.MethodGet, path: "kv/" + escape(key), query: query})
+	r, err := a.call(ctx, request{method: http.MethodGet, path: "kv/" + escape(key), query: query})
 	if err != nil {
 		return nil, 0, err
 	}

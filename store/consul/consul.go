@@ -86,17 +86,10 @@ type Options struct {
 
 // A Driver keeps locks in Consul. Its methods may be called at once.
 type Driver struct {
-	client    *http.Client
-	owned     bool // the client is the driver's to close
-	base      string
-	host      string // for messages
-	token     string
-	dc, space string
-
+	agent   *agent
 	prefix  string
 	floor   time.Duration // the shortest session that the servers give
 	queries chan struct{} // has room for one of each blocking query that may be open
-	index   storeIndex
 
 	life     *work.Life
 	ctx      context.Context // of the life
@@ -163,8 +156,8 @@ func (d *Driver) Close() error {
 	d.mu.Unlock()
 	d.life.Wait()
 	d.returnAll(unused)
-	if d.owned {
-		d.client.CloseIdleConnections()
+	if d.agent.owned {
+		d.agent.client.CloseIdleConnections()
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	if _, m = admit(c, q); m.end != goesOn {
 		return m, nil, q, nil
 	}
-	seen, err := d.index.seen()
+	seen, err := d.agent.index.seen()
 	if err != nil {
 		return m, nil, q, err
 	}
@@ -137,7 +137,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
 		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
 	case err == nil:
-		if other := d.index.wrote(after.find(c.ID), seen); other != nil {
+		if other := d.agent.index.wrote(after.find(c.ID), seen); other != nil {
 			err = d.withdraw(ctx, c, lc, after, other)
 		}
 	}
@@ -254,6 +254,6 @@ func (d *Driver) deleteDead(ctx context.Context, q *queue) {
 		ops = append(ops, op{Verb: same, Key: p.Key, Index: p.ModifyIndex}, op{Verb: remove, Key: p.Key})
 	}
 	if len(ops) > 0 {
-		_, _, _ = d.transact(ctx, ops)
+		_, _, _ = d.agent.transact(ctx, ops)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // explain turns an error of the client into one of the driver, which tells whether the request may have been applied.
-func (d *Driver) explain(ctx context.Context, err error) error {
-	if d.ctx.Err() != nil {
+func (a *agent) explain(ctx context.Context, err error) error {
+	if a.ctx.Err() != nil {
 		return driver.Unknown(fmt.Errorf("%w while consul had the request", driver.ErrClosed))
 	}
 	if err := driver.Ended(ctx, true); err != nil {
@@ -37,9 +37,9 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case unknown || other || invalid:
-		return driver.Refused(fmt.Errorf("the certificate of consul at %s is not trusted: %w", d.host, err))
+		return driver.Refused(fmt.Errorf("the certificate of consul at %s is not trusted: %w", a.host, err))
 	case plain || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return driver.Refused(fmt.Errorf("consul at %s does not speak TLS: use consul:// in place of consuls://", d.host))
+		return driver.Refused(fmt.Errorf("consul at %s does not speak TLS: use consul:// in place of consuls://", a.host))
 	}
 	return driver.Unreachable(fmt.Errorf("consul did not answer: %w", foreign(err)))
 }
@@ -56,15 +56,15 @@ func foreign(err error) error {
 }
 
 // refused explains an answer that is an error, by the table of faults.
-func (d *Driver) refused(status int, text string) error {
+func (a *agent) refused(status int, text string) error {
 	text = strings.Join(strings.Fields(text), " ")
-	text = secure.Hide(text, d.token)
+	text = secure.Hide(text, a.token)
 	const most = 300
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	f := faultOf(status, text, d.token != "", d.dc != "")
-	says := strings.ReplaceAll(f.says, "{host}", d.host)
+	f := faultOf(status, text, a.token != "", a.dc != "")
+	says := strings.ReplaceAll(f.says, "{host}", a.host)
 	err := fmt.Errorf("%s (%s)", says, text)
 	if text == "" {
 		err = fmt.Errorf("%s (status %d)", says, status)

@@ -12,8 +12,7 @@ import (
 // Each row of the table is of some answer, and what it says of the outcome is what the error says.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	d := &Driver{host: "host"}
-	d.ctx = t.Context()
+	a := &agent{host: "host", ctx: t.Context()}
 	seen := map[*fault]bool{}
 	for i := range faults {
 		f := &faults[i]
@@ -21,16 +20,16 @@ func TestFaults(t *testing.T) {
 		if status == 0 {
 			status = 400
 		}
-		d.dc, d.token = "", "hunter2"
+		a.dc, a.token = "", "hunter2"
 		if f.elsewhere {
-			d.dc = "other"
+			a.dc = "other"
 		}
 		if f.anonymous {
-			d.token = ""
+			a.token = ""
 		}
 		text := "some words: " + f.has
-		seen[faultOf(status, text, d.token != "", d.dc != "")] = true
-		err := d.refused(status, text)
+		seen[faultOf(status, text, a.token != "", a.dc != "")] = true
+		err := a.refused(status, text)
 		says(t, err, strings.ReplaceAll(f.says, "{host}", "host"))
 		if driver.OutcomeOf(err) != f.outcome || driver.IsUnreachable(err) != f.passes {
 			t.Errorf("%v: outcome %v, passes %v; want %+v", err, driver.OutcomeOf(err), driver.IsUnreachable(err), *f)
@@ -47,7 +46,7 @@ func TestTooManyConnections(t *testing.T) {
 	const most = 10
 	s := servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": most}})
 	d := open(t, "consul://"+s.Addr)
-	d.client.CloseIdleConnections()
+	d.agent.client.CloseIdleConnections()
 	var open []net.Conn
 	for range most {
 		c, err := net.Dial("tcp", s.Addr)
@@ -60,7 +59,7 @@ func TestTooManyConnections(t *testing.T) {
 	c := claimOn("name")
 	var err error
 	servertest.Until(t, "the server has enough", func() bool {
-		d.client.CloseIdleConnections()
+		d.agent.client.CloseIdleConnections()
 		_, err = d.Enter(timely(t), c)
 		if err != nil && (!driver.IsUnreachable(err) || strings.Contains(err.Error(), "%!")) {
 			t.Fatalf("enter = %v; want that it may work later", err)

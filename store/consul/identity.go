@@ -14,12 +14,12 @@ import (
 // and one whose answer was lost asks again.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	key := d.prefix + storeid.Place
-	pairs, _, err := d.read(ctx, key, false, 0, 0)
+	pairs, _, err := d.agent.read(ctx, key, false, 0, 0)
 	var other *conflict // somebody else has made the key
 	if err == nil && len(pairs) == 0 {
-		_, other, err = d.transact(ctx, []op{{Verb: create, Key: key, Value: []byte(storeid.Draw())}})
+		_, other, err = d.agent.transact(ctx, []op{{Verb: create, Key: key, Value: []byte(storeid.Draw())}})
 		if err == nil {
-			pairs, _, err = d.read(ctx, key, false, 0, 0)
+			pairs, _, err = d.agent.read(ctx, key, false, 0, 0)
 		}
 	}
 	switch {

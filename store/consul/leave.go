@@ -156,7 +156,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		}
 		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
 		e := q.entries[i]
-		pairs, bad, err := d.transact(ctx, append([]op{{Verb: tree, Key: q.folder}}, evict(q, []*entry{e})...))
+		pairs, bad, err := d.agent.transact(ctx, append([]op{{Verb: tree, Key: q.folder}}, evict(q, []*entry{e})...))
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}

@@ -22,12 +22,12 @@ func (d *Driver) List(ctx context.Context, l *driver.Query) ([]driver.Listing, e
 	if l.Prefix == "." || l.Prefix == ".." || l.Prefix == "" {
 		prefix = "" // such a name is encoded as no other that begins with it
 	}
-	pairs, _, err := d.read(ctx, d.prefix+prefix, true, 0, 0)
+	pairs, _, err := d.agent.read(ctx, d.prefix+prefix, true, 0, 0)
 	if err != nil {
 		return nil, err
 	}
 	if prefix != "" {
-		long, _, err := d.read(ctx, d.prefix+hashed, true, 0, 0)
+		long, _, err := d.agent.read(ctx, d.prefix+hashed, true, 0, 0)
 		if err != nil {
 			return nil, err
 		}

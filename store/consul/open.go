@@ -53,7 +53,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	d.owned = true
+	d.agent.owned = true
 	if err := d.probe(ctx); err != nil {
 		d.Close()
 		return nil, err
@@ -111,8 +111,11 @@ func newDriver(o *Options) (*Driver, error) {
 		return nil, errors.New("the agent's URL must be of the form http://host:port or https://host:port")
 	}
 	d := &Driver{
-		client: o.Client, base: strings.TrimSuffix(base, "/"), host: u.Host,
-		token: o.Token, dc: o.Datacenter, space: o.Namespace, prefix: o.Prefix,
+		agent: &agent{
+			client: o.Client, base: strings.TrimSuffix(base, "/"), host: u.Host,
+			token: o.Token, dc: o.Datacenter, space: o.Namespace,
+		},
+		prefix:  o.Prefix,
 		queries: make(chan struct{}, maxQueries), known: map[string]*localClaim{}, idle: map[kind][]*session{},
 	}
 	if d.prefix == "" {
@@ -124,14 +127,15 @@ func newDriver(o *Options) (*Driver, error) {
 	if len(d.prefix) > maxPrefix || strings.HasPrefix(d.prefix, "/") {
 		return nil, fmt.Errorf("the prefix must not begin with a slash, nor be longer than %d bytes", maxPrefix)
 	}
-	if strings.ContainsAny(d.token, "\r\n") {
+	if strings.ContainsAny(o.Token, "\r\n") {
 		return nil, errors.New("the token has a line break")
 	}
-	if d.client == nil {
-		d.client, d.owned = &http.Client{Transport: transport(defaultDialTimeout, nil)}, true
+	if d.agent.client == nil {
+		d.agent.client, d.agent.owned = &http.Client{Transport: transport(defaultDialTimeout, nil)}, true
 	}
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
+	d.agent.ctx = d.ctx
 	d.promised.Life, d.promised.Ask = d.life, d.promises
 	return d, nil
 }

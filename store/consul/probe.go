@@ -43,7 +43,7 @@ func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 // server has no setting by which it confirms what is not on its disk but the dev mode.
 func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	var servers []string
-	r, err := d.call(ctx, request{method: http.MethodGet, path: "status/peers"})
+	r, err := d.agent.call(ctx, request{method: http.MethodGet, path: "status/peers"})
 	if err == nil {
 		err = r.decode(&servers)
 	}
@@ -59,7 +59,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 		Config      struct{ Version string }
 		DebugConfig struct{ DevMode bool }
 	}
-	r, err = d.call(ctx, request{method: http.MethodGet, path: "agent/self"})
+	r, err = d.agent.call(ctx, request{method: http.MethodGet, path: "agent/self"})
 	switch lasting := driver.NotApplied(err) && !driver.IsUnreachable(err); {
 	case err == nil && r.status == http.StatusOK:
 		if err := r.decode(&self); err != nil {
@@ -90,16 +90,16 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 
 // shortest finds out the shortest session that the servers give, from their refusal of a shorter one.
 func (d *Driver) shortest(ctx context.Context) (time.Duration, error) {
-	r, err := d.send(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
+	r, err := d.agent.send(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
 		"Name": "stile", "TTL": "1ns", "Behavior": "delete", "Checks": []string{}, "NodeChecks": []string{},
 	}})
 	if err != nil {
-		return 0, d.explain(ctx, err)
+		return 0, d.agent.explain(ctx, err)
 	}
 	text := string(r.text)
 	_, bounds, ok := strings.Cut(text, "must be between [")
 	if !ok && r.status/100 != 2 {
-		return 0, d.refused(r.status, text)
+		return 0, d.agent.refused(r.status, text)
 	}
 	least, _, _ := strings.Cut(bounds, "=")
 	floor, err := time.ParseDuration(least)

@@ -65,7 +65,7 @@ func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *c
 	if m.weighs != nil {
 		before = d.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
 	}
-	found, bad, err := d.transact(ctx, m.ops)
+	found, bad, err := d.agent.transact(ctx, m.ops)
 	if err != nil && !driver.NotApplied(err) {
 		d.become(lc, claimUnsure)
 	}

@@ -85,7 +85,7 @@ func folderOf(prefix, name string) string {
 // look reads the queue of a name as the servers agree that it is.
 func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
 	folder := folderOf(d.prefix, name)
-	pairs, bad, err := d.transact(ctx, []op{{Verb: tree, Key: folder}})
+	pairs, bad, err := d.agent.transact(ctx, []op{{Verb: tree, Key: folder}})
 	if err == nil && bad != nil {
 		err = bad
 	}

@@ -108,7 +108,7 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 // claims, so they are fewer each time.
 func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*localClaim, answers []driver.Renewal) {
 	for len(ops) > 0 {
-		_, bad, err := d.transact(ctx, ops)
+		_, bad, err := d.agent.transact(ctx, ops)
 		if denied, ok := errors.AsType[*denial](err); ok && len(denied.indexes) > 0 {
 			for k := range denied.indexes {
 				answers[whose[k]] = driver.Renewal{Err: err}

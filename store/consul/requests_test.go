@@ -233,7 +233,7 @@ func TestIndexGoesBack(t *testing.T) {
 	target := &target{key: "x", index: 50}
 	for range indexes {
 		before := target.index
-		if _, err := d.changed(timely(t), target); err != nil {
+		if _, err := d.agent.changed(timely(t), target); err != nil {
 			t.Fatal(err)
 		}
 		if target.index < 1 {

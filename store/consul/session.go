@@ -85,7 +85,7 @@ func (d *Driver) create(ctx context.Context, k kind) (*session, error) {
 	if k.delay > 0 {
 		behavior = "release"
 	}
-	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
+	r, err := d.agent.call(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
 		"Name": "stile", "TTL": k.ttl.String(), "LockDelay": k.delay.String(), "Behavior": behavior,
 		"Checks": []string{}, "NodeChecks": []string{},
 	}})
@@ -124,7 +124,7 @@ type info struct {
 
 // renewal renews a session and returns what it is, or nil if there is none.
 func (d *Driver) renewal(ctx context.Context, id string) (*info, error) {
-	r, err := d.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id), repeatable: true})
+	r, err := d.agent.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id), repeatable: true})
 	if err != nil || r.status == http.StatusNotFound {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (d *Driver) end(ctx context.Context, s *session) error {
 	if s.borrowed {
 		return nil
 	}
-	_, err := d.call(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)})
+	_, err := d.agent.call(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)})
 	if err == nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -208,7 +208,7 @@ func (d *Driver) returnAll(list []*session) {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackWithin)
 	defer cancel()
 	for _, s := range list {
-		if _, err := d.send(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)}); err != nil {
+		if _, err := d.agent.send(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)}); err != nil {
 			return
 		}
 	}

@@ -84,12 +84,12 @@ func (c *conflict) sessionless() bool { return c.says("invalid session") }
 
 // transact applies all operations or none, and returns the keys that an operation of the tree kind found, which is the first or
 // the last one. The error is a [*conflict] if none was applied because of what is in the store.
-func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, error) {
+func (a *agent) transact(ctx context.Context, ops []op) ([]pair, *conflict, error) {
 	type wrapped struct{ KV op }
 	body := make([]wrapped, len(ops))
 	results, writes := 0, false
 	for i, o := range ops {
-		o.Namespace = d.space
+		o.Namespace = a.space
 		body[i].KV = o
 		writes = writes || o.Verb.writes()
 		if o.Verb.answers() {
@@ -100,7 +100,7 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	if !writes {
 		query.Set("consistent", "")
 	}
-	r, err := d.call(ctx, request{method: http.MethodPut, path: "txn", query: query, body: body, repeatable: !writes})
+	r, err := a.call(ctx, request{method: http.MethodPut, path: "txn", query: query, body: body, repeatable: !writes})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 		return nil, nil, err
 	}
 	if r.status == http.StatusConflict || len(answer.Errors) > 0 {
-		bad, err := d.conflictOf(ops, answer.Errors)
+		bad, err := a.conflictOf(ops, answer.Errors)
 		return nil, bad, err
 	}
 	if len(answer.Results) < results {
@@ -126,7 +126,7 @@ func (d *Driver) transact(ctx context.Context, ops []op) ([]pair, *conflict, err
 	for _, f := range found {
 		pairs = append(pairs, f.KV)
 	}
-	d.index.saw(pairs)
+	a.index.saw(pairs)
 	return pairs, nil, nil
 }
 
@@ -146,13 +146,13 @@ type denial struct {
 func (n *denial) Unwrap() error { return n.error }
 
 // conflictOf tells why a transaction was not applied. A token without the right is an error, not a conflict: a [*denial].
-func (d *Driver) conflictOf(ops []op, failures []failure) (*conflict, error) {
+func (a *agent) conflictOf(ops []op, failures []failure) (*conflict, error) {
 	c := &conflict{about: map[part]bool{}, indexes: map[int]bool{}}
 	denied := &denial{indexes: map[int]bool{}}
 	for _, f := range failures {
 		known := f.OpIndex >= 0 && f.OpIndex < len(ops)
 		if strings.Contains(f.What, "Permission denied") {
-			denied.error = d.refused(http.StatusForbidden, f.What)
+			denied.error = a.refused(http.StatusForbidden, f.What)
 			if known {
 				denied.indexes[f.OpIndex] = true
 			}

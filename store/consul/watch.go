@@ -32,7 +32,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 		defer stop()
 		t := &target{key: key, index: index}
 		for ctx.Err() == nil {
-			pairs, err := d.changed(ctx, t)
+			pairs, err := d.agent.changed(ctx, t)
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -71,14 +71,14 @@ func pause(ctx context.Context, length time.Duration) {
 // Watch is one blocking query at a time on all keys of the name.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	t := &target{key: folderOf(d.prefix, name), recurse: true}
-	if _, index, err := d.read(ctx, t.key, true, 0, 0); err != nil {
+	if _, index, err := d.agent.read(ctx, t.key, true, 0, 0); err != nil {
 		return err
 	} else if t.index = max(1, index); d.ctx.Err() != nil {
 		return driver.ErrClosed
 	}
 	for {
 		changed()
-		_, err := d.changed(ctx, t)
+		_, err := d.agent.changed(ctx, t)
 		switch {
 		case errors.Is(err, driver.ErrClosed), d.ctx.Err() != nil:
 			return driver.ErrClosed
