@@ -162,5 +162,5 @@ func (d *Driver) finish(lc *localClaim, end state) {
 	if end == claimLost && lc.session.borrowed {
 		return // if the claim has left by its own client, the session serves another claim there
 	}
-	d.recycle(lc.session)
+	d.sessions.recycle(lc.session)
 }

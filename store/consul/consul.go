@@ -62,7 +62,6 @@ import (
 	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/known"
@@ -86,10 +85,10 @@ type Options struct {
 
 // A Driver keeps locks in Consul. Its methods may be called at once.
 type Driver struct {
-	agent   *agent
-	prefix  string
-	floor   time.Duration // the shortest session that the servers give
-	queries chan struct{} // has room for one of each blocking query that may be open
+	agent    *agent
+	sessions *sessions
+	prefix   string
+	queries  chan struct{} // has room for one of each blocking query that may be open
 
 	life     *work.Life
 	ctx      context.Context // of the life
@@ -98,7 +97,6 @@ type Driver struct {
 	mu         sync.Mutex // guards what follows, the claims and the sessions
 	known      map[string]*localClaim
 	limit      known.Limit
-	idle       map[kind][]*session
 	endangered func(ids ...string)
 }
 
@@ -142,20 +140,13 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.life.End()
-	var unused []*session
-	for _, list := range d.idle {
-		unused = append(unused, list...)
-	}
-	d.idle = nil
-	for _, s := range unused {
-		s.expiry.Stop()
-	}
+	unused := d.sessions.drain()
 	for _, lc := range d.known {
 		lc.unwatch()
 	}
 	d.mu.Unlock()
 	d.life.Wait()
-	d.returnAll(unused)
+	d.sessions.returnAll(unused)
 	if d.agent.owned {
 		d.agent.client.CloseIdleConnections()
 	}

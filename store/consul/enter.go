@@ -42,7 +42,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // entered, and does not stand there, may enter anew.
 func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim) (p driver.Place, anew bool, err error) {
 	var q *queue
-	gone := d.freshen(ctx, lc.session)
+	gone := d.sessions.freshen(ctx, lc.session)
 	if gone == nil {
 		var how end
 		if p, how, q, err = d.stand(ctx, seatOf(c, lc), lc, nil); how != endGone {
@@ -55,7 +55,7 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 	}
 	if anew = c.Ticket == 0 && !q.kept(c.ID); anew {
 		// The request for its key may be on its way yet, and needs the session.
-		if err := d.end(ctx, lc.session); err != nil {
+		if err := d.sessions.end(ctx, lc.session); err != nil {
 			return p, false, err
 		}
 	}
@@ -73,7 +73,7 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 // goneWith is the error of a claim that does not stand by its session. That the session is over says more than that its key is
 // not there.
 func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) error {
-	if other == nil && errors.Is(d.extend(ctx, lc.session), driver.ErrSession) {
+	if other == nil && errors.Is(d.sessions.extend(ctx, lc.session), driver.ErrSession) {
 		return driver.ErrSession
 	}
 	return driver.ErrGone
@@ -122,7 +122,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	if err != nil {
 		return m, nil, q, err
 	}
-	session, err := d.take(ctx, d.kindOf(c))
+	session, err := d.sessions.take(ctx, d.sessions.kindOf(c))
 	if err != nil {
 		return m, nil, q, err
 	}
@@ -216,7 +216,7 @@ func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had str
 	if e == nil || e.Left || e.Session == had {
 		return nil, q, driver.ErrGone
 	}
-	s, err := d.joinSession(ctx, e.Session)
+	s, err := d.sessions.joinSession(ctx, e.Session)
 	switch {
 	case err != nil:
 		return nil, q, err
@@ -224,26 +224,6 @@ func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had str
 		return nil, q, driver.ErrSession
 	}
 	return d.newLocalClaim(c, s, claimUnsure), q, nil
-}
-
-// freshen starts a session's lease anew if much of it is over. The error is [driver.ErrSession] if the session is over.
-func (d *Driver) freshen(ctx context.Context, s *session) error {
-	d.mu.Lock()
-	stale := s.left() < s.ttl*3/4
-	d.mu.Unlock()
-	if !stale {
-		return nil
-	}
-	return d.extend(ctx, s)
-}
-
-// extend starts a session's lease anew. The error is [driver.ErrSession] if the session is over.
-func (d *Driver) extend(ctx context.Context, s *session) error {
-	over, err := d.prolong(ctx, s)
-	if err == nil && over {
-		err = driver.ErrSession
-	}
-	return err
 }
 
 // deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that

@@ -42,7 +42,7 @@ func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	if e == nil || e.Left {
 		return nil
 	}
-	s := &session{id: e.Session, kind: kind{ttl: d.floor}, spoiled: true, borrowed: true}
+	s := &session{id: e.Session, kind: kind{ttl: d.sessions.floor}, spoiled: true, borrowed: true}
 	return d.newLocalClaim(c, s, claimUnsure)
 }
 
@@ -80,7 +80,15 @@ func parting(m move, err error) error {
 // stay has a claim that holds kept by a session that lasts as long as the lock is to stay taken, and ends that when the time is
 // over. Should this client be gone by then, the session's own time ends it, later.
 func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
-	var heir *session // made once it is known that the claim holds
+	var (
+		heir  *session // made once it is known that the claim holds
+		keeps bool     // whether the heir may have the keys
+	)
+	defer func() {
+		if !keeps {
+			d.sessions.giveBack(heir)
+		}
+	}()
 	for range rounds {
 		s := seatOf(l.Claim, lc)
 		if heir != nil {
@@ -88,56 +96,34 @@ func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q 
 		}
 		m, now, err := d.pursue(ctx, s, lc, q, stays)
 		if err != nil {
-			if m.ops != nil && !driver.NotApplied(err) {
-				return err // the heir may have the keys, and ends by its time
+			if keeps = m.ops != nil && !driver.NotApplied(err); keeps {
+				return err // and the heir ends by its time
 			}
-			return d.without(heir, parting(m, err))
+			return parting(m, err)
 		}
 		switch q = now; m.end {
 		case endLeft:
+			keeps = true
 			d.finish(lc, claimLeft)
-			d.endAfter(heir, l.Keep)
+			d.sessions.endAfter(heir, l.Keep)
 			return nil
 		case endUnheld:
-			return d.without(heir, d.leave(ctx, l.Claim, lc, q))
+			return d.leave(ctx, l.Claim, lc, q)
 		case endHeirless:
-			ttl := min(max(l.Keep, d.floor), driver.MaxTTL).Round(time.Millisecond)
-			if heir, err = d.create(ctx, kind{ttl: ttl}); err != nil {
+			ttl := min(max(l.Keep, d.sessions.floor), driver.MaxTTL).Round(time.Millisecond)
+			if heir, err = d.sessions.create(ctx, kind{ttl: ttl}); err != nil {
 				return err
 			}
 			heir.spoiled = true
 		case endGone:
 			if lc = d.owner(l.Claim, lc, q); lc == nil {
-				return d.without(heir, driver.ErrGone)
+				return driver.ErrGone
 			}
 		default:
-			return d.without(heir, m.why)
+			return m.why
 		}
 	}
-	return d.without(heir, driver.Refused(errQuicker))
-}
-
-// without gives the session of a stay back that did not come to be, and returns why.
-func (d *Driver) without(after *session, why error) error {
-	if after != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.recycle(after)
-	}
-	return why
-}
-
-// endAfter ends a session after a while, unless the driver is closed before.
-func (d *Driver) endAfter(s *session, length time.Duration) {
-	d.life.Go(func() {
-		timer := time.NewTimer(length)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			d.returnAll([]*session{s})
-		case <-d.ctx.Done():
-		}
-	})
+	return driver.Refused(errQuicker)
 }
 
 // Break is [driver.Breaker]. It leaves the lock to the next in the queue without a lock-delay.

@@ -220,7 +220,7 @@ func TestRequestOfEnterIsLost(t *testing.T) {
 	warm := claimOn("other")
 	holds(t, d, warm)
 	leave(t, d, warm)
-	ghost := d.idle[kind{warm.TTL, 0}][0].id
+	ghost := d.sessions.idle[kind{warm.TTL, 0}][0].id
 
 	c := claimOn("name")
 	proxy.Freeze(true, false)

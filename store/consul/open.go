@@ -116,7 +116,7 @@ func newDriver(o *Options) (*Driver, error) {
 			token: o.Token, dc: o.Datacenter, space: o.Namespace,
 		},
 		prefix:  o.Prefix,
-		queries: make(chan struct{}, maxQueries), known: map[string]*localClaim{}, idle: map[kind][]*session{},
+		queries: make(chan struct{}, maxQueries), known: map[string]*localClaim{},
 	}
 	if d.prefix == "" {
 		d.prefix = DefaultPrefix
@@ -136,6 +136,7 @@ func newDriver(o *Options) (*Driver, error) {
 	d.life = work.Begin()
 	d.ctx = d.life.Context()
 	d.agent.ctx = d.ctx
+	d.sessions = &sessions{agent: d.agent, life: d.life, mu: &d.mu, idle: map[kind][]*session{}}
 	d.promised.Life, d.promised.Ask = d.life, d.promises
 	return d, nil
 }

@@ -22,7 +22,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	var err error
-	if d.floor, err = d.shortest(ctx); err != nil {
+	if d.sessions.floor, err = d.shortest(ctx); err != nil {
 		return err
 	}
 	t, err := d.ask(ctx)
@@ -53,7 +53,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	t = driver.Traits{
 		Store: "consul", Ordered: true, Shared: true, Permits: true, Amends: true, Delay: true, FullWait: true, HearsBreak: true,
 		Fencing: driver.DurableFencing, Restart: true, Failover: len(servers) > 2, Clock: "session", Wake: "push",
-		MinTTL: d.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
+		MinTTL: d.sessions.floor, MaxTTL: driver.MaxTTL, Granularity: time.Millisecond,
 	}
 	var self struct {
 		Config      struct{ Version string }
@@ -82,7 +82,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	case 2:
 		t.Warn("three servers", "There are two servers, and both are needed: nothing takes over when one fails.")
 	}
-	t.Note("The shortest lease is %v (session_ttl_min).", d.floor)
+	t.Note("The shortest lease is %v (session_ttl_min).", d.sessions.floor)
 	t.Note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
 	t.Note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
 	return t, nil

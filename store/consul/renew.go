@@ -59,7 +59,7 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, drive
 		}
 		return lc, driver.Renewal{TTL: lc.session.ttl}
 	}
-	over, err := d.prolong(ctx, lc.session)
+	over, err := d.sessions.prolong(ctx, lc.session)
 	switch {
 	case err != nil:
 		return lc, driver.Renewal{Err: err}

@@ -46,7 +46,7 @@ func TestRequestsOfAFreeLock(t *testing.T) {
 		t.Errorf("a lock with another ttl took %q; want a session of its own", got)
 	}
 	d.mu.Lock()
-	d.idle[kind{time.Minute, 0}][0].sent -= 40 * time.Second
+	d.sessions.idle[kind{time.Minute, 0}][0].sent -= 40 * time.Second
 	d.mu.Unlock()
 	c = claimOn("name")
 	c.TTL = time.Minute
@@ -66,7 +66,7 @@ func TestIdleSessionIsGone(t *testing.T) {
 	c := claimOn("name")
 	holds(t, d, c)
 	leave(t, d, c)
-	operator{t, "http://" + s.Addr}.must(http.MethodPut, "session/destroy/"+d.idle[kind{c.TTL, 0}][0].id, "")
+	operator{t, "http://" + s.Addr}.must(http.MethodPut, "session/destroy/"+d.sessions.idle[kind{c.TTL, 0}][0].id, "")
 	holds(t, d, claimOn("name"))
 }
 
