@@ -20,7 +20,7 @@ func (d *Driver) amendAll(ctx context.Context, cs []*driver.Claim, answers []dri
 
 // amend changes a claim where it stands.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
-	lc := d.localClaimOf(c)
+	lc := d.claims.of(c)
 	if lc == nil {
 		return driver.ErrGone
 	}
@@ -29,16 +29,16 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 		return uncertain(err)
 	}
 	if m.weighs != nil {
-		d.weigh(lc, *m.weighs)
+		d.claims.weigh(lc, *m.weighs)
 	}
 	switch m.end {
 	case endGone:
-		d.finish(lc, claimLost)
+		d.claims.finish(lc, claimLost)
 		return driver.ErrGone
 	case endRefused:
 		return m.why
 	}
-	d.become(lc, claimHolding) // what was lost before finds another index now, and renewals look for the lock's key again
+	d.claims.become(lc, claimHolding) // what was lost before finds another index now, and renewals look for the lock's key again
 	return nil
 }
 

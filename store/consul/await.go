@@ -101,7 +101,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if err != nil {
 		return driver.Place{}, err
 	}
-	if lc := d.localClaimOf(c); lc != nil {
+	if lc := d.claims.of(c); lc != nil {
 		d.mu.Lock()
 		if t.recurse {
 			lc.folderIndex = t.index
@@ -114,7 +114,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 
 // targetOf returns what a claim waits for. With turn there is nothing to wait for, and nil means that it cannot be told.
 func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn bool, err error) {
-	if lc := d.localClaimOf(c); lc != nil {
+	if lc := d.claims.of(c); lc != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if lc.wait == nil {

@@ -95,7 +95,7 @@ func TestTheIndexOfAFolderGoesBack(t *testing.T) {
 	holds(t, d, a)
 	holds(t, d, other)
 	waits(t, d, b) // for both, and so for the folder
-	lc := d.localClaimOf(b)
+	lc := d.claims.of(b)
 	const before = 1 << 40
 	lc.folderIndex = before
 	waits(t, d, b)

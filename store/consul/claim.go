@@ -95,72 +95,10 @@ func (lc *localClaim) settle(m move) bool {
 // hasLockKey reports whether the claim's session holds the lock's key, as far as is known here. The caller holds mu.
 func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }
 
-// localClaimOf returns what the driver knows of a claim, or nil.
-func (d *Driver) localClaimOf(c *driver.Claim) *localClaim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	lc := d.known[c.ID]
-	if lc == nil || lc.name != c.Name {
-		return nil
-	}
-	return lc
-}
-
 // newLocalClaim returns a claim with its session. It is in the table once remember has put it there.
-func (d *Driver) newLocalClaim(c *driver.Claim, s *session, is state) *localClaim {
-	folder := folderOf(d.prefix, c.Name)
+func newLocalClaim(c *driver.Claim, folder string, s *session, is state) *localClaim {
 	return &localClaim{
 		id: c.ID, name: c.Name, folder: folder, key: folder + driver.EncodeName(c.ID), record: []byte(c.Record),
 		session: s, exclusive: exclusive(c), state: is,
 	}
-}
-
-// remember puts a claim into the table, and returns it.
-func (d *Driver) remember(lc *localClaim) *localClaim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.limit.Reached(len(d.known)) {
-		d.forgetOver()
-	}
-	if old := d.known[lc.id]; old != nil {
-		old.unwatch()
-	}
-	d.known[lc.id] = lc
-	return lc
-}
-
-// forgetOver forgets claims whose sessions were not renewed here for long. One that was detached may live on by another
-// client, so its session is left alone. The caller holds mu.
-func (d *Driver) forgetOver() {
-	for id, lc := range d.known {
-		if lc.session.left() < -lc.session.ttl {
-			lc.unwatch()
-			delete(d.known, id)
-		}
-	}
-	d.limit.Swept(len(d.known))
-}
-
-// become is localClaim.become for those who do not hold mu.
-func (d *Driver) become(lc *localClaim, next state) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return lc.become(next)
-}
-
-// finish brings a claim to its end and gives its session back, once: of two requests that both find it gone, such as a Leave
-// and a renewal, the second finds it over.
-func (d *Driver) finish(lc *localClaim, end state) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if lc.state.over() || !lc.become(end) {
-		return
-	}
-	if d.known[lc.id] == lc {
-		delete(d.known, lc.id)
-	}
-	if end == claimLost && lc.session.borrowed {
-		return // if the claim has left by its own client, the session serves another claim there
-	}
-	d.sessions.recycle(lc.session)
 }

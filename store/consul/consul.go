@@ -64,7 +64,6 @@ import (
 	"sync"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/known"
 	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 )
@@ -87,6 +86,7 @@ type Options struct {
 type Driver struct {
 	agent    *agent
 	sessions *sessions
+	claims   *claims
 	prefix   string
 	queries  chan struct{} // has room for one of each blocking query that may be open
 
@@ -95,8 +95,6 @@ type Driver struct {
 	promised promise.Promise
 
 	mu         sync.Mutex // guards what follows, the claims and the sessions
-	known      map[string]*localClaim
-	limit      known.Limit
 	endangered func(ids ...string)
 }
 
@@ -141,7 +139,7 @@ func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.life.End()
 	unused := d.sessions.drain()
-	for _, lc := range d.known {
+	for _, lc := range d.claims.known {
 		lc.unwatch()
 	}
 	d.mu.Unlock()

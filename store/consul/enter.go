@@ -27,7 +27,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		err := fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
 		return driver.Place{}, err
 	}
-	switch lc := d.localClaimOf(c); {
+	switch lc := d.claims.of(c); {
 	case lc != nil:
 		if p, anew, err := d.enterAgain(ctx, c, lc); !anew {
 			return p, err
@@ -59,7 +59,7 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 			return p, false, err
 		}
 	}
-	d.finish(lc, claimLost)
+	d.claims.finish(lc, claimLost)
 	if anew {
 		return p, true, nil
 	}
@@ -127,15 +127,15 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 		return m, nil, q, err
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
-	lc = d.remember(d.newLocalClaim(c, session, claimAsking))
+	lc = d.claims.remember(newLocalClaim(c, folderOf(d.prefix, c.Name), session, claimAsking))
 	s, v := seatOf(c, lc), valueOf(c, d.prefix, time.Now())
 	s.text = v.text()
 	m, after, err = d.pursue(ctx, s, lc, q, joins)
 	switch {
 	case m.end == endAgain && m.spoils:
-		d.finish(lc, claimLost)
+		d.claims.finish(lc, claimLost)
 	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
-		d.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
+		d.claims.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
 	case err == nil:
 		if other := d.agent.index.wrote(after.find(c.ID), seen); other != nil {
 			err = d.withdraw(ctx, c, lc, after, other)
@@ -151,7 +151,7 @@ func (d *Driver) entered(ctx context.Context, c *driver.Claim, lc *localClaim, q
 		return p, err // which says that it has not entered
 	}
 	if how == endGone {
-		d.finish(lc, claimLost)
+		d.claims.finish(lc, claimLost)
 	}
 	return p, driver.Afterwards(err)
 }
@@ -177,7 +177,7 @@ func (d *Driver) stand(
 	if !lc.settle(m) {
 		return p, m.end, q, driver.ErrGone // it left while this Enter was under way
 	}
-	if m.end == endHolds && lc.watch == nil && d.endangered != nil && d.known[lc.id] == lc {
+	if m.end == endHolds && lc.watch == nil && d.endangered != nil && d.claims.known[lc.id] == lc {
 		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, m.index) })
 	}
 	m.place.TTL = max(1, lc.session.left())
@@ -223,7 +223,7 @@ func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had str
 	case s == nil:
 		return nil, q, driver.ErrSession
 	}
-	return d.newLocalClaim(c, s, claimUnsure), q, nil
+	return newLocalClaim(c, folderOf(d.prefix, c.Name), s, claimUnsure), q, nil
 }
 
 // deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that

@@ -11,7 +11,7 @@ import (
 
 // Leave is one transaction.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
-	lc := d.localClaimOf(l.Claim)
+	lc := d.claims.of(l.Claim)
 	if lc != nil && l.Keep == 0 {
 		return d.leave(ctx, l.Claim, lc, nil)
 	}
@@ -37,13 +37,13 @@ func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 		return lc
 	}
 	if lc != nil {
-		d.finish(lc, claimLost)
+		d.claims.finish(lc, claimLost)
 	}
 	if e == nil || e.Left {
 		return nil
 	}
 	s := &session{id: e.Session, kind: kind{ttl: d.sessions.floor}, spoiled: true, borrowed: true}
-	return d.newLocalClaim(c, s, claimUnsure)
+	return newLocalClaim(c, folderOf(d.prefix, c.Name), s, claimUnsure)
 }
 
 // leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
@@ -54,7 +54,7 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 		case err != nil:
 			return parting(m, err)
 		case m.end == endLeft:
-			d.finish(lc, claimLeft)
+			d.claims.finish(lc, claimLeft)
 			return nil
 		}
 		if lc, q = d.owner(c, lc, now), now; lc == nil {
@@ -104,7 +104,7 @@ func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q 
 		switch q = now; m.end {
 		case endLeft:
 			keeps = true
-			d.finish(lc, claimLeft)
+			d.claims.finish(lc, claimLeft)
 			d.sessions.endAfter(heir, l.Keep)
 			return nil
 		case endUnheld:

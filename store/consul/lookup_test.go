@@ -25,7 +25,7 @@ func TestClaimOfAnotherClient(t *testing.T) {
 			if p := enter(t, two, c); p.Ticket != ticket || p.Holds != (c == holder) {
 				t.Errorf("enter with ticket %d = %+v; want it where it stands, with ticket %d", known, p, ticket)
 			}
-			if two.localClaimOf(c) != nil {
+			if two.claims.of(c) != nil {
 				t.Error("Enter takes up a claim of another client")
 			}
 		}
@@ -33,7 +33,7 @@ func TestClaimOfAnotherClient(t *testing.T) {
 	if err := renew(t, two, holder); err != nil {
 		t.Fatalf("renewal = %v; want nil", err)
 	}
-	if lc := two.localClaimOf(holder); lc == nil || !lc.hasLockKey() {
+	if lc := two.claims.of(holder); lc == nil || !lc.hasLockKey() {
 		t.Errorf("a renewal leaves %+v; want a claim that holds", lc)
 	}
 	leave(t, two, holder)
@@ -67,14 +67,14 @@ func TestClaimEntersElsewhere(t *testing.T) {
 	} {
 		c := claimOn(name)
 		holds(t, one, c)
-		was := one.localClaimOf(c)
+		was := one.claims.of(c)
 		by.destroy(by.queued(name, 1)[0])
 		c.Ticket = 0
 		holds(t, two, c)
 		if err := found(c); err != nil {
 			t.Errorf("%s = %v; want it found", name, err)
 		}
-		if is := one.localClaimOf(c); is == was || (is != nil) != (name == "renew") {
+		if is := one.claims.of(c); is == was || (is != nil) != (name == "renew") {
 			t.Errorf("%s: the client knows %+v of it; want that Renew alone takes it up", name, is)
 		}
 		if was.state != claimLost {
@@ -92,7 +92,7 @@ func TestLeftDuringEnter(t *testing.T) {
 	d := open(t, "consul://"+s.Addr)
 	c := claimOn("name")
 	holds(t, d, c)
-	lc := d.localClaimOf(c)
+	lc := d.claims.of(c)
 	q, err := d.look(timely(t), c.Name)
 	if err != nil || lc == nil {
 		t.Fatalf("the claim is %+v, its queue %+v, %v; want both", lc, q, err)

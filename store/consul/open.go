@@ -116,7 +116,7 @@ func newDriver(o *Options) (*Driver, error) {
 			token: o.Token, dc: o.Datacenter, space: o.Namespace,
 		},
 		prefix:  o.Prefix,
-		queries: make(chan struct{}, maxQueries), known: map[string]*localClaim{},
+		queries: make(chan struct{}, maxQueries),
 	}
 	if d.prefix == "" {
 		d.prefix = DefaultPrefix
@@ -137,6 +137,7 @@ func newDriver(o *Options) (*Driver, error) {
 	d.ctx = d.life.Context()
 	d.agent.ctx = d.ctx
 	d.sessions = &sessions{agent: d.agent, life: d.life, mu: &d.mu, idle: map[kind][]*session{}}
+	d.claims = &claims{sessions: d.sessions, mu: &d.mu, known: map[string]*localClaim{}}
 	d.promised.Life, d.promised.Ask = d.life, d.promises
 	return d, nil
 }

@@ -63,24 +63,16 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *conflict, error) {
 	before := false
 	if m.weighs != nil {
-		before = d.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
+		before = d.claims.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
 	}
 	found, bad, err := d.agent.transact(ctx, m.ops)
 	if err != nil && !driver.NotApplied(err) {
-		d.become(lc, claimUnsure)
+		d.claims.become(lc, claimUnsure)
 	}
 	if m.weighs != nil && (bad != nil || driver.NotApplied(err)) {
-		d.weigh(lc, before)
+		d.claims.weigh(lc, before)
 	}
 	return found, bad, err
-}
-
-// weigh notes whether a claim is exclusive, as its key has it, and returns what was noted before.
-func (d *Driver) weigh(lc *localClaim, exclusive bool) (was bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	was, lc.exclusive = lc.exclusive, exclusive
-	return was
 }
 
 // seatOf is what a goal knows of a claim.

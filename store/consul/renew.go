@@ -23,7 +23,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		if lc == nil || !errors.Is(answers[i].Err, driver.ErrGone) {
 			continue
 		}
-		d.finish(lc, claimLost)
+		d.claims.finish(lc, claimLost)
 		switch now, err := d.adopt(ctx, cs[i], lc.session.id); {
 		case err == nil: // it entered again by another client
 			answers[i] = driver.Renewal{TTL: now.session.ttl}
@@ -44,14 +44,14 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*local
 		return nil, err
 	}
 	if at := q.at(seatOf(c, lc)); at < q.entries.Holding() && q.hasLockKey(lc.session.id) {
-		d.become(lc, claimHolding) // so that confirm looks for the lock's key too
+		d.claims.become(lc, claimHolding) // so that confirm looks for the lock's key too
 	}
-	return d.remember(lc), nil
+	return d.claims.remember(lc), nil
 }
 
 // renew renews a claim's session.
 func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, driver.Renewal) {
-	lc := d.localClaimOf(c)
+	lc := d.claims.of(c)
 	if lc == nil {
 		var err error
 		if lc, err = d.adopt(ctx, c, ""); err != nil {
@@ -69,13 +69,6 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, drive
 	return lc, driver.Renewal{TTL: lc.session.ttl}
 }
 
-// readerNow reports whether a claim is not, or not any more, one that has the lock's key.
-func (d *Driver) readerNow(lc *localClaim) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !lc.hasLockKey()
-}
-
 // confirm looks whether the renewed claims have their keys.
 func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []driver.Renewal) {
 	var (
@@ -86,12 +79,9 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 		if lc == nil || answers[i].Err != nil {
 			continue
 		}
-		d.mu.Lock()
-		hasKey := lc.hasLockKey()
-		d.mu.Unlock()
 		ops = append(ops, op{Verb: locked, Key: lc.key, Session: lc.session.id, about: ownKey})
 		whose = append(whose, i)
-		if hasKey {
+		if d.claims.hasLockKey(lc) {
 			ops = append(ops, op{Verb: locked, Key: lc.folder + lockKeyName, Session: lc.session.id, about: lockKey})
 			whose = append(whose, i)
 		}
@@ -120,7 +110,7 @@ func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*lo
 			switch {
 			case err != nil:
 				answers[i] = driver.Renewal{Err: err}
-			case bad != nil && bad.indexes[k] && !(ops[k].about == lockKey && d.readerNow(locals[i])):
+			case bad != nil && bad.indexes[k] && (ops[k].about != lockKey || d.claims.hasLockKey(locals[i])):
 				answers[i] = driver.Renewal{Err: driver.ErrGone}
 			}
 		}

@@ -1,0 +1,93 @@
+package consul
+
+import (
+	"sync"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/known"
+)
+
+// claims is the table of the claims that this client entered, or took up from another client.
+type claims struct {
+	sessions *sessions
+
+	mu    *sync.Mutex // guards what follows, and the claims; the driver's, as for the sessions
+	known map[string]*localClaim
+	limit known.Limit
+}
+
+// of returns what is known of a claim, or nil.
+func (t *claims) of(c *driver.Claim) *localClaim {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lc := t.known[c.ID]
+	if lc == nil || lc.name != c.Name {
+		return nil
+	}
+	return lc
+}
+
+// remember puts a claim into the table, and returns it.
+func (t *claims) remember(lc *localClaim) *localClaim {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.limit.Reached(len(t.known)) {
+		t.forgetOver()
+	}
+	if old := t.known[lc.id]; old != nil {
+		old.unwatch()
+	}
+	t.known[lc.id] = lc
+	return lc
+}
+
+// forgetOver forgets claims whose sessions were not renewed here for long. One that was detached may live on by another
+// client, so its session is left alone. The caller holds mu.
+func (t *claims) forgetOver() {
+	for id, lc := range t.known {
+		if lc.session.left() < -lc.session.ttl {
+			lc.unwatch()
+			delete(t.known, id)
+		}
+	}
+	t.limit.Swept(len(t.known))
+}
+
+// become is localClaim.become for those who do not hold mu.
+func (t *claims) become(lc *localClaim, next state) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return lc.become(next)
+}
+
+// weigh notes whether a claim is exclusive, as its key has it, and returns what was noted before.
+func (t *claims) weigh(lc *localClaim, exclusive bool) (was bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was, lc.exclusive = lc.exclusive, exclusive
+	return was
+}
+
+// hasLockKey is localClaim.hasLockKey for those who do not hold mu.
+func (t *claims) hasLockKey(lc *localClaim) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return lc.hasLockKey()
+}
+
+// finish brings a claim to its end and gives its session back, once: of two requests that both find it gone, such as a Leave
+// and a renewal, the second finds it over.
+func (t *claims) finish(lc *localClaim, how state) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if lc.state.over() || !lc.become(how) {
+		return
+	}
+	if t.known[lc.id] == lc {
+		delete(t.known, lc.id)
+	}
+	if how == claimLost && lc.session.borrowed {
+		return // if the claim has left by its own client, the session serves another claim there
+	}
+	t.sessions.recycle(lc.session)
+}
