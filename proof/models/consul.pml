@@ -6,8 +6,8 @@
  *   begin, answered  take (session.go), enterNew, join (enter.go), joins (goal.go); leave, owner (leave.go), leaves (goal.go)
  *   judge, buries    stands, atTurn, waits (goal.go), turn, returnLockKey, takeLockKey (ops.go), deleteDead (enter.go)
  *   serve            a transaction in the server: enter is of joins, take is takeLockKey, give is returnLockKey; out, back are of leaves
- *   ending           enterAgain (enter.go)
- *   finish           finish, become (claim.go), recycle (session.go)
+ *   ending           enterAgain (again.go)
+ *   finish           become (claim.go), finish (claims.go), recycle (session.go)
  *
  * Each claim has at most one request under way. One that was given up may arrive at any later time, or never.
  *

@@ -38,7 +38,8 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	case endRefused:
 		return m.why
 	}
-	d.claims.become(lc, claimHolding) // what was lost before finds another index now, and renewals look for the lock's key again
+	// What was lost before finds another index now, and renewals look for the lock's key again.
+	d.claims.become(lc, claimHolding)
 	return nil
 }
 

@@ -135,8 +135,8 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 	return q.waitsFor(i), i < q.entries.Holding() && !q.barred(), nil
 }
 
-// waitsFor returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed on
-// wakes one client.
+// waitsFor returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed
+// on wakes one client.
 func (q *queue) waitsFor(i int) *target {
 	watched := q.entries.Watches(i)
 	switch {

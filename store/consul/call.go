@@ -31,8 +31,8 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// An agent is how Consul is reached: it sends requests, and explains the answers. It knows nothing of claims and sessions. All
-// but the index stays as it is once the driver is open.
+// An agent is how Consul is reached: it sends requests, and explains the answers. It knows nothing of claims and sessions.
+// All but the index stays as it is once the driver is open.
 type agent struct {
 	ctx    context.Context // of the driver's life
 	client *http.Client

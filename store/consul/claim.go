@@ -19,7 +19,7 @@ type localClaim struct {
 
 	session *session
 
-	exclusive bool    // as its key had it when it was last read
+	exclusive bool    // as its key has it, as far as is known here: a claim may be amended to share
 	state     state   // moved by become
 	wait      *target // of one that waits: what has to change before its turn comes; nil if that is not known
 

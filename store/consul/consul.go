@@ -37,8 +37,9 @@
 // A request whose answer was lost may arrive at any later time. So if a claim was ever unsure, its session serves no other
 // claim, also if this claim left. The function become sees to this rule, and change is the one way to become unsure.
 //
-// Each call about a claim has a goal: joins, stands, leaves, stays or amends. A goal only decides, and pursue is the one place
-// that sends what changes a claim:
+// A claim enters by two goals, joins and stands. The first asks for its key, and the second says where it stands: it takes
+// the lock's key in its turn, and gives it back if the claim took it too early. The other goals are leaves, stays and
+// amends. A goal only decides, and pursue is the one place that sends the transactions of a call about a claim:
 //
 //	           ┌────────────────────────────────────────────────┐
 //	           │ the queue as it is then, or what was in the way│
@@ -48,7 +49,12 @@
 //	           ▼ no move is left                                ▼
 //	          end, a value: it holds, waits, has left, …       unsure, and the call fails
 //
-// Since goals only decide, TestGoals walks all that can happen to a few claims, with the goals that ship.
+// Since goals only decide, TestGoals walks all that can happen to a few claims, with the goals that ship. A claim's keys go
+// in three other ways too: its session ends, which its client may ask for; an operator removes it, by Break; and deleteDead
+// removes a key whose session is over.
+//
+// The parts are the agent, which sends requests and knows nothing of claims; the sessions; the table of claims, with one
+// mutex for both; and the calls, which are methods of Driver.
 //
 // A token needs these rights, with the prefix in place of stile/:
 //

@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +16,7 @@ const (
 	delayRetry = 250 * time.Millisecond
 )
 
-// Enter of a free lock is one transaction. Where the lock is taken, it is another.
+// Enter takes a free lock by one transaction. Where the lock is taken, it puts the claim into the queue by a second one.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
 	case c.Delay > maxDelay:
@@ -36,47 +35,6 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return d.visit(ctx, c, nil, "")
 	}
 	return d.enterNew(ctx, c)
-}
-
-// enterAgain finds a claim of this client where it stands, and starts its lease anew. A claim that does not know whether it ever
-// entered, and does not stand there, may enter anew.
-func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim) (p driver.Place, anew bool, err error) {
-	var q *queue
-	gone := d.sessions.freshen(ctx, lc.session)
-	if gone == nil {
-		var how end
-		if p, how, q, err = d.stand(ctx, seatOf(c, lc), lc, nil); how != endGone {
-			return p, false, err
-		}
-		gone = d.goneWith(ctx, lc, q.find(c.ID))
-	}
-	if !errors.Is(gone, driver.ErrGone) {
-		return p, false, gone
-	}
-	if anew = c.Ticket == 0 && !q.kept(c.ID); anew {
-		// The request for its key may be on its way yet, and needs the session.
-		if err := d.sessions.end(ctx, lc.session); err != nil {
-			return p, false, err
-		}
-	}
-	d.claims.finish(lc, claimLost)
-	if anew {
-		return p, true, nil
-	}
-	p, err = d.visit(ctx, c, q, lc.session.id) // another client may have entered it, or entered it again
-	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-		err = gone
-	}
-	return p, false, err
-}
-
-// goneWith is the error of a claim that does not stand by its session. That the session is over says more than that its key is
-// not there.
-func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) error {
-	if other == nil && errors.Is(d.sessions.extend(ctx, lc.session), driver.ErrSession) {
-		return driver.ErrSession
-	}
-	return driver.ErrGone
 }
 
 // enterNew puts a claim at the tail of its queue, unless it is not let in. Nothing is known of the queue before the first
@@ -177,8 +135,8 @@ func (d *Driver) stand(
 	if !lc.settle(m) {
 		return p, m.end, q, driver.ErrGone // it left while this Enter was under way
 	}
-	if m.end == endHolds && lc.watch == nil && d.endangered != nil && d.claims.known[lc.id] == lc {
-		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, m.index) })
+	if m.end == endHolds {
+		d.watchSoon(lc, m.index)
 	}
 	m.place.TTL = max(1, lc.session.left())
 	return m.place, m.end, q, nil
@@ -190,40 +148,6 @@ func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, 
 		return driver.Unknown(err)
 	}
 	return why
-}
-
-// visit tells where a claim stands that another client entered, for the call that asks for it: it is not in the table, where
-// [Driver.Renew] alone puts it.
-func (d *Driver) visit(ctx context.Context, c *driver.Claim, q *queue, had string) (driver.Place, error) {
-	lc, q, err := d.visitor(ctx, c, q, had)
-	if err != nil {
-		return driver.Place{}, err
-	}
-	p, _, _, err := d.stand(ctx, seatOf(c, lc), lc, q)
-	return p, err
-}
-
-// visitor returns a claim that another client entered, with its lease started anew. If this client had entered it before, had is
-// the session that it had.
-func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had string) (*localClaim, *queue, error) {
-	if q == nil {
-		var err error
-		if q, err = d.look(ctx, c.Name); err != nil {
-			return nil, nil, err
-		}
-	}
-	e := q.find(c.ID)
-	if e == nil || e.Left || e.Session == had {
-		return nil, q, driver.ErrGone
-	}
-	s, err := d.sessions.joinSession(ctx, e.Session)
-	switch {
-	case err != nil:
-		return nil, q, err
-	case s == nil:
-		return nil, q, driver.ErrSession
-	}
-	return newLocalClaim(c, folderOf(d.prefix, c.Name), s, claimUnsure), q, nil
 }
 
 // deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that

@@ -42,13 +42,13 @@ type answer struct {
 func (a *answer) made() bool    { return a != nil && a.bad == nil }
 func (a *answer) blocked() bool { return a != nil && a.bad != nil }
 
-// A move is what a call does next. It is one of three: a transaction, if it has operations; the end of the call, if it has an
-// end; and with neither it reads the queue.
+// A move is what a call does next. It is one of three: a transaction, if it has operations; the end of the call, if it has
+// an end; and with neither it reads the queue.
 type move struct {
 	ops []op
 	out bool // of a transaction: the claim is out, and the operations take away what remains of it
 
-	weighs *bool // whether the claim's key makes it exclusive, after the operations or at the end; nil if that is as it was noted
+	weighs *bool // whether the claim is exclusive by its key, after the operations or at the end; nil if that is as noted
 
 	end     end
 	why     error        // of endRefused and endExpelled
@@ -87,8 +87,8 @@ func (s *seat) asks(ops ...[]op) move {
 }
 
 // joins has a claim enter that does not stand in its queue. Mostly nothing is known of the queue: then the lock may well be
-// free. So an exclusive claim asks for the lock's key too, although another may stand ahead of it: where it stands, and whether
-// it keeps that key, is for stands to say.
+// free. So an exclusive claim asks for the lock's key too, although another may stand ahead of it: where it stands, and
+// whether it keeps that key, is for stands to say.
 func joins(s *seat, q *queue, was *answer) move {
 	if was.made() {
 		return move{end: endEntered}
@@ -183,7 +183,8 @@ func judge(c *driver.Claim, q *queue, at int) (keyqueue.Verdict, error) {
 	return verdict, why
 }
 
-// atTurn is the move of a claim whose turn it is by the order of the queue. It may have to take the lock's key before it holds.
+// atTurn is the move of a claim whose turn it is by the order of the queue. It may have to take the lock's key before it
+// holds.
 func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	if s.holds(q, at) {
 		e := q.entries[at]
@@ -203,9 +204,9 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	return m
 }
 
-// holds reports whether a claim holds: it is its turn, and it has what it needs. An exclusive one needs the lock's key. One that
-// shares does not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before that go
-// on holding.
+// holds reports whether a claim holds: it is its turn, and it has what it needs. An exclusive one needs the lock's key. One
+// that shares does not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before
+// that go on holding.
 func (s *seat) holds(q *queue, at int) bool {
 	shares := !q.entries[at].exclusive() && (s.state == claimHolding || !q.leftover())
 	return at < q.entries.Holding() && (q.hasLockKey(s.session) || shares)
@@ -242,8 +243,9 @@ func outside(q *queue) driver.Place {
 	return driver.Place{}
 }
 
-// leaves takes a claim out. If it is not known to have the lock's key, the transaction reads that key, so the queue after it has no
-// claims. If the claim has the key nevertheless, such as by a request that came late, another transaction takes it away.
+// leaves takes a claim out. If it is not known to have the lock's key, the transaction reads that key, so the queue after it
+// has no claims. If the claim has the key nevertheless, such as by a request that came late, another transaction takes it
+// away.
 func leaves(s *seat, q *queue, was *answer) move {
 	switch {
 	case was != nil && was.of.out:

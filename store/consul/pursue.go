@@ -18,8 +18,8 @@ const (
 // errQuicker says that the last move of a call was not made either.
 var errQuicker = driver.Unreachable(errors.New("other clients were quicker each time"))
 
-// pursue makes the moves of a goal until it ends, and returns the end with the queue as it was read last. It is the one place
-// that sends anything for a claim. With an error it returns the move that failed.
+// pursue makes the moves of a goal until it ends, and returns the end with the queue as it was read last. No other call
+// about a claim sends a transaction that changes its keys. With an error pursue returns the move that failed.
 func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, next goal) (m move, after *queue, err error) {
 	var was *answer
 	conflicts := 0

@@ -71,8 +71,8 @@ const (
 	hashed    = "%sha256-" // no encoded name begins like this
 )
 
-// folderOf is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there have
-// the name itself.
+// folderOf is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
+// have the name itself.
 func folderOf(prefix, name string) string {
 	text := driver.EncodeName(name)
 	if len(prefix)+len(text)+1+roomForID > maxText {

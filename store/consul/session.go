@@ -87,10 +87,10 @@ func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 
 // create makes a session that its time alone ends: neither the agent's health nor a check of its node does.
 //
-// With a lock-delay, its keys stay in the store without a session when it ends. A server looks for a lock-delay before
-// it puts a request into its log, and the end of a session may be on its way there: where nothing is left of the lock's
-// key, a request that comes in that moment slips through. Who finds the lock's key without a session asks after its
-// end.
+// With a lock-delay, its keys stay in the store without a session when it ends. A server looks for a lock-delay before it
+// puts a request into its log, and the end of a session may be on its way there: where nothing is left of the lock's key, a
+// request that comes in that moment slips through. So the keys stay: a claim takes the lock's key by the index that it has
+// after the session's end, and by then the server knows of the lock-delay.
 func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 	sent := boottime.Now()
 	behavior := "delete"

@@ -11,6 +11,13 @@ import (
 // watchAfter is how long a claim holds before its key is watched: most sections are over by then.
 const watchAfter = 300 * time.Millisecond
 
+// watchSoon has the key of a claim that holds watched, once it has held for a while. The caller holds mu.
+func (d *Driver) watchSoon(lc *localClaim, index uint64) {
+	if lc.watch == nil && d.endangered != nil && d.claims.known[lc.id] == lc {
+		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, index) })
+	}
+}
+
 // watchOver tells the engine when the key of a claim that holds is not the claim's any more.
 func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	d.mu.Lock()
