@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 // The help of each demo has its flags, and so has its section of the page.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/reference/demos.md")
+	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
