@@ -11,15 +11,20 @@ import (
 )
 
 // The pages are one book: docs/README.md lists them all; every link, every page that a comment names, and every test that
-// a page names is there; and the figures of a page of conclusions stand in the evidence that it links.
+// a page names is there; the figures of a page of conclusions stand in the evidence that it links; and the book is not too
+// long to be read.
 
-const index = "docs/README.md"
+const (
+	index     = "docs/README.md"
+	bookWords = 80_000 // that its pages may have, without the evidence and translations
+)
 
 func TestBookLinks(t *testing.T)    { report(t, brokenLinks(load(t))) }
 func TestBookIndex(t *testing.T)    { report(t, unlisted(load(t))) }
 func TestBookMentions(t *testing.T) { report(t, missingPages(load(t))) }
 func TestBookFigures(t *testing.T)  { report(t, otherFigures(load(t))) }
 func TestBookTests(t *testing.T)    { report(t, missingTests(load(t))) }
+func TestBookWords(t *testing.T)    { report(t, tooManyWords(load(t))) }
 
 var (
 	fence     = regexp.MustCompile("(?ms)^[ ]*```.*?^[ ]*```$")
@@ -186,6 +191,20 @@ func missingTests(files []*file) (problems []string) {
 	return problems
 }
 
+// tooManyWords finds a book that is too long. Runs write the evidence, and a translation says nothing new.
+func tooManyWords(files []*file) (problems []string) {
+	words := 0
+	for _, f := range pages(files) {
+		if strings.HasPrefix(f.path, "docs/") && !strings.HasPrefix(f.path, "docs/evidence/") && !strings.HasSuffix(f.path, chinese) {
+			words += len(strings.Fields(f.text))
+		}
+	}
+	if words > bookWords {
+		problems = append(problems, fmt.Sprintf("docs has %d words, and may have %d: cut what repeats", words, bookWords))
+	}
+	return problems
+}
+
 // book makes files of pairs of a path and a text.
 func book(t *testing.T, pairs ...string) (files []*file) {
 	t.Helper()
@@ -200,6 +219,7 @@ func book(t *testing.T, pairs ...string) (files []*file) {
 }
 
 func TestBookChecks(t *testing.T) {
+	full := strings.Repeat("word\n", bookWords-1)
 	const page = "# A `page`, _or_ two\n\n## Twice\n\n## Twice\n\n```\n# no heading\n```\n"
 	for _, tt := range []struct {
 		name  string
@@ -234,6 +254,10 @@ func TestBookChecks(t *testing.T) {
 
 		{"old figures", otherFigures, []string{"a.md", "| [R](docs/evidence/bench/r.md) | 994 | 3 µs |", "docs/evidence/bench/r.md", "1,994/s 3 µs"},
 			[]string{"a.md: docs/evidence/bench/r.md does not have 994"}},
+		{"as many words as may be", tooManyWords, []string{"docs/a.md", full, "docs/x/b.md", "word"}, nil},
+		{"words that do not count", tooManyWords, []string{"docs/a.md", full, "docs/evidence/a.md", full, "docs/a.zh-CN.md", full, "a.md", full}, nil},
+		{"a word too many", tooManyWords, []string{"docs/a.md", full, "docs/x/b.md", "one word"},
+			[]string{"docs has 80001 words, and may have 80000: cut what repeats"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.check(book(t, tt.files...)); !slices.Equal(got, tt.want) {
