@@ -48,7 +48,7 @@ func TestCommandPages(t *testing.T) {
 		if !strings.Contains(texts[commandIndex], "](../command/"+c.Name()+".md)") {
 			t.Errorf("%s does not link %s", commandIndex, page)
 		}
-		if !c.HasSubCommands() {
+		if !c.HasAvailableSubCommands() {
 			holds(t, page, "help", helpPage(c))
 		}
 		for _, c := range slices.DeleteFunc(c.Commands(), func(c *cobra.Command) bool { return c.Hidden }) {

@@ -41,11 +41,11 @@ SIGINT or SIGQUIT. A line of FILE is a comment, a variable for the commands, or
   @every 5m   poll -- poll-orders | tee -a /var/log/orders
 
 SCHEDULE is a cron expression of five fields, @daily and the like, or @every with
-a duration. Its hours are those of CRON_TZ, else UTC. NAME is the name of the lock
-that a run holds. CMD is the rest of the line, and runs under /bin/sh or the SHELL
-that FILE sets, as under stile run: it ends before its lease does, and a moment late
-if its claim was broken by hand or forgotten by the store.
-It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time it is for.
+a duration. Its time zone is CRON_TZ, or else UTC. NAME is the name of the lock that
+a run holds. CMD is the rest of the line, and runs under /bin/sh or the SHELL that
+FILE sets. It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time
+of its tick. As under stile run, CMD ends before its lease ends. If somebody broke
+its claim by hand, or the store forgot it, CMD ends a moment after that.
 
   --at-least D   keep the lock this long, against clocks that differ
   --max-hold D   end CMD after this long
@@ -53,8 +53,8 @@ It gets STILE_NAME, STILE_TOKEN, STILE_DEADLINE, and STILE_TICK, the time it is 
   --missed W     ticks without a run: skip them, run the last once, or all
 
 On SIGHUP it reads FILE again. If FILE is wrong, it says so and changes nothing.
-A job that is gone or changed finishes the run that is under way. SIGTERM ends the
-runs too: CMD gets SIGTERM, and SIGKILL 5s later, or after a third of --ttl if that
+If a job is gone or changed, its present run goes on to its end. SIGTERM also ends
+the runs: CMD gets SIGTERM, and SIGKILL 5s later, or after a third of --ttl if that
 is sooner. Then stile exits with 0.`
 
 // A cron is one stile cron.

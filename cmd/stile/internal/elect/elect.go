@@ -28,18 +28,18 @@ import (
 
 const electLong = `Stands for leader of NAME, and runs CMD while it leads.
 
-CMD has the same environment, signals and end as under stile run: it is gone before
-its lease ends, and a moment late if its claim was broken by hand or forgotten by
-the store. CMD also gets STILE_VALUE,
-which is --value: what others see of the leader, such as its address.
+CMD gets the environment and the signals of stile run, and STILE_VALUE with the
+--value that others see of the leader, such as its address. CMD ends before its
+lease ends. If somebody broke its claim by hand, or the store forgot it, CMD ends a
+moment after that.
 
-When CMD ends, stile resigns and ends as CMD did. When the leadership is lost, CMD
-is ended, and stile exits with 79. It does not stand again: let your
-service manager start it again.
+When CMD ends, stile resigns and ends as CMD did. When the leadership is lost,
+stile ends CMD, and exits with 79. It does not stand again: let your service
+manager start it again.
 
-With --watch, it does not stand but prints who leads NAME, now and after every
-change, until it is interrupted. --json prints a line of JSON for each, with at,
-name, leads (true, or false if nobody does), ticket (the first of the leader's
+With --watch, it does not stand, but prints who leads NAME, now and after every
+change, until it is interrupted. With --json each of these is a line of JSON, with
+at, name, leads (true, or false if nobody leads), ticket (the first of the leader's
 tokens, a string; empty if nobody leads), value, owner, program, host, pid and
 reason. All keys are always there.`
 

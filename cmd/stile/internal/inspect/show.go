@@ -23,12 +23,12 @@ import (
 const lsLong = `Lists the names that somebody holds or waits for, and that begin with PREFIX.
 --json prints one array, empty if there are none; see stile show for its elements.
 
---deadlocks shows instead which waiters may wait for each other for ever: each has
-a lock that the next one waits for. It looks at what the waiters' contexts held when
-they came (stile.Lease.Context, Lock.Do), so it sees Go programs, and not what a
-shell script holds. A deadlock is only possible, as a waiter may give up. --json
-prints an array of arrays then, of claims as stile show has them, each with the name
-that it waits for, and has, the names that its context holds.`
+--deadlocks shows circles of waiters instead: each waiter has a lock that the next
+one waits for. It knows the locks that a waiter's context held when the waiter came
+(stile.Lease.Context, Lock.Do). So it sees the locks of Go programs, and no locks of
+shell scripts. A circle is only a possible deadlock, since a waiter may give up.
+With --json it prints an array of arrays of claims as stile show has them. Each claim
+also has name, for which it waits, and has, the names that its context holds.`
 
 // Ls returns the command.
 func Ls(s *store.Store) *cobra.Command {

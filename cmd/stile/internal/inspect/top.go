@@ -21,9 +21,10 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-const topLong = `Shows the names in use that begin with PREFIX, those with the most waiters first:
-how many hold and wait, for how long the first of these has waited, who is first,
-since when, and how much of its lease remains.
+const topLong = `Shows the names in use that begin with PREFIX, the names with the most waiters
+first. For each name it shows how many claims hold and wait, how long the first
+waiter has waited, which claim is first, since when, and how much of its lease
+remains.
 
 On a terminal it is a page that is redrawn every two seconds; q or Ctrl-C ends it.
 Elsewhere it is printed once. --json prints one array; see stile show for its

@@ -24,17 +24,17 @@ import (
 	"github.com/stilelock/stile/store/remote"
 )
 
-const serveLong = `stile serve serves the locks of a store over HTTP. Programs that lack the store's
-client library, or a way to the store, take the same locks by it:
+const serveLong = `Serves the locks of a store over HTTP. Programs that lack the store's client
+library, or a route to the store, take the same locks by its URL:
 
   stile run --url stile://127.0.0.1:7845 NAME -- CMD
 
 There are no credentials yet. So it listens on a loopback address only, and
 answers only programs of this machine.
 
-It keeps nothing of a lock: it may be restarted while locks are held, and several
-may serve one store. It serves until a signal ends it. Requests that are under way
-are answered then, and those that wait ask again.`
+The service keeps no state of a lock. So you may restart it while locks are held,
+and several services may serve one store. A signal ends it: it answers the requests
+under way, and clients that wait ask again.`
 
 // defaultListen is where clients look for the service that a URL names without a port.
 const defaultListen = "127.0.0.1:" + remote.DefaultPort

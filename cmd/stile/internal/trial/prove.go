@@ -27,14 +27,14 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-const proveLong = `Puts the store to the test with clients of its own: processes lock and unlock the
-same names while they are paused, killed, cut off and suspended, and what they
-believed is checked. No two may hold what excludes each other; tokens must rise;
-a file that refuses late writes must lose no update, while one beside it that does
-not refuse them does; everybody must hold again, and nothing may be left.
+const proveLong = `Tests the store with processes of its own that lock and unlock the same names.
+Meanwhile it pauses, kills, cuts off and suspends these processes. Then it checks
+what they believed: no two held what excludes each other, tokens rose, each process
+held again after the faults, and nothing is left. A file that refuses late writes
+must lose no update. A second file accepts them, and shows what is lost then.
 
-It touches nothing but its own processes, and names of its own, below a prefix that
-nobody else uses. Servers are not made to fail.
+It touches only its own processes, and names below a prefix that nobody else uses.
+It does not make servers fail.
 
 Exit status: 0 if the store passed, 1 if it failed, 2 if the run is inconclusive:
 the store went away, a fault did not hit, or somebody ended the run.`
