@@ -80,9 +80,10 @@ func (l *Lease) Name() string {
 	return l.parts()[0].share.Name()
 }
 
-// Token returns the fencing token, a positive number, or 0 if the store has no fencing: driver.NoFencing in its traits. A token is larger than the token of every earlier grant of the name
-// that excluded this one, on this machine or any other. So the tokens of a mutex or a writer show which holder is stale.
-// Readers and permits hold at the same time: a later grant may have the smaller token, and is not stale.
+// Token returns the fencing token, a positive number, or 0 if the store has no fencing: driver.NoFencing in its traits. If two
+// grants of a name exclude each other, the later one has the larger token, on this machine or any other. So the tokens of a
+// mutex or a writer show which holder is stale. Readers and permits hold at the same time: a later grant may have the smaller
+// token, and is not stale.
 //
 // The token never changes. Leases that share a hold, by re-entering or by Attach, share the token. A joined lock has no token
 // of its own, and the result is 0: its [Lease.Parts] have tokens.

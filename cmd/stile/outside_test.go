@@ -62,8 +62,8 @@ func TestProgramOutside(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euc", script+"\ncp \"$0\" main.go\ngo run . sqlite://$PWD/locks.db $PWD/visits",
 		source)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=", "GOPROXY=off", "GOSUMDB=off")
+	cmd.Dir = filepath.Join(dir, "stile") // a link: the shell must know by which way it came
+	cmd.Env = append(os.Environ(), "PWD="+cmd.Dir, "GOWORK=", "GOFLAGS=", "GOPROXY=off", "GOSUMDB=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "\nvisit 1\n") {
 		t.Errorf("%v\n%s", err, out)

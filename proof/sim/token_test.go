@@ -88,7 +88,7 @@ func TestTokensRiseWhereGrantsExclude(t *testing.T) {
 
 // TestOneSentenceAboutTokens checks that the same is promised wherever tokens are explained.
 func TestOneSentenceAboutTokens(t *testing.T) {
-	const promise = "larger than the token of every earlier grant of the name that excluded this one"
+	const promise = "two grants of a name exclude each other, the later one has the larger token"
 	for _, path := range []string{
 		"README.md", "lease.go", "guard/doc.go", "docs/explain/safety.md", "docs/explain/how-it-works.md",
 		"docs/howto/guard.md", "docs/command/run.md",
@@ -98,7 +98,7 @@ func TestOneSentenceAboutTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(string(text), "//", " ")), " "), promise) {
-			t.Errorf("%s does not say that a token is %s", path, promise)
+			t.Errorf("%s does not say: if %s", path, promise)
 		}
 	}
 }
