@@ -18,6 +18,7 @@ type localClaim struct {
 	record   []byte
 
 	session *session
+	seen    uint64 // the newest index that was seen before its key was asked for; 0 if another client entered it
 
 	exclusive bool    // as its key has it, as far as is known here: a claim may be amended to share
 	state     state   // moved by become

@@ -85,7 +85,9 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 		return m, nil, q, err
 	}
 	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
-	lc = d.claims.remember(newLocalClaim(c, folderOf(d.prefix, c.Name), session, claimAsking))
+	lc = newLocalClaim(c, folderOf(d.prefix, c.Name), session, claimAsking)
+	lc.seen = seen
+	d.claims.remember(lc)
 	s, v := seatOf(c, lc), valueOf(c, d.prefix, time.Now())
 	s.text = v.text()
 	m, after, err = d.pursue(ctx, s, lc, q, joins)
@@ -94,10 +96,6 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 		d.claims.finish(lc, claimLost)
 	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
 		d.claims.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
-	case err == nil:
-		if other := d.agent.index.wrote(after.find(c.ID), seen); other != nil {
-			err = d.withdraw(ctx, c, lc, after, other)
-		}
 	}
 	return m, lc, after, err
 }
@@ -123,6 +121,12 @@ func (d *Driver) stand(
 		return p, goesOn, q, err
 	}
 	d.deleteDead(ctx, q)
+	if s.c.Ticket == 0 && lc.seen > 0 && (m.end == endHolds || m.end == endWaits) {
+		// Now it learns its ticket, by the answer to the request for its key or, if that was lost, by a later one.
+		if other := d.agent.index.wrote(q.find(s.c.ID), lc.seen); other != nil {
+			return p, endExpelled, q, d.withdraw(ctx, s.c, lc, q, other)
+		}
+	}
 	switch m.end {
 	case endGone:
 		return p, m.end, q, driver.ErrGone

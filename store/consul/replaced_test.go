@@ -35,3 +35,33 @@ func TestStoreIsReplaced(t *testing.T) {
 		t.Errorf("the new store's ticket is %d, and the old one's %d; want that tokens repeat, or this shows nothing", c.Ticket, holder.Ticket)
 	}
 }
+
+// The same if the answer to the request for the claim's key is lost: the claim is found where it stands, and taken out.
+func TestStoreIsReplacedWhileAnAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d, way := delayed(t, s)
+	for range 50 {
+		c := claimOn("other")
+		holds(t, d, c)
+		leave(t, d, c)
+	}
+	holder := claimOn("name")
+	holds(t, d, holder)
+	s.Forget()
+	servertest.Until(t, "the holder is told", func() bool { return errors.Is(renew(t, d, holder), driver.ErrGone) })
+	c := claimOn("name")
+	way.text = `"Verb":"lock"`
+	if _, err := d.Enter(timely(t), c); err == nil || driver.NotApplied(err) {
+		t.Fatalf("enter = %v; want an unknown outcome", err)
+	}
+	way.arrive(t)
+	p, err := d.Enter(timely(t), c)
+	says(t, err, "not the one that answered before")
+	if p.Ticket != 0 {
+		t.Errorf("enter = %+v; want no ticket, since the old store gave %d", p, holder.Ticket)
+	}
+	if left := (operator{t, "http://" + s.Addr}).under("stile/name/"); len(left) != 0 {
+		t.Errorf("the keys %+v are left; want none", left)
+	}
+}
