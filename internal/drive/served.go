@@ -69,20 +69,25 @@ func Service(t testing.TB, replicas int, open func(testing.TB) driver.Driver) (a
 	if len(targets) == 1 {
 		return targets[0].Host
 	}
-	return balancer(t, targets)
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	return balancer(t, transport, targets)
 }
 
 // balancer starts a proxy that sends each request to the next of some servers, and returns its address.
-func balancer(t testing.TB, targets []*url.URL) string {
+func balancer(t testing.TB, transport http.RoundTripper, targets []*url.URL) string {
 	var n atomic.Int64
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	web := httptest.NewServer(&httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(targets[n.Add(1)%int64(len(targets))])
 		},
-	})
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Else net/http closes the request's body when the answer begins. Whoever still sends it then closes the server's connection.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()
