@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -48,16 +49,29 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 		i := c.host
 		c.mu.Unlock()
 		err = c.exchange(ctx, c.hosts[i], q, read)
-		if err == nil || driver.OutcomeOf(err) != driver.OutcomeUnsent || ctx.Err() != nil || c.closed() {
+		if err == nil || c.closed() {
 			return err
 		}
-		c.mu.Lock()
-		if c.host == i {
-			c.host = (i + 1) % len(c.hosts)
+		unsent := driver.OutcomeOf(err) == driver.OutcomeUnsent && ctx.Err() == nil
+		if unsent || silent(ctx) {
+			c.mu.Lock()
+			if c.host == i {
+				c.host = (i + 1) % len(c.hosts)
+			}
+			c.mu.Unlock()
 		}
-		c.mu.Unlock()
+		if !unsent {
+			return err
+		}
 	}
 	return err
+}
+
+// silent reports whether a request has ended since its host said nothing for as long as the caller waits. What may have been
+// sent is not sent again, but the host may be frozen, and then nothing else shows it: the next request asks another one.
+func silent(ctx context.Context) bool {
+	end, bounded := ctx.Deadline()
+	return bounded && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent)
 }
 
 func (c *client) closed() bool { return c.life.Context().Err() != nil }

@@ -148,9 +148,9 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	if err := text(name); err != nil {
 		return err
 	}
-	heeded, cancel := context.WithCancel(ctx)
-	defer cancel()
-	silent := time.AfterFunc(w.silence, cancel)
+	heeded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(w.silence, func() { cancel(errSilent) })
 	defer silent.Stop()
 	q := &request{http.MethodGet, api.Watch + "?name=" + url.QueryEscape(name), nil}
 	err := w.each(heeded, q, func(x *exchange, res *http.Response) error {

@@ -6,6 +6,7 @@
 //	stile://host[:7845][,host2]
 //
 // Several hosts are replicas of one service, over one store. A request that was not sent to one of them is sent to the next.
+// After a host that does not answer in time, the next request goes to another one.
 // Parameters: dial_timeout; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
 package remote
 
@@ -13,6 +14,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -59,20 +61,36 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		return nil, driver.Refused(errors.New("the URL of a lock service has no user, no password and no path: it is stile://host:port"))
 	}
 	c := &client{silence: 3 * api.Alive, life: work.Begin(), transport: &http.Transport{
-		DialContext:        (&net.Dialer{Timeout: timeout}).DialContext,
-		TLSClientConfig:    config,
+		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
+		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
 	}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
 		c.hosts = append(c.hosts, scheme+"://"+host)
 	}
-	var t api.TraitsAnswer
-	if err := c.call(ctx, api.Traits, api.Nothing{}, &t); err != nil {
+	t, err := c.connect(ctx, timeout)
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	c.learn(&t)
-	return c.able(&t), nil
+	c.learn(t)
+	return c.able(t), nil
+}
+
+// connect asks for the traits. A host that says nothing for as long as connecting may take is frozen, and the next one is asked.
+func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.TraitsAnswer, err error) {
+	for range c.hosts {
+		t = &api.TraitsAnswer{}
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		err = c.call(bounded, api.Traits, api.Nothing{}, t)
+		cut := bounded.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !cut {
+			return t, err
+		}
+		err = driver.Unreachable(fmt.Errorf("the lock service did not answer within %v", timeout))
+	}
+	return nil, err
 }
 
 // A client is the driver, as far as all stores can do the same.

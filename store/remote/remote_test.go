@@ -134,6 +134,68 @@ func TestHosts(t *testing.T) {
 	judge(t, "open where nobody listens", err, driver.OutcomeUnsent, true)
 }
 
+// Trap: a host that takes a connection and says nothing fails no request as unsent. The next request must not ask it again, or
+// renewals end in vain until every lease is over.
+func TestSilentHost(t *testing.T) {
+	store := memory.NewStore()
+	var silent atomic.Bool
+	first, _ := service(t, store.Driver(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if silent.Load() {
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	second, _ := service(t, store.Driver(), nobody)
+	for name, call := range map[string]func(context.Context, driver.Driver, *driver.Claim) error{
+		"renew": func(ctx context.Context, d driver.Driver, c *driver.Claim) error {
+			return d.Renew(ctx, []*driver.Claim{c})[0].Err
+		},
+		"list": func(ctx context.Context, d driver.Driver, _ *driver.Claim) error {
+			_, err := d.(driver.Lister).List(ctx, &driver.Query{})
+			return err
+		},
+	} {
+		silent.Store(false)
+		d, c := open(t, first, second), drive.Claim(name, "x")
+		drive.Holds(t, d, c)
+		silent.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		judge(t, name+" at a silent host", call(ctx, d, c), driver.OutcomeUnknown, false)
+		cancel()
+		if err := call(drive.Timely(t), d, c); err != nil {
+			t.Errorf("%s after that = %v; want nil: the other host answers", name, err)
+		}
+	}
+	open(t, first, second+"?dial_timeout=500ms").Close()
+	silent.Store(false)
+	d := open(t, first, second)
+	silent.Store(true)
+	remote.SetSilence(d, 100*time.Millisecond)
+	judge(t, "watch at a silent host", d.(driver.Watcher).Watch(drive.Timely(t), "a", func() {}), driver.OutcomeUnknown, true)
+	remote.SetSilence(d, time.Minute)
+	ctx, cancel := context.WithCancel(drive.Timely(t))
+	if err := d.(driver.Watcher).Watch(ctx, "a", cancel); !errors.Is(err, context.Canceled) {
+		t.Errorf("watch after that = %v; want it to begin: the other host answers", err)
+	}
+}
+
+// Trap: by TLS a host that takes a connection and says nothing is asked nothing yet, and so the next one is.
+func TestSilentHandshake(t *testing.T) {
+	ca, web := secured(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d := drive.Opener("stiles://" + l.Addr().String() + "," + web + "?dial_timeout=500ms&tls_ca=" + ca)(t)
+	defer d.Close()
+	drive.Holds(t, d, drive.Claim("a", "x"))
+}
+
 // A wait that ends with its server goes on at the next one.
 func TestServerEnds(t *testing.T) {
 	store := memory.NewStore()
@@ -353,21 +415,29 @@ func TestListIsWhole(t *testing.T) {
 	}
 }
 
-// By TLS a service is who its certificate says, for the authorities that the URL names.
-func TestTLS(t *testing.T) {
+// secured starts a service by TLS, and returns a file with its authority, and its address.
+func secured(t *testing.T) (ca, addr string) {
+	t.Helper()
 	s, err := server.New(memory.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewTLSServer(s)
-	defer web.Close()
+	web := httptest.NewUnstartedServer(s)
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake that the client ends
-	ca := filepath.Join(t.TempDir(), "ca.pem")
+	web.StartTLS()
+	t.Cleanup(web.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})
 	if err := os.WriteFile(ca, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	url := "stiles://" + web.Listener.Addr().String()
+	return ca, web.Listener.Addr().String()
+}
+
+// By TLS a service is who its certificate says, for the authorities that the URL names.
+func TestTLS(t *testing.T) {
+	ca, addr := secured(t)
+	url := "stiles://" + addr
 	d := drive.Opener(url + "?tls_ca=" + ca)(t)
 	defer d.Close()
 	drive.Holds(t, d, drive.Claim("a", "x"))
