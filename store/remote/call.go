@@ -109,8 +109,8 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	}
 	defer res.Body.Close()
 	err = read(x, res)
-	if tag := res.Header.Get(api.TraitsTag); err == nil {
-		c.heard(tag)
+	if err == nil {
+		c.heard(q.path == api.Traits, res.Header.Get(api.TraitsTag))
 	}
 	return err
 }

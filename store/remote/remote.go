@@ -117,13 +117,18 @@ func (c *client) Traits() driver.Traits {
 func (c *client) learn(a *api.TraitsAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.traits, c.tag = a.Traits.Driver(), a.Traits.Tag()
+	c.traits = a.Traits.Driver()
 }
 
-// heard takes the tag of an answer, and asks for the traits if they are others now.
-func (c *client) heard(tag string) {
+// heard takes the tag of an answer, and asks for the traits if they are others now. The tag that belongs to the traits came with
+// them: they may have more than this client knows.
+func (c *client) heard(withTraits bool, tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if withTraits {
+		c.tag = tag
+		return
+	}
 	if tag == "" || tag == c.tag || c.tag == "" || c.asking {
 		return
 	}

@@ -348,6 +348,36 @@ func TestTraitsChange(t *testing.T) {
 	}
 }
 
+// Trap: a newer service may say more of its store than this client knows. Then the traits that the client has are not all that
+// the service's tag stands for, and it must not ask for them after every answer.
+func TestTraitsOfANewerService(t *testing.T) {
+	var asked atomic.Int64
+	addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == api.Traits {
+				asked.Add(1)
+			}
+			next.ServeHTTP(&newer{w}, r)
+		})
+	})
+	d := open(t, addr)
+	for range 20 {
+		drive.Enter(t, d, drive.Claim("a", "x"))
+	}
+	d.Close()
+	if n := asked.Load(); n > 2 {
+		t.Errorf("the traits were asked for %d times; want once, or twice", n)
+	}
+}
+
+// A newer service has another tag, since its traits have more.
+type newer struct{ http.ResponseWriter }
+
+func (n *newer) WriteHeader(status int) {
+	n.Header().Set(api.TraitsTag, "of more")
+	n.ResponseWriter.WriteHeader(status)
+}
+
 // A fading store comes to promise less.
 type fading struct {
 	*memory.Driver
