@@ -5,6 +5,7 @@ package inbox
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ const (
 	askAgain  = 100 * time.Millisecond // how long Await waits while the store cannot tell anything
 	soon      = 500 * time.Millisecond // and until when at least, from when it was first asked to, unless that has failed
 	idleAfter = 10 * time.Second
+	unheard   = 2 * time.Minute // how long a claim is expected whose client neither enters it nor waits: it may have died
 	retryMin  = 10 * time.Millisecond
 	retryMax  = time.Second
 	retryIdle = 5 * time.Second // at most, while nobody waits
@@ -92,6 +94,8 @@ type inbox struct {
 type waiter struct {
 	ticket chan int64
 	lost   chan struct{} // closed when the subscription is lost
+	awaits int           // calls of Await
+	came   time.Time     // when its client entered it, or ended to wait
 }
 
 // New returns the inboxes for the messages of a source. Parse takes a message apart; one that it does not know means
@@ -101,7 +105,8 @@ func New(source Source, parse func(text string) (claim string, ticket int64, ok 
 }
 
 // Expect prepares for a claim's message, and reports whether one can come: nobody gets a message before the
-// subscription stands. An expected claim keeps the subscription up, until Forget or until it is lost.
+// subscription stands. An expected claim keeps the subscription up, until Forget, until it is lost, or until the client was not
+// heard of for a while.
 func (s *Set) Expect(channel, claim string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,6 +117,7 @@ func (s *Set) Expect(channel, claim string) bool {
 	if in.waiting[claim] == nil {
 		in.waiting[claim] = &waiter{ticket: make(chan int64, 1), lost: in.turned}
 	}
+	in.waiting[claim].came = time.Now()
 	return true
 }
 
@@ -141,13 +147,24 @@ func (s *Set) Forget(channel, claim string) {
 	}
 }
 
+// find returns the waiter of a call of Await, which left ends; nil for a claim that is not expected.
 func (s *Set) find(channel, claim string) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in := s.byChannel[channel]; in != nil {
-		return in.waiting[claim]
+	in := s.byChannel[channel]
+	if in == nil || in.waiting[claim] == nil {
+		return nil
 	}
-	return nil
+	w := in.waiting[claim]
+	w.awaits++
+	return w
+}
+
+func (s *Set) left(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.awaits--
+	w.came = time.Now()
 }
 
 // Await implements [driver.Driver]. It waits until an expected claim gets a message with its ticket. It returns early
@@ -163,6 +180,7 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	if w == nil {
 		return driver.Place{}, s.Open(ctx, channel)
 	}
+	defer s.left(w)
 	select {
 	case told := <-w.ticket:
 		s.Forget(channel, claim)
@@ -261,8 +279,10 @@ func (s *Set) subscribedLocked(channel string, delay time.Duration) (*inbox, err
 func (s *Set) retire(in *inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	maps.DeleteFunc(in.waiting, func(_ string, w *waiter) bool { return w.awaits == 0 && time.Since(w.came) >= unheard })
 	if len(in.waiting) > 0 {
-		return // Forget sets the timer again when the last of them goes
+		in.idle.Reset(s.Idle)
+		return
 	}
 	if s.Keeper != nil && s.Keeper.Keeps(in.channel) {
 		in.idle.Reset(s.Idle)

@@ -178,6 +178,38 @@ func TestAnIdleSubscription(t *testing.T) {
 	})
 }
 
+// Trap: in the lock service the driver outlives its clients. One that died while it waited never says so, and its subscription
+// must end all the same; that of a client which waits for long goes on.
+func TestAClientThatDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, inboxes := begin(t)
+		listening(t, inboxes, "dead")
+		inboxes.Expect("channel", "alive")
+		told := make(chan driver.Place, 1)
+		go func() {
+			p, err := inboxes.Await(t.Context(), "channel", "alive", 0)
+			if err != nil {
+				t.Errorf("await = %v", err)
+			}
+			told <- p
+		}()
+		time.Sleep(2 * unheard)
+		synctest.Wait()
+		if n, is := s.now.Load(), inboxes.find("channel", "dead"); n != 1 || is != nil {
+			t.Errorf("%d subscriptions, and the dead claim is %v; want one subscription, and the claim forgotten", n, is)
+		}
+		s.messages <- "7 alive"
+		if p := <-told; p.Ticket != 7 || !p.Holds {
+			t.Errorf("await = %+v; want ticket 7", p)
+		}
+		time.Sleep(2 * inboxes.Idle)
+		synctest.Wait()
+		if n := s.now.Load(); n != 0 {
+			t.Errorf("%d subscriptions while nobody waits; want none", n)
+		}
+	})
+}
+
 // A claim that does not come again after the subscription was lost does not keep the next one up.
 func TestAnIdleSubscriptionAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
