@@ -129,6 +129,7 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 		}
 		switch {
 		case part.End:
+			_, _ = d.Token() // the end of the body: the connection is then the next request's
 			return list, nil
 		case part.Error != nil:
 			return nil, part.Error.Err()

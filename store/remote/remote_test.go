@@ -464,6 +464,26 @@ func secured(t *testing.T) (ca, addr string) {
 	return ca, web.Listener.Addr().String()
 }
 
+// A list, like any other request, leaves its connection to the next one.
+func TestListKeepsItsConnection(t *testing.T) {
+	peers := map[string]bool{}
+	addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			peers[r.RemoteAddr] = true // one request at a time
+			next.ServeHTTP(w, r)
+		})
+	})
+	d := open(t, addr)
+	for range 5 {
+		if _, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(peers); n != 1 {
+		t.Errorf("5 lists took %d connections; want 1", n)
+	}
+}
+
 // By TLS a service is who its certificate says, for the authorities that the URL names.
 func TestTLS(t *testing.T) {
 	ca, addr := secured(t)
