@@ -137,7 +137,7 @@ func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Ti
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
 // onlyLoopback refuses requests that do not come from a program of this machine. A proxy on this machine has a loopback
-// address too, and so does a page whose name leads here (DNS rebinding): the headers show them.
+// address too, and so does a page whose name leads here (DNS rebinding): the headers, or the version of HTTP, show them.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := fromLoopback(r); err != nil {
@@ -157,6 +157,8 @@ func fromLoopback(r *http.Request) error {
 	case !loopback(r.Host):
 		return errors.New("the lock service has no credentials yet, and so serves only requests to localhost or a loopback address: " +
 			"the Host is another")
+	case !r.ProtoAtLeast(1, 1): // nginx forwards so by default: with the Host of its own request, and without any header that shows it
+		return errors.New("the lock service has no credentials yet, and so serves no proxy: only proxies send HTTP/1.0")
 	}
 	for _, name := range forwarding {
 		if r.Header.Get(name) != "" {

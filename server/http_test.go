@@ -44,6 +44,7 @@ func TestOnlyThisMachine(t *testing.T) {
 		{"forwarded for", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "127.0.0.1") }, local, 403, "header X-Forwarded-For"},
 		{"real IP", func(r *http.Request) { r.Header.Set("X-Real-IP", "1.2.3.4") }, local, 403, "header X-Real-Ip"},
 		{"proxy", func(r *http.Request) { r.Header.Set("Via", "1.1 vegur") }, local, 403, "header Via"},
+		{"proxy that says nothing", func(r *http.Request) { r.Proto, r.ProtoMinor = "HTTP/1.0", 0 }, local, 403, "HTTP/1.0"},
 		{"another machine", func(r *http.Request) { r.RemoteAddr = "10.0.0.7:1234" }, local, 403, "only its own machine"},
 		{"another listener", func(*http.Request) {}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7845}, 403, "only its own machine"},
 		{"no listener", func(*http.Request) {}, nil, 403, "only its own machine"},

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package payment is a demo of that are called back twice, with a guard beside the lock.
+// Package payment is a demo of orders that are called back twice, with a guard beside the lock.
 package payment
 
 import (
