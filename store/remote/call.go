@@ -48,12 +48,13 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 		c.mu.Lock()
 		i := c.host
 		c.mu.Unlock()
+		begun := time.Now()
 		err = c.exchange(ctx, c.hosts[i], q, read)
 		if err == nil || c.closed() {
 			return err
 		}
 		unsent := driver.OutcomeOf(err) == driver.OutcomeUnsent && ctx.Err() == nil
-		if unsent || silent(ctx) {
+		if unsent || q.silent(ctx, begun) {
 			c.mu.Lock()
 			if c.host == i {
 				c.host = (i + 1) % len(c.hosts)
@@ -67,11 +68,19 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 	return err
 }
 
-// silent reports whether a request has ended since its host said nothing for as long as the caller waits. What may have been
-// sent is not sent again, but the host may be frozen, and then nothing else shows it: the next request asks another one.
-func silent(ctx context.Context) bool {
+// slow is after which time a host counts as silent whose answer the caller did not wait for.
+const slow = 250 * time.Millisecond
+
+// silent reports whether a request that began at a time has ended since its host said nothing for long. What may have been sent is
+// not sent again, but the host may be frozen, and then nothing else shows it: the next request asks another one. Only a wait ends
+// in the course of things without an answer.
+func (q *request) silent(ctx context.Context, begun time.Time) bool {
+	if ctx.Err() == nil {
+		return false
+	}
 	end, bounded := ctx.Deadline()
-	return bounded && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent)
+	waits := q.path == api.Await || q.method == http.MethodGet
+	return bounded && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent) || !waits && time.Since(begun) >= slow
 }
 
 func (c *client) closed() bool { return c.life.Context().Err() != nil }
