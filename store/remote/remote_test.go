@@ -137,6 +137,7 @@ func TestHosts(t *testing.T) {
 // Trap: a host that takes a connection and says nothing fails no request as unsent. The next request must not ask it again, or
 // renewals end in vain until every lease is over.
 func TestSilentHost(t *testing.T) {
+	t.Parallel()
 	store := memory.NewStore()
 	var silent atomic.Bool
 	first, _ := service(t, store.Driver(), func(next http.Handler) http.Handler {
@@ -163,14 +164,14 @@ func TestSilentHost(t *testing.T) {
 		d, c := open(t, first, second), drive.Claim(name, "x")
 		drive.Holds(t, d, c)
 		silent.Store(true)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		judge(t, name+" at a silent host", call(ctx, d, c), driver.OutcomeUnknown, false)
 		cancel()
 		if err := call(drive.Timely(t), d, c); err != nil {
 			t.Errorf("%s after that = %v; want nil: the other host answers", name, err)
 		}
 	}
-	open(t, first, second+"?dial_timeout=500ms").Close()
+	open(t, first, second+"?dial_timeout=2s").Close()
 	silent.Store(false)
 	d := open(t, first, second)
 	silent.Store(true)
@@ -185,13 +186,14 @@ func TestSilentHost(t *testing.T) {
 
 // Trap: by TLS a host that takes a connection and says nothing is asked nothing yet, and so the next one is.
 func TestSilentHandshake(t *testing.T) {
+	t.Parallel()
 	ca, web := secured(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	d := drive.Opener("stiles://" + l.Addr().String() + "," + web + "?dial_timeout=500ms&tls_ca=" + ca)(t)
+	d := drive.Opener("stiles://" + l.Addr().String() + "," + web + "?dial_timeout=2s&tls_ca=" + ca)(t)
 	defer d.Close()
 	drive.Holds(t, d, drive.Claim("a", "x"))
 }
