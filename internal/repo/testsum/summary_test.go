@@ -59,7 +59,7 @@ func TestSummary(t *testing.T) {
 			}
 			t.Chdir(dir)
 			var out strings.Builder
-			got, err := test([]string{"-vet=off", "./..."}, &out)
+			got, err := test([]string{"-vet=off", "-count=1", "./..."}, &out)
 			if err != nil {
 				t.Error(err)
 			}
@@ -165,7 +165,7 @@ func first() bool { _, err := os.Stat("again"); os.WriteFile("again", nil, 0o644
 				}
 			}
 			var out strings.Builder
-			got, err := test([]string{"-vet=off", "./..."}, &out)
+			got, err := test([]string{"-vet=off", "-count=1", "./..."}, &out)
 			if again := strings.Count(out.String(), "again example.test/x "); err != nil || got != tt.want || again != tt.again {
 				t.Errorf("got %v, again %d times, %v; want %v, %d times\n%s", got, again, err, tt.want, tt.again, &out)
 			}
