@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -146,9 +147,9 @@ func (d *Driver) stand(
 	return m.place, m.end, q, nil
 }
 
-// withdraw takes a claim out that entered and may not stay, and returns why.
+// withdraw takes a claim out that entered and may not stay, and returns why. It may be out already, with its session.
 func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue, why error) error {
-	if err := d.leave(ctx, c, lc, q); err != nil {
+	if err := d.leave(ctx, c, lc, q); err != nil && !errors.Is(err, driver.ErrGone) {
 		return driver.Unknown(err)
 	}
 	return why
