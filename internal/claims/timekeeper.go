@@ -46,38 +46,54 @@ func (t *timekeeper) wake(due, now engine.Time) {
 	}
 }
 
-// keepTime gives engines the time, until the keeper is closed.
+// keepTime gives engines the time, until the keeper is closed. It never waits for a timer that is due already: with the
+// race detector, two goroutines of one synctest bubble that do so crash the process (golang.org/issue/78156).
 func (k *Keeper) keepTime() {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(maxLook)
 	defer timer.Stop()
 	for {
+		left := k.keepOnce()
+		if left <= 0 && k.base.Err() == nil {
+			continue
+		}
+		if left == engine.Never {
+			timer.Stop()
+		} else {
+			timer.Reset(left)
+		}
 		select {
 		case <-timer.C:
 		case <-k.time.kick:
 		case <-k.base.Done():
 			return
 		}
-		k.time.next.Store(int64(engine.Never)) // an alarm that is set from here on kicks
-		used := k.time.used.Swap(false)
-		next := k.tick()
-		now := k.clock.now()
-		if next != engine.Never || used {
-			next = min(next, now+maxLook)
-		}
-		if k.yields.prune(now) {
-			next = min(next, now+maxLook)
-		}
-		for {
-			armed := k.time.next.Load()
-			next = min(next, engine.Time(armed))
-			if k.time.next.CompareAndSwap(armed, int64(next)) {
-				break
-			}
-		}
-		if next != engine.Never {
-			timer.Reset(max(0, next-now))
+	}
+}
+
+// keepOnce gives the engines that are due the time, and returns how long nothing is due after it: engine.Never until
+// wake is called.
+func (k *Keeper) keepOnce() time.Duration {
+	k.time.next.Store(int64(engine.Never)) // an alarm that is set from here on kicks
+	used := k.time.used.Swap(false)
+	next := k.tick()
+	now := k.clock.now()
+	if next != engine.Never || used {
+		next = min(next, now+maxLook)
+	}
+	if k.yields.prune(now) {
+		next = min(next, now+maxLook)
+	}
+	for {
+		armed := k.time.next.Load()
+		next = min(next, engine.Time(armed))
+		if k.time.next.CompareAndSwap(armed, int64(next)) {
+			break
 		}
 	}
+	if next == engine.Never {
+		return engine.Never
+	}
+	return next - now
 }
 
 // tick runs the due engines, and returns when the next one is due.
