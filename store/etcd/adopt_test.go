@@ -43,7 +43,7 @@ func TestOnlyRenewAdopts(t *testing.T) {
 	servertest.Until(t, "it is watched over", func() bool {
 		other.mu.Lock()
 		defer other.mu.Unlock()
-		return k.ear == hearing
+		return k.knows == hearing
 	})
 	remove(t, operator(t, s.Addr), k.key)
 	if id := <-alerts; id != c.ID {

@@ -22,10 +22,10 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case k == nil || !k.entered() || k.state == claimFound:
 		d.mu.Unlock()
 		return driver.Place{}, d.pause(ctx)
-	case k.ear == deaf:
+	case k.knows == deaf:
 		d.mu.Unlock()
 		return driver.Place{}, nil // to enter again is to begin anew
-	case k.ear == informed:
+	case k.knows == informed:
 		if w := d.joinLocked(k); w.heard > k.seen {
 			// Something was told to others after this claim had read the queue, and before it listened.
 			d.unsubscribeLocked(k)
@@ -56,7 +56,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // not told that it holds before its key hangs on the longer lease, which entering again sees to.
 func (k *localClaim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	switch {
-	case k.ear != hearing || k.state == claimDeleted || k.state == claimFound:
+	case k.knows != hearing || k.state == claimDeleted || k.state == claimFound:
 		return p, true // of one that was only found, it is not known what is ahead
 	case k.over > 0 || k.state == claimLeaving:
 		return p, false

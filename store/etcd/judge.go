@@ -58,7 +58,7 @@ func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, whole
 			k.become(claimWaiting)
 		}
 		switch {
-		case k.ear == hearing && knew: // it has heard more than this answer tells
+		case k.knows == hearing && knew: // it has heard more than this answer tells
 		case whole:
 			gone = d.readAheadLocked(c, k, q[:i], q[:i].Weights(c.Capacity), seen)
 		default: // what it had heard was lost while the head was read
@@ -78,7 +78,7 @@ func (d *Driver) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, whole
 // readAheadLocked notes what is ahead of a claim by an answer. It reports whether its client is to be told that its key has
 // gone since.
 func (d *Driver) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, weights []int64, seen int64) (gone bool) {
-	if k.ear == hearing {
+	if k.knows == hearing {
 		d.unsubscribeLocked(k) // it has heard of keys of which it did not know that they were ahead
 	}
 	k.seen = seen
@@ -87,13 +87,13 @@ func (d *Driver) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, we
 		k.ahead[ahead[i].key] = before{w, ahead[i].created}
 		k.over += w
 	}
-	if k.ear != gathering {
-		k.ear = informed
+	if k.knows != gathering {
+		k.knows = informed
 		return false
 	}
 	// What was told while the answer was on its way may be older than the answer, or newer: hear knows by the revision.
 	early := k.early
-	k.ear, k.early = hearing, nil
+	k.knows, k.early = hearing, nil
 	for _, e := range early {
 		alarms := k.alarms()
 		gone = k.hear(e) && alarms || gone
@@ -104,7 +104,7 @@ func (d *Driver) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, we
 // deafenLocked has a claim know nothing of what is ahead, so that the next Enter reads all of that.
 func (d *Driver) deafenLocked(k *localClaim) {
 	d.unsubscribeLocked(k)
-	k.ear, k.seen = deaf, 0
+	k.knows, k.seen = deaf, 0
 }
 
 // watchSoonLocked has a claim that holds hear of it when its key is deleted.

@@ -41,7 +41,7 @@ func (d *Driver) present(k *localClaim, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k.by == nil && k.alarms() {
-		k.ear, k.seen = informed, max(k.seen, at)
+		k.knows, k.seen = informed, max(k.seen, at)
 		d.watchSoonLocked(k, watchAfter)
 	}
 }
@@ -52,7 +52,7 @@ func (d *Driver) watchOver(k *localClaim) {
 	k.watching = nil
 	missed := false
 	if d.known[k.id] == k && k.by == nil && d.ctx.Err() == nil {
-		missed = k.ear == deaf || d.joinLocked(k).heard > k.seen
+		missed = k.knows == deaf || d.joinLocked(k).heard > k.seen
 	}
 	tell := d.endangered
 	d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *Driver) joinLocked(k *localClaim) *queueWatch {
 }
 
 func (d *Driver) subscribeLocked(k *localClaim, w *queueWatch) {
-	k.ear, k.by = hearing, w
+	k.knows, k.by = hearing, w
 	w.claims[k] = true
 	if w.idle != nil {
 		w.idle.Stop()
@@ -96,9 +96,9 @@ func (d *Driver) unsubscribeLocked(k *localClaim) {
 	if w == nil {
 		return
 	}
-	k.ear, k.by, k.early = informed, nil, nil
+	k.knows, k.by, k.early = informed, nil, nil
 	if k.seen == 0 {
-		k.ear = deaf
+		k.knows = deaf
 	}
 	delete(w.claims, k)
 	switch {

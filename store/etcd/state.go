@@ -69,7 +69,7 @@ type localClaim struct {
 	life              *lease // that the claim lives by: home, until there is a new leader
 	on                *lease // that the key hangs on: life, or a longer one while it holds with a lock-delay
 	created, modified int64  // revisions of the key, once it was found
-	queueAhead
+	listener
 }
 
 func newLocalClaim(c *driver.Claim, key string, home *lease) *localClaim {

@@ -139,7 +139,7 @@ var events = []struct {
 	{"moved?", func(w *world) { w.move(false) }},
 	{"replaced", func(w *world) { w.replace(true) }},
 	{"replaced?", func(w *world) { w.replace(false) }},
-	{"deleted", func(w *world) { w.k.ear = hearing; w.k.hear(event{"n/1", 99, 0}) }},
+	{"deleted", func(w *world) { w.k.knows = hearing; w.k.hear(event{"n/1", 99, 0}) }},
 	{"leaves", func(w *world) { w.d.leaves(w.k) }},
 	{"kept", func(w *world) { w.d.end(w.k, claimKept) }},
 	{"gone", func(w *world) { w.d.end(w.k, claimGone) }},
@@ -245,6 +245,6 @@ func TestClaimWorlds(t *testing.T) {
 // String is all of a world that matters for what comes.
 func (w *world) String() string {
 	home, life, on := w.k.home, w.k.life, w.k.on
-	return fmt.Sprint(w.k.state, w.k.ear, home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
+	return fmt.Sprint(w.k.state, w.k.knows, home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
 		len(w.open), w.long != nil, w.fresh != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
 }

@@ -400,7 +400,7 @@ func TestCompactionUnderAHolder(t *testing.T) {
 	enter(t, d, c)
 	k := d.recall(c.ID)
 	d.mu.Lock()
-	k.ear, k.seen = deaf, 0 // as if it had been ended before
+	k.knows, k.seen = deaf, 0 // as if it had been ended before
 	k.watching.Stop()
 	k.watching = nil
 	d.watchSoonLocked(k, 0)

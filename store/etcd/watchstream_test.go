@@ -104,8 +104,8 @@ func TestWatchStreamTakes(t *testing.T) {
 		for _, id := range []string{"a", "b"} {
 			k := d.known[id]
 			lost := slices.Contains(test.told, id) && test.name != "a deletion"
-			if (k.by == nil) != lost || (k.ear == deaf) != lost {
-				t.Errorf("%s: claim %s is heard by %v, and knows %v; want neither: %v", test.name, id, k.by != nil, k.ear, lost)
+			if (k.by == nil) != lost || (k.knows == deaf) != lost {
+				t.Errorf("%s: claim %s is heard by %v, and knows %v; want neither: %v", test.name, id, k.by != nil, k.knows, lost)
 			}
 		}
 		if test.fails && (d.stream != nil || len(d.watches) > 0) {

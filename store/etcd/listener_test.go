@@ -17,7 +17,7 @@ func TestHear(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name        string
-		ear         ear
+		knows       knowledge
 		heard       []event
 		over        int64
 		gone, nudge bool
@@ -36,8 +36,8 @@ func TestHear(t *testing.T) {
 		{"that its own weight is another", hearing, []event{{"n/3", 11, 1}}, 3, false, false},
 		{"while a request is on its way", gathering, []event{{"n/1", 11, 0}, {"n/2", 12, 0}}, 3, false, false},
 	} {
-		k := &localClaim{key: "n/3", created: 10, state: claimWaiting, queueAhead: queueAhead{
-			ear: test.ear, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
+		k := &localClaim{key: "n/3", created: 10, state: claimWaiting, listener: listener{
+			knows: test.knows, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
 			k.hear(e)
@@ -47,7 +47,7 @@ func TestHear(t *testing.T) {
 			t.Errorf("event %s: over by %d, gone %v, told %v; want %d, %v, %v",
 				test.name, k.over, gone, told, test.over, test.gone, test.nudge)
 		}
-		if want := len(test.heard); test.ear == gathering && len(k.early) != want {
+		if want := len(test.heard); test.knows == gathering && len(k.early) != want {
 			t.Errorf("event %s: %d are kept for later; want %d", test.name, len(k.early), want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestHear(t *testing.T) {
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for s := claimAsking; s <= claimLost; s++ {
-		k := &localClaim{state: s, queueAhead: queueAhead{ear: hearing}}
+		k := &localClaim{state: s, listener: listener{knows: hearing}}
 		p, settled := k.ready(&driver.Claim{})
 		if want := s == claimWaiting || s == claimHolding; p.Holds != want || settled != (s != claimLeaving) {
 			t.Errorf("state %d: holds %v, settled %v; want %v, %v", s, p.Holds, settled, want, s != claimLeaving)
@@ -118,8 +118,8 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 	}
 	d.broken(w)
 	d.noteQueue(c, k, queue{q[0], q[2]}, 1, false, 9, false)
-	if k.ear != deaf {
-		t.Fatalf("it knows %v of the queue; want nothing", k.ear)
+	if k.knows != deaf {
+		t.Fatalf("it knows %v of the queue; want nothing", k.knows)
 	}
 	waits("the head was read", false)
 	d.expect(k)
@@ -136,7 +136,7 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 // What stood before the head of the queue is not counted, although nobody has told that it is gone.
 func TestCountAhead(t *testing.T) {
 	t.Parallel()
-	k := &localClaim{queueAhead: queueAhead{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
+	k := &localClaim{listener: listener{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
 	for _, test := range []struct {
 		head queue
 		want int

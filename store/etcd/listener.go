@@ -2,10 +2,10 @@ package etcd
 
 import "time"
 
-// A queueAhead is what a claim makes of the events: the queue ahead of it, as it was at one revision, less what was
+// A listener is what a claim makes of the events: the queue ahead of it, as it was at one revision, less what was
 // deleted or given up since.
-type queueAhead struct {
-	ear   ear
+type listener struct {
+	knows knowledge
 	by    *queueWatch // that tells it of events; nil if nobody does
 	early []event
 
@@ -16,14 +16,14 @@ type queueAhead struct {
 	watching *time.Timer       // begins to hear when it has held for a while
 }
 
-// An ear is what a claim knows of the queue ahead of it.
-type ear int
+// A knowledge is what a claim knows of the queue ahead of it.
+type knowledge int
 
 const (
-	deaf      ear = iota // nothing, or what was heard last is not known: to enter or to be renewed begins anew
-	informed             // how it was at one revision; nobody tells it more
-	gathering            // a request is on its way that will tell; until then events gather in early
-	hearing              // how it is
+	deaf      knowledge = iota // nothing, or what was heard last is not known: to enter or to be renewed begins anew
+	informed                   // how it was at one revision; nobody tells it more
+	gathering                  // a request is on its way that will tell; until then events gather in early
+	hearing                    // how it is
 )
 
 // A before is a claim that stands ahead of another.
@@ -42,12 +42,12 @@ func (d *Driver) expect(k *localClaim) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// One that was only renewed here hears of its own key, and does not know which of the others are ahead.
-	if k.ear == hearing && k.placed() {
+	if k.knows == hearing && k.placed() {
 		return true
 	}
 	if w := d.watches[k.watchKey()]; w != nil && d.known[k.id] == k {
 		d.subscribeLocked(k, w)
-		k.ear, k.early = gathering, nil
+		k.knows, k.early = gathering, nil
 	}
 	return false
 }
@@ -71,7 +71,7 @@ func (d *Driver) countAhead(k *localClaim, head queue) int {
 
 // hear notes an event, and reports whether it was the deletion of the claim itself. It is guarded by Driver.mu.
 func (k *localClaim) hear(e event) (gone bool) {
-	if k.ear == gathering {
+	if k.knows == gathering {
 		k.early = append(k.early, e)
 		return false
 	}
