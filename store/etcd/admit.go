@@ -14,7 +14,7 @@ import (
 func (d *Driver) admit(ctx context.Context, a *attempt) (*driver.Place, error) {
 	if p, err := a.q.Admit(a.c); p != nil || err != nil {
 		if a.k != nil {
-			d.end(a.k, claimGone)
+			d.claims.end(a.k, claimGone)
 		}
 		return p, err
 	}
@@ -55,11 +55,11 @@ func (d *Driver) outfit(ctx context.Context, a *attempt) error {
 	if a.granted {
 		from = d.pool.grant
 	}
-	home, err := from(ctx, d.seconds(a.c.TTL))
+	home, err := from(ctx, d.pool.seconds(a.c.TTL))
 	if err != nil {
 		return err
 	}
-	a.k = d.remember(newLocalClaim(a.c, d.folder(a.c.Name)+hexOf(home.id), home))
+	a.k = d.claims.remember(newLocalClaim(a.c, d.wire.folder(a.c.Name)+hexOf(home.id), home))
 	if a.k.home != home { // another call for the same claim was quicker
 		d.pool.spare(home)
 	}
@@ -68,6 +68,6 @@ func (d *Driver) outfit(ctx context.Context, a *attempt) error {
 
 // strip takes the lease and the key from a claim that they are no good for. The next ones are new.
 func (d *Driver) strip(a *attempt) {
-	d.end(a.k, claimLost)
+	d.claims.end(a.k, claimLost)
 	a.k, a.up, a.granted = nil, nil, true
 }

@@ -26,7 +26,7 @@ func TestOnlyRenewAdopts(t *testing.T) {
 	}
 	enter(t, home, left)
 	leave(t, other, left)
-	if other.recall(c.ID) != nil || other.recall(left.ID) != nil {
+	if other.claims.of(c.ID) != nil || other.claims.of(left.ID) != nil {
 		t.Error("a driver remembers a claim of another that it did not renew")
 	}
 	c.Ticket = p.Ticket
@@ -36,7 +36,7 @@ func TestOnlyRenewAdopts(t *testing.T) {
 	if err := renew(t, other, c); err != nil {
 		t.Fatal(err)
 	}
-	k := other.recall(c.ID)
+	k := other.claims.of(c.ID)
 	if k == nil || k.state != claimFound {
 		t.Fatalf("a driver that has renewed a claim knows %+v of it; want that it is there", k)
 	}

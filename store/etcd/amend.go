@@ -14,7 +14,7 @@ import (
 // place and its ticket. Who waits behind it hears of its smaller weight.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim, k *localClaim) error {
 	for {
-		q, _, err := d.readQueue(ctx, c.Name)
+		q, _, err := d.wire.readQueue(ctx, c.Name)
 		if err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim, k *localClaim) erro
 		if err != nil || weight == e.Weight && record == string(e.Record) {
 			return err
 		}
-		d.sight(k, e)
+		d.claims.sight(k, e)
 		e.Weight, e.Record = weight, text(record)
 		if err = d.rewrite(ctx, k, e); !errors.Is(err, errChanged) {
 			return d.orLost(k, err)
@@ -44,14 +44,14 @@ func (d *Driver) rewrite(ctx context.Context, k *localClaim, e *entry) error {
 	if err != nil {
 		return driver.Refused(err)
 	}
-	_, on := d.leases(k)
+	_, on := d.claims.leases(k)
 	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-		return d.commit(ctx,
+		return d.wire.commit(ctx,
 			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(e.lease)))}, nil)
 	}, on)
 	switch {
-	case err != nil && d.revoked(ctx, err):
+	case err != nil && d.wire.revoked(ctx, err):
 		return driver.ErrSession
 	case err != nil:
 		return err

@@ -43,7 +43,7 @@ func TestAmendKeepsTheDelay(t *testing.T) {
 		t.Errorf("the key is %+v, and was %+v; want the same lease and revision of creation, and the amendment", now, before)
 	}
 	leave(t, d, c)
-	if left := keys(t, operator(t, s.Addr), d.folder("name")); len(left) != 0 {
+	if left := keys(t, operator(t, s.Addr), d.wire.folder("name")); len(left) != 0 {
 		t.Errorf("after it has left there are %q; want nothing", left)
 	}
 }
@@ -78,13 +78,13 @@ func TestForeignMutexBehindDowngrade(t *testing.T) {
 	locked := make(chan error, 1)
 	mutex := concurrency.NewMutex(session, "stile/name")
 	go func() { locked <- mutex.Lock(timely(t)) }()
-	queued(t, client, d.folder("name"), 3)
+	queued(t, client, d.wire.folder("name"), 3)
 	amend(t, d, c, driver.Amendment{Weight: 1})
 	if p, err := awaited(timely(t), d, reader); err != nil || !p.Holds {
 		t.Errorf("the reader behind = %+v, %v; want it to hold", p, err)
 	}
 	leave(t, d, reader)
-	if n := len(keys(t, client, d.folder("name"))); n != 2 {
+	if n := len(keys(t, client, d.wire.folder("name"))); n != 2 {
 		t.Errorf("there are %d keys; want the amended claim's and the mutex's", n)
 	}
 	select {
@@ -105,7 +105,7 @@ func TestAmendOfAChangedKey(t *testing.T) {
 	d := open(t, s.Addr)
 	c := claimOn("name")
 	enter(t, d, c)
-	k := d.recall(c.ID)
+	k := d.claims.of(c.ID)
 	stale, err := d.find(timely(t), c)
 	if err != nil {
 		t.Fatal(err)

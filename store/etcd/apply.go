@@ -17,12 +17,12 @@ const mostReclaimed = 64
 // apply puts the key of a claim, unless the queue is not as admit saw it. It reports whether it did; the attempt has the
 // queue as it is now.
 func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
-	earlier, most := a.q.Earlier(a.c), min(mostReclaimed, int(d.atOnce.Load()))
+	earlier, most := a.q.Earlier(a.c), min(mostReclaimed, int(d.wire.atOnce.Load()))
 	if len(earlier) > most {
 		return false, d.makeRoom(ctx, a, earlier[:most])
 	}
 	r, err := d.join(ctx, a)
-	if d.tooMany(err, len(earlier)) {
+	if d.wire.tooMany(err, len(earlier)) {
 		return false, nil
 	}
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) && !a.granted {
@@ -52,7 +52,7 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 	if a.q[a.at].key != a.k.key {
 		return true, d.double(ctx, a)
 	}
-	d.sight(a.k, &a.q[a.at])
+	d.claims.sight(a.k, &a.q[a.at])
 	a.up.confirm(r.Header.RaftTerm)
 	return true, nil
 }
@@ -62,10 +62,10 @@ func (d *Driver) apply(ctx context.Context, a *attempt) (bool, error) {
 func (d *Driver) double(ctx context.Context, a *attempt) error {
 	own := at(a.q, a.k.key)
 	if err := d.remove(ctx, a.c, a.k, &a.q[own]); err != nil && !errors.Is(err, driver.ErrGone) {
-		d.end(a.k, claimKept) // the key goes with its lease
+		d.claims.end(a.k, claimKept) // the key goes with its lease
 		return err
 	}
-	d.end(a.k, claimGone)
+	d.claims.end(a.k, claimGone)
 	a.q = slices.Delete(a.q, own, own+1)
 	a.k, a.up, a.put = nil, nil, false
 	return nil
@@ -78,7 +78,7 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	folder := d.folder(a.c.Name)
+	folder := d.wire.folder(a.c.Name)
 	put := clientv3.OpPut(a.k.key, text, clientv3.WithLease(clientv3.LeaseID(a.k.home.id)))
 	otherwise := []clientv3.Op{wholeQueue(folder)}
 	// Of all that enter an empty queue at once, one changes it, and the others are told how it is. The same keeps one that
@@ -95,17 +95,17 @@ func (d *Driver) join(ctx context.Context, a *attempt) (*clientv3.TxnResponse, e
 		conditions = append(conditions, first)
 	}
 	return d.change(ctx, a.k, 0, func() (*clientv3.TxnResponse, error) {
-		return d.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
+		return d.wire.commit(ctx, conditions, append(then, put, wholeQueue(folder)), otherwise)
 	})
 }
 
 // makeRoom removes claims of earlier runs that are too many for the transaction that puts the key, and has the attempt look
 // at the queue as it is then.
 func (d *Driver) makeRoom(ctx context.Context, a *attempt, earlier queue) error {
-	whole := []clientv3.Op{wholeQueue(d.folder(a.c.Name))}
+	whole := []clientv3.Op{wholeQueue(d.wire.folder(a.c.Name))}
 	still, removes := deletes(earlier)
-	r, err := d.commit(ctx, still, append(removes, whole...), whole)
-	if d.tooMany(err, len(earlier)) {
+	r, err := d.wire.commit(ctx, still, append(removes, whole...), whole)
+	if d.wire.tooMany(err, len(earlier)) {
 		return nil
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func deletes(claims queue) (conditions []clientv3.Cmp, then []clientv3.Op) {
 func (d *Driver) change(
 	ctx context.Context, k *localClaim, was int64, send func() (*clientv3.TxnResponse, error), to ...*lease,
 ) (*clientv3.TxnResponse, error) {
-	answered, err := d.asks(k, to...)
+	answered, err := d.claims.asks(k, to...)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (d *Driver) change(
 	if errors.Is(err, rpctypes.ErrNoSpace) && d.untouched(ctx, k, was) {
 		err = driver.Refused(errFull)
 	}
-	if err == nil || driver.NotApplied(d.explain(ctx, err)) || d.revoked(ctx, err) {
+	if err == nil || driver.NotApplied(d.wire.explain(ctx, err)) || d.wire.revoked(ctx, err) {
 		answered()
 	}
 	return r, err
@@ -150,7 +150,7 @@ func (d *Driver) change(
 // untouched reports whether the key of a claim is certainly as it was. A full etcd gives the same answer whether it has applied
 // a transaction or not, but only when that is decided, so the key tells.
 func (d *Driver) untouched(ctx context.Context, k *localClaim, was int64) bool {
-	r, err := d.read(ctx, clientv3.OpGet(k.key))
+	r, err := d.wire.read(ctx, clientv3.OpGet(k.key))
 	if err != nil {
 		return false
 	}
@@ -164,28 +164,10 @@ func (d *Driver) untouched(ctx context.Context, k *localClaim, was int64) bool {
 // errFull says that a full etcd has not applied a transaction.
 var errFull = errors.New(fullText)
 
-// asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
-func (d *Driver) asks(k *localClaim, to ...*lease) (answered func(), err error) {
-	d.mu.Lock() // so that either the claim is over, or its end finds the request noted
-	defer d.mu.Unlock()
-	if k.ended() {
-		return nil, driver.ErrGone
-	}
-	about := append([]*lease{k.home}, to...)
-	for _, l := range about {
-		l.asked(1)
-	}
-	return func() {
-		for _, l := range about {
-			l.asked(-1)
-		}
-	}, nil
-}
-
 // move hangs a key on a lease, and writes its value, with the lease that the claim lives by, unless the key has changed. If not both
 // are had, the new ones are given back.
 func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, life, to *lease) (*pb.ResponseHeader, error) {
-	was, _ := d.leases(k)
+	was, _ := d.claims.leases(k)
 	about := []*lease{to}
 	if life != was && life != to {
 		about = append(about, life)
@@ -200,7 +182,7 @@ func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, life, to *le
 		return nil, err
 	}
 	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-		return d.commit(ctx,
+		return d.wire.commit(ctx,
 			[]clientv3.Cmp{unchanged(e.key, e.modified)},
 			[]clientv3.Op{clientv3.OpPut(e.key, text, clientv3.WithLease(clientv3.LeaseID(to.id)))}, nil)
 	}, about...)
@@ -212,7 +194,7 @@ func (d *Driver) move(ctx context.Context, k *localClaim, e *entry, life, to *le
 		e.modified, e.lease = r.Header.Revision, to.id
 		return r.Header, nil
 	}
-	if !d.revoked(ctx, err) {
+	if !d.wire.revoked(ctx, err) {
 		for _, l := range about {
 			d.pool.spare(l)
 		}

@@ -17,7 +17,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.mu.Unlock()
 		return driver.Place{}, driver.ErrClosed
 	}
-	k := d.known[c.ID]
+	k := d.claims.known[c.ID]
 	switch {
 	case k == nil || !k.entered() || k.state == claimFound:
 		d.mu.Unlock()
@@ -26,9 +26,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.mu.Unlock()
 		return driver.Place{}, nil // to enter again is to begin anew
 	case k.knows == informed:
-		if w := d.joinLocked(k); w.heard > k.seen {
+		if w := d.watches.joinLocked(k); w.heard > k.seen {
 			// Something was told to others after this claim had read the queue, and before it listened.
-			d.unsubscribeLocked(k)
+			d.watches.unsubscribeLocked(k)
 			d.mu.Unlock()
 			return driver.Place{}, nil
 		}

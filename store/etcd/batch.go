@@ -20,7 +20,7 @@ const (
 // on 64 names make 0.73 of the locks without a batcher, and the member takes 1.6 times the processor; 8 goroutines, of which
 // none has to wait, make 1.39 times the locks that they make with two transactions under way (p50 11 ms in place of 15.5).
 type batcher struct {
-	d *Driver
+	wire *wire
 
 	mu       sync.Mutex // guards what follows
 	underWay int        // transactions
@@ -48,7 +48,7 @@ func (b *batcher) do(
 		b.underWay++
 		b.mu.Unlock()
 		defer b.done()
-		return b.d.commit(ctx, conditions, then, otherwise)
+		return b.wire.commit(ctx, conditions, then, otherwise)
 	}
 	p := &part{folder: folder, conditions: conditions, then: then, otherwise: otherwise, done: make(chan struct{})}
 	b.waiting = append(b.waiting, p)
@@ -62,7 +62,7 @@ func (b *batcher) do(
 		return nil, ctx.Err()
 	}
 	if p.again {
-		return b.d.commit(ctx, conditions, then, otherwise)
+		return b.wire.commit(ctx, conditions, then, otherwise)
 	}
 	return p.answer, p.err
 }
@@ -80,7 +80,7 @@ func (b *batcher) withdraw(p *part) bool {
 
 // done ends a transaction, or begins the next one in its stead.
 func (b *batcher) done() {
-	if parts := b.next(); parts != nil && !b.d.life.Go(func() { b.send(parts) }) {
+	if parts := b.next(); parts != nil && !b.wire.life.Go(func() { b.send(parts) }) {
 		for _, p := range parts {
 			p.err = driver.ErrClosed
 			close(p.done)
@@ -120,13 +120,13 @@ func (b *batcher) send(parts []*part) {
 }
 
 func (b *batcher) sendTogether(parts []*part) {
-	ctx, done, err := b.d.begin(b.d.ctx)
+	ctx, done, err := b.wire.begin(b.wire.ctx)
 	if err != nil {
 		err = driver.ErrClosed
 	} else {
 		defer done()
 		if p := parts[0]; len(parts) == 1 {
-			p.answer, p.err = b.d.commit(ctx, p.conditions, p.then, p.otherwise)
+			p.answer, p.err = b.wire.commit(ctx, p.conditions, p.then, p.otherwise)
 			return
 		}
 		ops := make([]clientv3.Op, len(parts))
@@ -134,7 +134,7 @@ func (b *batcher) sendTogether(parts []*part) {
 			ops[i] = clientv3.OpTxn(p.conditions, p.then, p.otherwise)
 		}
 		var r *clientv3.TxnResponse
-		if r, err = b.d.commit(ctx, nil, ops, nil); err == nil {
+		if r, err = b.wire.commit(ctx, nil, ops, nil); err == nil {
 			for i, p := range parts {
 				inner := r.Responses[i].GetResponseTxn()
 				p.answer = &clientv3.TxnResponse{Header: r.Header, Succeeded: inner.Succeeded, Responses: inner.Responses}
@@ -143,7 +143,7 @@ func (b *batcher) sendTogether(parts []*part) {
 		}
 	}
 	// A refusal may be meant for only one of them, such as one whose keys this user may not write.
-	said := b.d.explain(ctx, err)
+	said := b.wire.explain(ctx, err)
 	refused := (driver.NotApplied(said) || errors.Is(said, driver.ErrSession)) && !errors.Is(said, driver.ErrClosed)
 	for _, p := range parts {
 		p.err, p.again = err, refused

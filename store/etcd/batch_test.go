@@ -60,7 +60,7 @@ func provide(t testing.TB, d *Driver, n int) {
 	t.Helper()
 	var leases []*lease
 	for range n {
-		l, err := d.pool.take(timely(t), d.seconds(claimOn("").TTL))
+		l, err := d.pool.take(timely(t), d.pool.seconds(claimOn("").TTL))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	servertest.Until(t, "the client listens to the name", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return len(d.watches) == 1
+		return len(d.watches.open) == 1
 	})
 	provide(t, d, 1)
 	done := busy(d)
@@ -280,7 +280,7 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	leave(t, d, waiter)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range d.watches {
+	for _, w := range d.watches.open {
 		for k := range w.claims {
 			if k.id != holder.ID {
 				t.Errorf("claim %s hears of what goes on by %q, and keeps %d events", k.id, w.name, len(k.early))
@@ -295,12 +295,12 @@ func TestLeaseIsGivenBackOnce(t *testing.T) {
 	for range 30 {
 		c := claimOn("once")
 		drive.Holds(t, d, c)
-		k := d.recall(c.ID)
+		k := d.claims.of(c.ID)
 		var both sync.WaitGroup
 		both.Go(func() { _ = drive.Renew(t, d, c) })
 		both.Go(func() { drive.Leave(t, d, c) })
 		both.Wait()
-		d.end(k, claimGone) // by a renewal that heard of it last
+		d.claims.end(k, claimGone) // by a renewal that heard of it last
 		d.pool.mu.Lock()
 		seen := map[int64]bool{}
 		for _, list := range d.pool.idle {

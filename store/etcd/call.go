@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/work"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -15,20 +17,42 @@ import (
 // ask again is harmless.
 const patience = 2 * time.Second
 
+// A wire is the way to etcd: it bounds requests, tells what their errors mean, and sees to it that the store is the same all the
+// time. It knows nothing of claims.
+type wire struct {
+	client *clientv3.Client
+	user   string
+	secret string // the password, which no message may show
+
+	prefix   string
+	patience time.Duration // bounds each call
+	identity storeIdentity
+	atOnce   atomic.Int64 // how many keys one transaction is about, at the most
+
+	life *work.Life
+	ctx  context.Context // of the life
+}
+
+func newWire(prefix string, life *work.Life) *wire {
+	w := &wire{prefix: prefix, patience: patience, life: life, ctx: life.Context()}
+	w.atOnce.Store(mostAtOnce)
+	return w
+}
+
 // begin returns the context for requests on behalf of ctx: it ends with ctx and with the driver, and never lasts for
 // ever. A member that knows no leader refuses such requests at once instead of holding them; what says so stands around the
 // rest. The other way round, package context would start a goroutine for each request, since it does not see that the
 // caller's context tells of its end by itself: a free name is then locked and unlocked in 715 µs, not in 676
 // (go run ./proof/benchbefore -stores etcd -only '^alone$', with the revision to compare with).
-func (d *Driver) begin(ctx context.Context) (context.Context, func(), error) {
-	if d.ctx.Err() != nil {
+func (w *wire) begin(ctx context.Context) (context.Context, func(), error) {
+	if w.ctx.Err() != nil {
 		return nil, nil, driver.ErrClosed
 	}
 	if err := driver.Ended(ctx, false); err != nil {
 		return nil, nil, err
 	}
 	bounded, cancel := context.WithCancel(ctx)
-	stop, late := context.AfterFunc(d.ctx, cancel), time.AfterFunc(d.patience, cancel)
+	stop, late := context.AfterFunc(w.ctx, cancel), time.AfterFunc(w.patience, cancel)
 	return clientv3.WithRequireLeader(undated{bounded}), func() { stop(); late.Stop(); cancel() }, nil
 }
 
@@ -40,25 +64,25 @@ type undated struct{ context.Context }
 func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 // commit runs a transaction and makes sure that the store that answers is the one that answered before.
-func (d *Driver) commit(
+func (w *wire) commit(
 	ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op,
 ) (*clientv3.TxnResponse, error) {
-	seen := d.identity.seen()
-	r, err := d.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
+	seen := w.identity.seen()
+	r, err := w.client.Txn(ctx).If(conditions...).Then(then...).Else(otherwise...).Commit()
 	if err != nil {
 		return nil, err
 	}
-	return r, d.identity.note(r.Header, seen)
+	return r, w.identity.note(r.Header, seen)
 }
 
 // read looks at keys, all at one moment.
-func (d *Driver) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	return d.commit(ctx, nil, ops, nil)
+func (w *wire) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	return w.commit(ctx, nil, ops, nil)
 }
 
 // readQueue returns the queue of a name, and the revision at which it was so.
-func (d *Driver) readQueue(ctx context.Context, name string) (queue, int64, error) {
-	r, err := d.read(ctx, wholeQueue(d.folder(name)))
+func (w *wire) readQueue(ctx context.Context, name string) (queue, int64, error) {
+	r, err := w.read(ctx, wholeQueue(w.folder(name)))
 	if err != nil {
 		return nil, 0, err
 	}

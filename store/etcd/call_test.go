@@ -27,7 +27,7 @@ func TestRequestsEndWithoutGoroutine(t *testing.T) {
 	t.Cleanup(func() { d.Close() })
 	parent, cancel := context.WithCancel(t.Context())
 	caller := &toldContext{Context: parent}
-	ctx, done, err := d.begin(caller)
+	ctx, done, err := d.wire.begin(caller)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestRequestsTellNoDeadline(t *testing.T) {
 			caller, cancel := context.WithTimeout(t.Context(), test.caller)
 			defer cancel()
 			begun := time.Now()
-			ctx, done, err := d.begin(caller)
+			ctx, done, err := d.wire.begin(caller)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,18 +21,18 @@ func (u *unsent) Unwrap() error { return u.error }
 
 // explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
 // been applied. ctx is the caller's.
-func (d *Driver) explain(ctx context.Context, err error) error {
+func (w *wire) explain(ctx context.Context, err error) error {
 	if err == nil || driver.NotApplied(err) || driver.IsUnreachable(err) {
 		return err
 	}
 	if first, ok := errors.AsType[*unsent](err); ok {
-		return driver.NotYet(d.explain(ctx, first.error))
+		return driver.NotYet(w.explain(ctx, first.error))
 	}
 	refusal, answered := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
 	switch {
 	case answered && status.Code(err) != codes.Canceled && status.Code(err) != codes.DeadlineExceeded:
-		return d.refused(refusal)
-	case d.ctx.Err() != nil:
+		return w.refused(refusal)
+	case w.ctx.Err() != nil:
 		return errors.New("the client was closed while etcd had the request")
 	case ctx.Err() != nil:
 		return driver.Ended(ctx, true)
@@ -42,12 +42,12 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 		status.Code(err) == codes.DeadlineExceeded || status.Code(err) == codes.Canceled:
 		return driver.Unreachable(errors.New("etcd gave no answer in time"))
 	}
-	return d.broke(err)
+	return w.broke(err)
 }
 
 // broke explains an error of the connection, by its text where the library tells no more.
-func (d *Driver) broke(err error) error {
-	text := d.clean(status.Convert(err).Message())
+func (w *wire) broke(err error) error {
+	text := w.clean(status.Convert(err).Message())
 	if _, why, ok := strings.Cut(text, "Error while dialing: "); ok {
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
 	}
@@ -64,7 +64,7 @@ func (d *Driver) broke(err error) error {
 }
 
 // refused explains an error that a server answered, by the table of faults.
-func (d *Driver) refused(refusal rpctypes.EtcdError) error {
+func (w *wire) refused(refusal rpctypes.EtcdError) error {
 	if errors.Is(refusal, rpctypes.ErrLeaseNotFound) {
 		return driver.ErrSession
 	}
@@ -76,8 +76,8 @@ func (d *Driver) refused(refusal rpctypes.EtcdError) error {
 	default:
 		f = fault{says: "etcd refused the request", outcome: driver.OutcomeRefused}
 	}
-	says := strings.NewReplacer("{user}", d.who(), "{prefix}", strconv.Quote(d.prefix)).Replace(f.says)
-	err := fmt.Errorf("%s (%s)", says, d.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: ")))
+	says := strings.NewReplacer("{user}", w.who(), "{prefix}", strconv.Quote(w.prefix)).Replace(f.says)
+	err := fmt.Errorf("%s (%s)", says, w.clean(strings.TrimPrefix(refusal.Error(), "etcdserver: ")))
 	if f.passes {
 		err = driver.Unreachable(err)
 	}
@@ -88,13 +88,13 @@ func (d *Driver) refused(refusal rpctypes.EtcdError) error {
 }
 
 // clean makes a foreign message fit for one line that shows no password.
-func (d *Driver) clean(text string) string {
-	return secure.Hide(strings.Join(strings.Fields(text), " "), d.secret)
+func (w *wire) clean(text string) string {
+	return secure.Hide(strings.Join(strings.Fields(text), " "), w.secret)
 }
 
-func (d *Driver) who() string {
-	if d.user == "" {
+func (w *wire) who() string {
+	if w.user == "" {
 		return "a client without a user"
 	}
-	return fmt.Sprintf("user %q", d.user)
+	return fmt.Sprintf("user %q", w.user)
 }

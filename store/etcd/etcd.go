@@ -36,6 +36,10 @@
 //
 // A leader that was replaced may end any lease that it knows: term.go has the rule by which claims outlive that.
 //
+// The parts are the wire, which sends requests and knows nothing of claims; the pool of leases, and what keeps leases alive; the
+// watches, which tell the listeners of claims what goes on; the table of claims, with one mutex for both; and the calls, which
+// are methods of Driver.
+//
 // A user of the server needs the right to read and write the keys under the prefix, and no other right:
 //
 //	etcdctl role grant-permission locks readwrite --prefix stile/
@@ -44,11 +48,8 @@ package etcd
 import (
 	"context"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/known"
 	"github.com/stilelock/stile/internal/promise"
 	"github.com/stilelock/stile/internal/work"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -65,31 +66,21 @@ type Options struct {
 
 // A Driver keeps locks in etcd. Its methods may be called at once.
 type Driver struct {
-	client *clientv3.Client
-	owned  []*clientv3.Client // to be closed with the driver
-	user   string
-	secret string // the password, which no message may show
+	wire  *wire
+	owned []*clientv3.Client // to be closed with the driver
 
-	prefix     string
 	promised   promise.Promise
-	minTTL     time.Duration // the shortest lease that the servers give
-	patience   time.Duration // bounds each call
-	identity   storeIdentity
 	keepAliver *keepAliver
 	pool       *pool
 	batch      *batcher
-	atOnce     atomic.Int64 // how many claims one transaction is about, at the most
+	claims     *claims
+	watches    *watches
 
 	life    *work.Life
 	ctx     context.Context // of the life
 	closing sync.Once
 
-	mu         sync.Mutex // guards what follows, the claims and the watches
-	known      map[string]*localClaim
-	limit      known.Limit
-	watches    map[watchKey]*queueWatch
-	stream     *watchStream // that new watches begin on; nil if there is none
-	endangered func(ids ...string)
+	mu sync.Mutex // guards the claims and the watches
 }
 
 var _ interface {
@@ -116,7 +107,7 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 	}
 	d := newDriver(prefix)
 	d.use(client)
-	d.user, d.secret = client.Username, client.Password
+	d.wire.user, d.wire.secret = client.Username, client.Password
 	if err := d.probe(ctx); err != nil {
 		d.Close()
 		return nil, err
@@ -125,21 +116,20 @@ func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, err
 }
 
 func newDriver(prefix string) *Driver {
-	d := &Driver{
-		prefix: prefix, patience: patience, known: map[string]*localClaim{}, watches: map[watchKey]*queueWatch{}, endangered: func(...string) {},
-	}
-	d.life = work.Begin()
+	d := &Driver{life: work.Begin()}
 	d.ctx = d.life.Context()
 	d.promised.Life, d.promised.Ask = d.life, d.promises
-	d.pool = newPool(d)
-	d.batch = &batcher{d: d}
-	d.atOnce.Store(mostAtOnce)
+	d.wire = newWire(prefix, d.life)
+	d.pool = newPool(d.wire)
+	d.batch = &batcher{wire: d.wire}
+	d.watches = newWatches(&d.mu, d.wire)
+	d.claims = newClaims(&d.mu, d.pool, d.watches)
 	return d
 }
 
 func (d *Driver) use(client *clientv3.Client) {
-	d.client = client
-	d.keepAliver = newKeepAliver(d)
+	d.wire.client = client
+	d.keepAliver = newKeepAliver(d.wire)
 }
 
 // Traits tells what the servers can promise. They are asked again now and then: members come and go while connections stay.
@@ -149,7 +139,7 @@ func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.endangered = endangered
+	d.watches.endangered = endangered
 }
 
 // Close ends every call. It closes the client too, unless that is the caller's own. Leases that no claim uses are given

@@ -22,18 +22,18 @@ func TestFaults(t *testing.T) {
 		t.Error("a row is for an error that etcd's library does not have")
 	}
 	for refusal, f := range faults {
-		err := d.explain(t.Context(), refusal)
+		err := d.wire.explain(t.Context(), refusal)
 		if driver.OutcomeOf(err) != f.outcome || driver.IsUnreachable(err) != f.passes {
 			t.Errorf("%v: outcome %v, passes %v; want %+v", err, driver.OutcomeOf(err), driver.IsUnreachable(err), f)
 		}
 		says(t, err, strings.TrimPrefix(refusal.Error(), "etcdserver: "))
 	}
-	err := d.explain(t.Context(), rpctypes.ErrGRPCTimeoutWaitAppliedIndex) // which the library has no name for
+	err := d.wire.explain(t.Context(), rpctypes.ErrGRPCTimeoutWaitAppliedIndex) // which the library has no name for
 	says(t, err, "etcd does not serve at the moment (request timed out, waiting")
 	if driver.NotApplied(err) || !driver.IsUnreachable(err) {
 		t.Errorf("%v: want its outcome unknown, and that it may work later", err)
 	}
-	if err := d.explain(t.Context(), rpctypes.ErrLeaseNotFound); !errors.Is(err, driver.ErrSession) {
+	if err := d.wire.explain(t.Context(), rpctypes.ErrLeaseNotFound); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("a lease that is not there = %v; want ErrSession", err)
 	}
 }

@@ -141,7 +141,7 @@ func TestFullMayHaveLetIn(t *testing.T) {
 	f.set(true, puts)
 	_, err := d.Enter(timely(t), c)
 	doubtful(t, err)
-	if left := keys(t, operator(t, s.Addr), d.folder("name")); len(left) != 1 || idle(d) != 0 {
+	if left := keys(t, operator(t, s.Addr), d.wire.folder("name")); len(left) != 1 || idle(d) != 0 {
 		t.Errorf("keys %q, and %d leases in the pool; want the key of the claim, and no lease", left, idle(d))
 	}
 	leave(t, d, c)

@@ -13,15 +13,15 @@ import (
 // transaction puts an id unless there is one, and tells which there is: so all who ask at once get the same, and one whose
 // answer was lost asks again.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	key := d.prefix + storeid.Place
+	key := d.wire.prefix + storeid.Place
 	id, err := d.keepID(bounded, key)
 	if err != nil {
-		return "", d.explain(ctx, err)
+		return "", d.wire.explain(ctx, err)
 	}
 	return storeid.Check(fmt.Sprintf("key %q", key), id)
 }
@@ -29,10 +29,10 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 // keepID returns the value of a key, which is drawn if there is no such key.
 func (d *Driver) keepID(ctx context.Context, key string) (string, error) {
 	get := clientv3.OpGet(key)
-	r, err := d.read(ctx, get)
+	r, err := d.wire.read(ctx, get)
 	if err == nil && r.Responses[0].GetResponseRange().Count == 0 {
 		put := clientv3.OpPut(key, storeid.Draw())
-		r, err = d.commit(ctx, []clientv3.Cmp{missing(key)}, []clientv3.Op{put, get}, []clientv3.Op{get})
+		r, err = d.wire.commit(ctx, []clientv3.Cmp{missing(key)}, []clientv3.Op{put, get}, []clientv3.Op{get})
 	}
 	if err != nil {
 		return "", err

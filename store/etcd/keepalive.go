@@ -32,14 +32,14 @@ const (
 // the callers of others go on waiting. Were the stream given up with each caller that ends, those that end sooner than
 // etcd answers would keep all others from an answer.
 type keepAliver struct {
-	d      *Driver
+	wire   *wire
 	client pb.LeaseClient
 	mu     sync.Mutex // guards now
 	now    *stream    // nil if there is none
 }
 
-func newKeepAliver(d *Driver) *keepAliver {
-	return &keepAliver{d: d, client: pb.NewLeaseClient(d.client.ActiveConnection())}
+func newKeepAliver(w *wire) *keepAliver {
+	return &keepAliver{wire: w, client: pb.NewLeaseClient(w.client.ActiveConnection())}
 }
 
 // A stream is one stream of keep-alives.
@@ -205,9 +205,9 @@ func (a *keepAliver) stream() *stream {
 	}
 	s := &stream{opened: make(chan struct{}), over: make(chan struct{}), err: driver.ErrClosed}
 	var ctx context.Context
-	ctx, s.try = newTry(clientv3.WithRequireLeader(a.d.ctx), true)
+	ctx, s.try = newTry(clientv3.WithRequireLeader(a.wire.ctx), true)
 	a.now = s
-	if !a.d.life.Go(func() { a.run(ctx, s) }) {
+	if !a.wire.life.Go(func() { a.run(ctx, s) }) {
 		s.cancel()
 		close(s.over)
 		a.now = nil

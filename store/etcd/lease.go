@@ -81,8 +81,8 @@ func foreignLease(id int64, term uint64) *lease {
 }
 
 // seconds is the ttl of the lease for a time: etcd's are whole seconds.
-func (d *Driver) seconds(t time.Duration) time.Duration {
-	return max(d.minTTL, (t + time.Second - 1).Truncate(time.Second))
+func (p *pool) seconds(t time.Duration) time.Duration {
+	return max(p.minTTL, (t + time.Second - 1).Truncate(time.Second))
 }
 
 // time returns the length of the lease, and how much is left of it at least.
@@ -107,7 +107,9 @@ func (l *lease) spent(now time.Duration) bool {
 // A pool has the leases that claims left cleanly, for the next ones: nothing hangs on them and nothing is on its way
 // that could. None of them is kept alive.
 type pool struct {
-	d  *Driver
+	wire   *wire
+	minTTL time.Duration // the shortest lease that the servers give
+
 	mu sync.Mutex // guards what follows
 	// The latest come last, and are taken first.
 	idle  map[time.Duration][]*lease // by ttl
@@ -116,8 +118,8 @@ type pool struct {
 	timer *time.Timer
 }
 
-func newPool(d *Driver) *pool {
-	p := &pool{d: d, idle: map[time.Duration][]*lease{}}
+func newPool(w *wire) *pool {
+	p := &pool{wire: w, idle: map[time.Duration][]*lease{}}
 	p.timer = time.AfterFunc(time.Hour, p.sweep)
 	p.timer.Stop()
 	return p
@@ -125,7 +127,7 @@ func newPool(d *Driver) *pool {
 
 // take returns a lease of whole seconds for one claim, from the pool or from etcd.
 func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
-	now, term := boottime.Now(), p.d.identity.latest()
+	now, term := boottime.Now(), p.wire.identity.latest()
 	p.mu.Lock()
 	for list := p.idle[ttl]; len(list) > 0; list = p.idle[ttl] {
 		l := list[len(list)-1]
@@ -142,9 +144,9 @@ func (p *pool) take(ctx context.Context, ttl time.Duration) (*lease, error) {
 
 // grant returns a new lease.
 func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
-	l := &lease{term: p.d.identity.latest()}
+	l := &lease{term: p.wire.identity.latest()}
 	sent := boottime.Now()
-	r, err := p.d.client.Grant(ctx, int64(ttl/time.Second))
+	r, err := p.wire.client.Grant(ctx, int64(ttl/time.Second))
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return nil, driver.Refused(errFull) // if etcd has granted it all the same, no key hangs on it
 	}
@@ -169,7 +171,7 @@ func (p *pool) put(l *lease) {
 // nothing is done to it: the claim may hold by it when it enters again, and to revoke it would end the claim, and its
 // lock-delay, under its holder. If nobody holds by it, it runs out.
 func (p *pool) spare(l *lease) bool {
-	if l.term != p.d.identity.latest() || !l.become(leaseIdle) {
+	if l.term != p.wire.identity.latest() || !l.become(leaseIdle) {
 		return false
 	}
 	l.idle = boottime.Now()
@@ -223,7 +225,7 @@ func (p *pool) sweep() {
 func (p *pool) discard(leases ...*lease) {
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l *lease) bool { return !l.become(leaseOver) })
 	if len(leases) > 0 {
-		p.d.life.Go(func() { p.revoke(p.d.ctx, leases) })
+		p.wire.life.Go(func() { p.revoke(p.wire.ctx, leases) })
 	}
 }
 
@@ -236,7 +238,7 @@ func (p *pool) revoke(ctx context.Context, leases []*lease) {
 	for _, l := range leases {
 		slots <- struct{}{}
 		all.Go(func() {
-			_, _ = p.d.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
+			_, _ = p.wire.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
 			<-slots
 		})
 	}
@@ -253,6 +255,6 @@ func (p *pool) close() {
 	p.idle, p.count = map[time.Duration][]*lease{}, mostIdle
 	p.mu.Unlock()
 	if len(all) > 0 {
-		p.revoke(context.WithoutCancel(p.d.ctx), all)
+		p.revoke(context.WithoutCancel(p.wire.ctx), all)
 	}
 }

@@ -12,23 +12,23 @@ import (
 
 // Leave is one request for a claim that entered by this driver.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return d.explain(ctx, d.leave(bounded, l))
+	return d.wire.explain(ctx, d.leave(bounded, l))
 }
 
 func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
-	c, k := l.Claim, d.recall(l.Claim.ID)
-	e := d.lastSeen(k)
+	c, k := l.Claim, d.claims.of(l.Claim.ID)
+	e := d.claims.lastSeen(k)
 	known := e != nil
 	if !known || l.Keep > 0 {
 		var err error
 		if e, err = d.find(ctx, c); err != nil {
 			if k != nil && errors.Is(err, driver.ErrGone) {
-				d.end(k, claimGone)
+				d.claims.end(k, claimGone)
 			}
 			return err
 		}
@@ -37,9 +37,9 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
 		return driver.ErrGone
 	}
 	if !known {
-		k = d.meet(c, e)
+		k = d.claims.meet(c, e)
 	}
-	d.leaves(k)
+	d.claims.leaves(k)
 	if err := d.outlived(ctx, k); err != nil {
 		return d.orLost(k, err)
 	}
@@ -49,20 +49,12 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
 	return d.removed(k, d.erase(ctx, c, k, e))
 }
 
-// leaves has a claim that is about to leave hear nothing of its own leaving.
-func (d *Driver) leaves(k *localClaim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k.become(claimLeaving)
-	d.unsubscribeLocked(k)
-}
-
 // erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
 // only to keep it. A plain deletion would free such a lock too early. It costs etcd and its client 25 µs less, of the 500
 // that a lock and unlock takes with both on one core.
 func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-		return d.batch.do(ctx, d.folder(k.name),
+		return d.batch.do(ctx, d.wire.folder(k.name),
 			[]clientv3.Cmp{unchanged(e.key, e.modified)}, []clientv3.Op{clientv3.OpDelete(e.key)}, nil)
 	})
 	if err == nil && !r.Succeeded || errors.Is(err, errFull) { // which is meant for a claim that was to enter at the same time
@@ -73,11 +65,11 @@ func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *e
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
 func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
-	life, on := d.leases(k)
+	life, on := d.claims.leases(k)
 	if _, left := life.time(boottime.Now()); on == life || left > 0 {
 		return nil
 	}
-	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(life.id))
+	r, err := d.wire.client.TimeToLive(ctx, clientv3.LeaseID(life.id))
 	if err != nil {
 		return err
 	}
@@ -92,7 +84,7 @@ func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
 func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
 	for {
 		r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-			return d.commit(ctx,
+			return d.wire.commit(ctx,
 				[]clientv3.Cmp{unchanged(e.key, e.modified)},
 				[]clientv3.Op{clientv3.OpDelete(e.key)},
 				[]clientv3.Op{clientv3.OpGet(e.key)})
@@ -115,7 +107,7 @@ func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *
 // leaves.
 func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) error {
 	for {
-		q, _, err := d.readQueue(ctx, l.Claim.Name)
+		q, _, err := d.wire.readQueue(ctx, l.Claim.Name)
 		if err != nil {
 			return err
 		}
@@ -127,14 +119,14 @@ func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) err
 		if i >= q.Holding() {
 			return d.removed(k, d.remove(ctx, l.Claim, k, e))
 		}
-		short, err := d.pool.grant(ctx, d.seconds(l.Keep))
+		short, err := d.pool.grant(ctx, d.pool.seconds(l.Keep))
 		if err != nil {
 			return err
 		}
 		e.Left = true
-		life, _ := d.leases(k)
+		life, _ := d.claims.leases(k)
 		if _, err = d.move(ctx, k, e, life, short); err == nil {
-			d.end(k, claimKept)
+			d.claims.end(k, claimKept)
 		}
 		if !errors.Is(err, errChanged) {
 			return err
@@ -146,7 +138,7 @@ func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) err
 // removed ends a claim that is out of etcd.
 func (d *Driver) removed(k *localClaim, err error) error {
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		d.end(k, claimGone)
+		d.claims.end(k, claimGone)
 	}
 	return err
 }
@@ -156,18 +148,18 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
 	defer done()
 	s, err := d.breaks(bounded, b)
-	return s, d.explain(ctx, err)
+	return s, d.wire.explain(ctx, err)
 }
 
 func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	for {
-		q, _, err := d.readQueue(ctx, b.Name)
+		q, _, err := d.wire.readQueue(ctx, b.Name)
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}
@@ -179,9 +171,9 @@ func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.Cla
 			return driver.ClaimInfo{}, driver.ErrGone
 		}
 		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
-		r, err := d.commit(ctx,
+		r, err := d.wire.commit(ctx,
 			[]clientv3.Cmp{unchanged(q[i].key, q[i].modified)},
-			[]clientv3.Op{wholeQueue(d.folder(b.Name)), clientv3.OpDelete(q[i].key)}, nil)
+			[]clientv3.Op{wholeQueue(d.wire.folder(b.Name)), clientv3.OpDelete(q[i].key)}, nil)
 		if err != nil {
 			return driver.ClaimInfo{}, err
 		}

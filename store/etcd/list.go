@@ -24,19 +24,19 @@ const (
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name == "" {
 		list, err := d.listAll(ctx, q.Prefix)
-		return list, d.explain(ctx, err)
+		return list, d.wire.explain(ctx, err)
 	}
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	list, err := d.listOne(bounded, q.Name)
-	return list, d.explain(ctx, err)
+	return list, d.wire.explain(ctx, err)
 }
 
 func (d *Driver) listOne(ctx context.Context, name string) ([]driver.Listing, error) {
-	q, _, err := d.readQueue(ctx, name)
+	q, _, err := d.wire.readQueue(ctx, name)
 	if err != nil || len(q) == 0 {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (d *Driver) listOne(ctx context.Context, name string) ([]driver.Listing, er
 	for i := range q[:min(len(q), mostTimed)] {
 		slots <- struct{}{}
 		all.Go(func() {
-			l.Claims[i].Remaining = d.remaining(ctx, &q[i])
+			l.Claims[i].Remaining = d.wire.remaining(ctx, &q[i])
 			<-slots
 		})
 	}
@@ -60,23 +60,23 @@ func listing(name string, q queue) driver.Listing {
 
 // remaining is what is left of the lease of a claim; if only its lock-delay is left, the negative of that; 0 if etcd does
 // not tell.
-func (d *Driver) remaining(ctx context.Context, e *entry) time.Duration {
+func (w *wire) remaining(ctx context.Context, e *entry) time.Duration {
 	life, named := e.life()
 	if named && life != e.lease && !e.Left && !e.foreign {
-		if left := d.timeToLive(ctx, life); left != 0 {
+		if left := w.timeToLive(ctx, life); left != 0 {
 			return left
 		}
-		return -d.timeToLive(ctx, e.lease)
+		return -w.timeToLive(ctx, e.lease)
 	}
-	return d.timeToLive(ctx, e.lease)
+	return w.timeToLive(ctx, e.lease)
 }
 
 // timeToLive is 0 for a lease that is no more.
-func (d *Driver) timeToLive(ctx context.Context, id int64) time.Duration {
+func (w *wire) timeToLive(ctx context.Context, id int64) time.Duration {
 	if id == 0 {
 		return 0
 	}
-	r, err := d.client.TimeToLive(ctx, clientv3.LeaseID(id))
+	r, err := w.client.TimeToLive(ctx, clientv3.LeaseID(id))
 	if err != nil {
 		return 0
 	}
@@ -84,7 +84,7 @@ func (d *Driver) timeToLive(ctx context.Context, id int64) time.Duration {
 }
 
 func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, error) {
-	begin := d.prefix
+	begin := d.wire.prefix
 	if prefix != "." && prefix != ".." { // these two alone are written otherwise when more follows
 		begin += driver.EncodeName(prefix)
 	}
@@ -94,13 +94,13 @@ func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, 
 		from, end = "\x00", "\x00"
 	}
 	for more := true; more; {
-		r, err := d.listPage(ctx, from, end, revision)
+		r, err := d.wire.listPage(ctx, from, end, revision)
 		if err != nil {
 			return nil, err
 		}
 		driver.Heard(ctx, len(r.Kvs))
 		for _, kv := range r.Kvs {
-			if name, ok := d.nameOf(string(kv.Key)); ok && strings.HasPrefix(name, prefix) {
+			if name, ok := d.wire.nameOf(string(kv.Key)); ok && strings.HasPrefix(name, prefix) {
 				keys[name] = append(keys[name], kv)
 			}
 			from = string(kv.Key) + "\x00"
@@ -118,18 +118,18 @@ func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, 
 }
 
 // listPage reads some keys of a range.
-func (d *Driver) listPage(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
-	bounded, done, err := d.begin(ctx)
+func (w *wire) listPage(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
+	bounded, done, err := w.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return d.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
+	return w.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
 }
 
 // nameOf is the name whose queue a key is in.
-func (d *Driver) nameOf(key string) (string, bool) {
-	text, _, ok := strings.Cut(strings.TrimPrefix(key, d.prefix), "/")
+func (w *wire) nameOf(key string) (string, bool) {
+	text, _, ok := strings.Cut(strings.TrimPrefix(key, w.prefix), "/")
 	if !ok {
 		return "", false
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,12 +74,12 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	var told []string
 	d.Alert(func(ids ...string) { told = append(told, ids...) })
 	c := &driver.Claim{Name: "n", ID: "a", Weight: 1, Capacity: 1}
-	k := d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
-	d.watches[k.watchKey()] = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}}
-	d.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
-	d.expect(k)
+	k := d.claims.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
+	d.watches.open[k.watchKey()] = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}}
+	d.claims.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
+	d.watches.expect(k)
 	k.hear(event{"n/1", 12, 0})
-	d.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, true, 11, true)
+	d.watches.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, true, 11, true)
 	if !slices.Equal(told, []string{"a"}) || k.state != claimDeleted {
 		t.Errorf("told %q, state %d; want that the client is told, and the claim known to be deleted", told, k.state)
 	}
@@ -91,7 +92,7 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 	d := newDriver("")
 	defer d.life.End()
 	c := &driver.Claim{Name: "n", ID: "c", Weight: driver.All, Capacity: driver.All}
-	k := d.remember(newLocalClaim(c, "n/3", &lease{id: 3}))
+	k := d.claims.remember(newLocalClaim(c, "n/3", &lease{id: 3}))
 	q := queue{{key: "n/1", created: 7}, {key: "n/2", created: 8}, {key: "n/3", created: 9}}
 	for i, id := range []string{"a", "b", "c"} {
 		q[i].value = value{Weight: driver.All, Capacity: driver.All, ID: id}
@@ -100,8 +101,8 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		w := &queueWatch{watchKey: k.watchKey(), on: &watchStream{}, claims: map[*localClaim]bool{}, heard: k.seen}
-		d.watches[w.watchKey] = w
-		d.subscribeLocked(k, w)
+		d.watches.open[w.watchKey] = w
+		d.watches.subscribeLocked(k, w)
 		return w
 	}
 	waits := func(what string, want bool) {
@@ -110,20 +111,20 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 			t.Errorf("%s: await = %+v, %v; want to hold: %v", what, p, err, want)
 		}
 	}
-	d.sight(k, &q[2])
-	d.noteQueue(c, k, q, 2, true, 9, false)
+	d.claims.sight(k, &q[2])
+	d.watches.noteQueue(c, k, q, 2, true, 9, false)
 	w := listens()
-	if !d.expect(k) {
+	if !d.watches.expect(k) {
 		t.Fatal("it does not know what is ahead")
 	}
-	d.broken(w)
-	d.noteQueue(c, k, queue{q[0], q[2]}, 1, false, 9, false)
+	d.watches.broken(w)
+	d.watches.noteQueue(c, k, queue{q[0], q[2]}, 1, false, 9, false)
 	if k.knows != deaf {
 		t.Fatalf("it knows %v of the queue; want nothing", k.knows)
 	}
 	waits("the head was read", false)
-	d.expect(k)
-	d.noteQueue(c, k, q, 2, true, 9, false) // the next Enter reads all
+	d.watches.expect(k)
+	d.watches.noteQueue(c, k, q, 2, true, 9, false) // the next Enter reads all
 	listens()
 	k.hear(event{"n/1", 10, 0})
 	if k.over <= 0 {
@@ -141,7 +142,7 @@ func TestCountAhead(t *testing.T) {
 		head queue
 		want int
 	}{{nil, 0}, {queue{{created: 7}}, 3}, {queue{{created: 9}}, 1}} {
-		if n := (&Driver{}).countAhead(k, test.head); n != test.want {
+		if n := newWatches(&sync.Mutex{}, nil).countAhead(k, test.head); n != test.want {
 			t.Errorf("behind the head %v %d are counted; want %d", test.head, n, test.want)
 		}
 	}
@@ -170,7 +171,7 @@ func TestDelayBeforeHolding(t *testing.T) {
 	if home, _ := e.home(); e.lease == home {
 		t.Error("the key hangs on the lease that it is named for; want one that is longer by the delay")
 	}
-	if left := d.timeToLive(timely(t), e.lease); left < time.Minute+waiter.TTL-10*time.Second {
+	if left := d.wire.timeToLive(timely(t), e.lease); left < time.Minute+waiter.TTL-10*time.Second {
 		t.Errorf("the longer lease lasts %v; want %v and a minute", left, waiter.TTL)
 	}
 }

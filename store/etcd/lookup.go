@@ -35,16 +35,16 @@ type attempt struct {
 // Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind
 // others. For a claim that waits it is a keep-alive, and then one read.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	defer done()
-	a := &attempt{c: c, began: boottime.Now(), k: d.recall(c.ID)}
+	a := &attempt{c: c, began: boottime.Now(), k: d.claims.of(c.ID)}
 	p, err := d.enter(bounded, a)
 	if err != nil {
-		err = d.explain(ctx, err)
-		d.dismiss(a.k)
+		err = d.wire.explain(ctx, err)
+		d.claims.dismiss(a.k)
 	}
 	if a.in {
 		err = driver.Afterwards(err) // what failed came after the request that has let it in
@@ -82,7 +82,7 @@ func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 		a.up, a.in = nil, true
 		return true, nil
 	}
-	if a.c.Ticket == 0 && d.lastSeen(a.k) == nil {
+	if a.c.Ticket == 0 && d.claims.lastSeen(a.k) == nil {
 		return false, nil
 	}
 	err := d.locate(ctx, a)
@@ -97,8 +97,8 @@ func (d *Driver) lookup(ctx context.Context, a *attempt) (bool, error) {
 // say that it stands: somebody may have deleted the key of a lease that lives, and with a lock-delay the
 // key outlives the lease.
 func (d *Driver) locate(ctx context.Context, a *attempt) error {
-	folder, ticket := d.folder(a.c.Name), a.c.Ticket
-	if e := d.lastSeen(a.k); e != nil {
+	folder, ticket := d.wire.folder(a.c.Name), a.c.Ticket
+	if e := d.claims.lastSeen(a.k); e != nil {
 		ticket = e.created
 	}
 	self := clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithMinCreateRev(ticket), clientv3.WithMaxCreateRev(ticket))
@@ -113,11 +113,11 @@ func (d *Driver) locate(ctx context.Context, a *attempt) error {
 			return err
 		}
 		// A claim that hears of deletions knows what is ahead. Who takes the whole lock is decided by the head alone.
-		if a.head = d.expect(k) && a.c.Weight == driver.All; a.head {
+		if a.head = d.watches.expect(k) && a.c.Weight == driver.All; a.head {
 			before = append(before, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
 		}
 	}
-	r, err := d.read(ctx, self, clientv3.OpGet(folder, before...))
+	r, err := d.wire.read(ctx, self, clientv3.OpGet(folder, before...))
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (d *Driver) find(ctx context.Context, c *driver.Claim) (*entry, error) {
 	if c.Ticket > 0 {
 		options = append(options, clientv3.WithMinCreateRev(c.Ticket), clientv3.WithMaxCreateRev(c.Ticket))
 	}
-	r, err := d.read(ctx, clientv3.OpGet(d.folder(c.Name), options...))
+	r, err := d.wire.read(ctx, clientv3.OpGet(d.wire.folder(c.Name), options...))
 	if err != nil {
 		return nil, err
 	}

@@ -211,7 +211,7 @@ func TestLateAnswerOfAnotherRequest(t *testing.T) {
 	if err := d.Renew(brief, []*driver.Claim{c})[0].Err; !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("renewal = %v; want that no answer came", err)
 	}
-	k := d.recall(c.ID)
+	k := d.claims.of(c.ID)
 	_, before := k.home.time(0)
 	p.Freeze(false, false) // the late answer comes now
 	revoke(t, operator(t, s.Addr), k.key)
@@ -232,7 +232,7 @@ func TestSlowAnswer(t *testing.T) {
 	d := metered(t, m, p.Addr)
 	c := claimOn("name")
 	enter(t, d, c)
-	k := d.recall(c.ID)
+	k := d.claims.of(c.ID)
 	ttl, _ := k.home.time(0)
 	for what, ask := range map[string]func() error{
 		"renew": func() error { return renew(t, d, c) },
@@ -271,7 +271,7 @@ func TestPooledLeaseIsRevoked(t *testing.T) {
 		return c
 	}
 	c := hold("first")
-	home, long := d.leases(d.recall(c.ID))
+	home, long := d.claims.leases(d.claims.of(c.ID))
 	if long == home {
 		t.Fatal("a claim with a lock-delay stands on its own lease")
 	}
@@ -285,7 +285,7 @@ func TestPooledLeaseIsRevoked(t *testing.T) {
 	if err := renew(t, d, c); err != nil {
 		t.Errorf("renewal = %v; want nil", err)
 	}
-	if _, now := d.leases(d.recall(c.ID)); now == long {
+	if _, now := d.claims.leases(d.claims.of(c.ID)); now == long {
 		t.Error("the claim stands on the lease that was revoked")
 	}
 	if err := d.Leave(timely(t), &driver.Release{Claim: c}); err != nil {

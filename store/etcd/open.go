@@ -62,10 +62,10 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	}
 	return secure.Open(ctx, servers, func(ctx context.Context) (*Driver, error) {
 		d := newDriver(prefix)
-		d.user, d.secret = a.User, a.Password
+		d.wire.user, d.wire.secret = a.User, a.Password
 		client, login, err := connect(ctx, config)
 		if err != nil {
-			err = d.explain(ctx, err)
+			err = d.wire.explain(ctx, err)
 			d.life.End()
 			return nil, err
 		}

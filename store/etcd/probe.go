@@ -18,7 +18,7 @@ const probeWithin = 5 * time.Second
 
 // probe asks what the servers can promise. The error says that no server answered, or which refused.
 func (d *Driver) probe(ctx context.Context) error {
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -26,16 +26,16 @@ func (d *Driver) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(bounded, probeWithin)
 	defer cancel()
 	// A lease as short as etcd gives; it runs out by itself.
-	grant, err := d.client.Grant(bounded, 1)
+	grant, err := d.wire.client.Grant(bounded, 1)
 	if err != nil {
-		return d.explain(ctx, err)
+		return d.wire.explain(ctx, err)
 	}
 	// The right to look is asked for now, and not by the first lock.
-	right := clientv3.OpGet(d.folder("probe"), clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if _, err := d.read(bounded, right); err != nil {
-		return d.explain(ctx, err)
+	right := clientv3.OpGet(d.wire.folder("probe"), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if _, err := d.wire.read(bounded, right); err != nil {
+		return d.wire.explain(ctx, err)
 	}
-	d.minTTL = time.Duration(grant.TTL) * time.Second
+	d.pool.minTTL = time.Duration(grant.TTL) * time.Second
 	f, _ := d.facts(bounded)
 	d.promised.Set(d.promise(f))
 	return nil
@@ -60,8 +60,8 @@ type facts struct {
 
 // facts asks the servers for them. The error says that they did not tell who they are, and not that they may not.
 func (d *Driver) facts(ctx context.Context) (f facts, err error) {
-	endpoints := d.client.Endpoints()
-	list, err := d.client.MemberList(ctx)
+	endpoints := d.wire.client.Endpoints()
+	list, err := d.wire.client.MemberList(ctx)
 	switch {
 	case err == nil:
 		for _, m := range list.Members {
@@ -82,7 +82,7 @@ func (d *Driver) facts(ctx context.Context) (f facts, err error) {
 	defer cancel()
 	for _, e := range endpoints {
 		all.Go(func() {
-			status, err := d.client.Status(ctx, e)
+			status, err := d.wire.client.Status(ctx, e)
 			if err != nil {
 				return
 			}
@@ -100,7 +100,7 @@ func (d *Driver) facts(ctx context.Context) (f facts, err error) {
 func (d *Driver) promise(f facts) driver.Traits {
 	t := driver.Traits{
 		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true, HearsBreak: true,
-		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 2, Clock: "session", Wake: "push", MinTTL: d.minTTL, MaxTTL: driver.MaxTTL,
+		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 2, Clock: "session", Wake: "push", MinTTL: d.pool.minTTL, MaxTTL: driver.MaxTTL,
 	}
 	switch {
 	case f.members == 0:

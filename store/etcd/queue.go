@@ -14,7 +14,7 @@ import (
 )
 
 // folder is what the keys of a name begin with.
-func (d *Driver) folder(name string) string { return d.prefix + driver.EncodeName(name) + "/" }
+func (w *wire) folder(name string) string { return w.prefix + driver.EncodeName(name) + "/" }
 
 func wholeQueue(folder string) clientv3.Op { return clientv3.OpGet(folder, clientv3.WithPrefix()) }
 

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -16,6 +17,20 @@ const (
 	// How soon the keys under a name are watched again when etcd had ended that.
 	watchAgain = time.Second
 )
+
+// watches are those of all names: they tell the claims' listeners what etcd tells. They know nothing of the table of claims.
+type watches struct {
+	wire *wire
+
+	mu         *sync.Mutex // guards what follows, the listeners and the claims; the driver's, as for the claims
+	open       map[watchKey]*queueWatch
+	stream     *watchStream // that new watches begin on; nil if there is none
+	endangered func(ids ...string)
+}
+
+func newWatches(mu *sync.Mutex, w *wire) *watches {
+	return &watches{wire: w, mu: mu, open: map[watchKey]*queueWatch{}, endangered: func(...string) {}}
+}
 
 // A queueWatch hears of the keys that are deleted under one name, and for claims that want a part of it also of those that
 // are written anew, by a claim that is amended. New keys do not matter: they queue behind all present ones.
@@ -37,44 +52,44 @@ type watchKey struct {
 }
 
 // present notes that the key of a claim was there at a revision, from which on its deletion is to be heard.
-func (d *Driver) present(k *localClaim, at int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (ws *watches) present(k *localClaim, at int64) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
 	if k.by == nil && k.alarms() {
 		k.knows, k.seen = informed, max(k.seen, at)
-		d.watchSoonLocked(k, watchAfter)
+		ws.watchSoonLocked(k, watchAfter)
 	}
 }
 
 // watchOver begins to hear of the deletion of a claim's key. If that may have gone unheard, a renewal tells.
-func (d *Driver) watchOver(k *localClaim) {
-	d.mu.Lock()
+func (ws *watches) watchOver(k *localClaim) {
+	ws.mu.Lock()
 	k.watching = nil
 	missed := false
-	if d.known[k.id] == k && k.by == nil && d.ctx.Err() == nil {
-		missed = k.knows == deaf || d.joinLocked(k).heard > k.seen
+	if k.known && k.by == nil && ws.wire.ctx.Err() == nil {
+		missed = k.knows == deaf || ws.joinLocked(k).heard > k.seen
 	}
-	tell := d.endangered
-	d.mu.Unlock()
+	tell := ws.endangered
+	ws.mu.Unlock()
 	if missed {
 		tell(k.id)
 	}
 }
 
 // joinLocked has a claim hear of events from now on, and begins to listen if nobody does.
-func (d *Driver) joinLocked(k *localClaim) *queueWatch {
-	w := d.watches[k.watchKey()]
+func (ws *watches) joinLocked(k *localClaim) *queueWatch {
+	w := ws.open[k.watchKey()]
 	if w == nil {
 		// The watch begins after what this claim has seen. Another claim of the name may have seen less: heard tells.
 		w = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}, heard: k.seen}
-		d.listenLocked(w, k.seen)
-		d.watches[w.watchKey] = w
+		ws.listenLocked(w, k.seen)
+		ws.open[w.watchKey] = w
 	}
-	d.subscribeLocked(k, w)
+	ws.subscribeLocked(k, w)
 	return w
 }
 
-func (d *Driver) subscribeLocked(k *localClaim, w *queueWatch) {
+func (ws *watches) subscribeLocked(k *localClaim, w *queueWatch) {
 	k.knows, k.by = hearing, w
 	w.claims[k] = true
 	if w.idle != nil {
@@ -87,7 +102,7 @@ func (d *Driver) subscribeLocked(k *localClaim, w *queueWatch) {
 }
 
 // unsubscribeLocked has a claim hear of nothing any more.
-func (d *Driver) unsubscribeLocked(k *localClaim) {
+func (ws *watches) unsubscribeLocked(k *localClaim) {
 	if k.watching != nil {
 		k.watching.Stop()
 		k.watching = nil
@@ -104,26 +119,26 @@ func (d *Driver) unsubscribeLocked(k *localClaim) {
 	switch {
 	case len(w.claims) > 0:
 	case w.idle == nil:
-		w.idle = time.AfterFunc(lingerFor, func() { d.retire(w) })
+		w.idle = time.AfterFunc(lingerFor, func() { ws.retire(w) })
 	default:
 		w.idle.Reset(lingerFor)
 	}
 }
 
 // retire ends a watch that nobody needs.
-func (d *Driver) retire(w *queueWatch) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(w.claims) == 0 && d.watches[w.watchKey] == w {
-		delete(d.watches, w.watchKey)
-		d.ignoreLocked(w)
+func (ws *watches) retire(w *queueWatch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(w.claims) == 0 && ws.open[w.watchKey] == w {
+		delete(ws.open, w.watchKey)
+		ws.ignoreLocked(w)
 	}
 }
 
 // tell hands events to the claims, and alerts the client to those that hold and are gone.
-func (d *Driver) tell(w *queueWatch, events []*mvccpb.Event) {
+func (ws *watches) tell(w *queueWatch, events []*mvccpb.Event) {
 	var gone []string
-	d.mu.Lock()
+	ws.mu.Lock()
 	for _, e := range events {
 		news := event{key: string(e.Kv.Key), at: e.Kv.ModRevision}
 		if e.Type != mvccpb.Event_DELETE {
@@ -140,8 +155,8 @@ func (d *Driver) tell(w *queueWatch, events []*mvccpb.Event) {
 			}
 		}
 	}
-	tell := d.endangered
-	d.mu.Unlock()
+	tell := ws.endangered
+	ws.mu.Unlock()
 	if len(gone) > 0 {
 		tell(gone...)
 	}
@@ -149,30 +164,30 @@ func (d *Driver) tell(w *queueWatch, events []*mvccpb.Event) {
 
 // broken ends watches that etcd ended: their revision was compacted, their member lost the leader, their user may no
 // longer read. Claims that wait enter again, which tells the truth; those that hold are renewed.
-func (d *Driver) broken(watches ...*queueWatch) {
+func (ws *watches) broken(watches ...*queueWatch) {
 	var holding []string
-	d.mu.Lock()
+	ws.mu.Lock()
 	for _, w := range watches {
-		holding = append(holding, d.brokenLocked(w)...)
+		holding = append(holding, ws.brokenLocked(w)...)
 	}
-	tell, closed := d.endangered, d.ctx.Err() != nil
-	d.mu.Unlock()
+	tell, closed := ws.endangered, ws.wire.ctx.Err() != nil
+	ws.mu.Unlock()
 	if len(holding) > 0 && !closed {
 		tell(holding...)
 	}
 }
 
 // brokenLocked returns the claims that are to be renewed.
-func (d *Driver) brokenLocked(w *queueWatch) (holding []string) {
+func (ws *watches) brokenLocked(w *queueWatch) (holding []string) {
 	delete(w.on.watches, w.number)
-	if d.watches[w.watchKey] == w {
-		delete(d.watches, w.watchKey)
+	if ws.open[w.watchKey] == w {
+		delete(ws.open, w.watchKey)
 	}
 	for k := range w.claims {
-		d.deafenLocked(k)
+		ws.deafenLocked(k)
 		if k.alarms() {
 			holding = append(holding, k.id)
-			d.watchSoonLocked(k, watchAgain)
+			ws.watchSoonLocked(k, watchAgain)
 		} else {
 			k.nudge()
 		}

@@ -4,5 +4,5 @@ package etcd
 func (d *Driver) Remembered() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.known)
+	return len(d.claims.known)
 }

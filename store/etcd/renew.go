@@ -18,11 +18,11 @@ const mostAtOnce = 100
 
 // tooMany reports whether the servers refused a transaction about so many claims because they take fewer operations, and notes
 // that. One about half as many is asked for next.
-func (d *Driver) tooMany(err error, claims int) bool {
+func (w *wire) tooMany(err error, claims int) bool {
 	if claims < 2 || !errors.Is(err, rpctypes.ErrTooManyOps) {
 		return false
 	}
-	d.atOnce.Store(int64(claims / 2))
+	w.atOnce.Store(int64(claims / 2))
 	return true
 }
 
@@ -42,7 +42,7 @@ type renewal struct {
 // both together are a lease confirmed.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		for i := range answers {
 			answers[i].Err = err
@@ -67,12 +67,12 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		}
 	}
 	d.prolong(bounded, located)
-	for part := range slices.Chunk(located, int(d.atOnce.Load())) {
+	for part := range slices.Chunk(located, int(d.wire.atOnce.Load())) {
 		d.look(bounded, part)
 	}
 	d.sustainAll(bounded, located)
 	for i, r := range all {
-		if answers[i].Err = d.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
+		if answers[i].Err = d.wire.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
 			answers[i].TTL = d.left(r.k, r.c, began)
 		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
 			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive at the same time
@@ -101,8 +101,8 @@ const findAtOnce = 8
 
 // ours returns what is known of a claim, or nil.
 func (d *Driver) ours(c *driver.Claim) (*localClaim, error) {
-	k := d.recall(c.ID)
-	switch e := d.lastSeen(k); {
+	k := d.claims.of(c.ID)
+	switch e := d.claims.lastSeen(k); {
 	case e == nil:
 		return nil, nil
 	case c.Ticket != 0 && c.Ticket != e.created:
@@ -118,7 +118,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error
 	if err != nil {
 		return nil, err
 	}
-	return d.remember(d.meet(c, e)), nil
+	return d.claims.remember(d.claims.meet(c, e)), nil
 }
 
 // prolong keeps the leases that claims live by alive, and then those that their keys hang on.
@@ -130,7 +130,7 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 			switch {
 			case !longer:
 				r.up = &upkeep{}
-				r.up.life, r.up.on = d.leases(r.k)
+				r.up.life, r.up.on = d.claims.leases(r.k)
 				leases, whose = append(leases, r.up.life), append(whose, r)
 			case r.up.on != r.up.life && r.lives == nil:
 				leases, whose = append(leases, r.up.on), append(whose, r)
@@ -154,7 +154,7 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 	var rest []*renewal
 	for _, r := range all {
-		if r.lives == nil && r.looked == nil && !(r.up.about(d.leases(r.k)) && r.up.confirm(r.term)) {
+		if r.lives == nil && r.looked == nil && !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)) {
 			rest = append(rest, r)
 		}
 	}
@@ -177,9 +177,9 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 	for i, r := range part {
 		ops[i] = clientv3.OpGet(r.k.key)
 	}
-	answer, err := d.read(ctx, ops...)
+	answer, err := d.wire.read(ctx, ops...)
 	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // maybe only one of them
-	if d.tooMany(err, len(part)) || denied {
+	if d.wire.tooMany(err, len(part)) || denied {
 		for half := range slices.Chunk(part, (len(part)+1)/2) {
 			d.look(ctx, half)
 		}
@@ -190,13 +190,13 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 			continue
 		}
 		r.e = only(answer.Responses[i].GetResponseRange().Kvs)
-		was := d.lastSeen(r.k)
+		was := d.claims.lastSeen(r.k)
 		if r.e == nil || !is(r.c, r.e) || was != nil && r.e.created != was.created {
 			r.looked = driver.ErrGone
 			continue
 		}
-		d.sight(r.k, r.e)
-		d.present(r.k, answer.Header.Revision)
+		d.claims.sight(r.k, r.e)
+		d.watches.present(r.k, answer.Header.Revision)
 		r.term = answer.Header.RaftTerm
 	}
 }

@@ -68,13 +68,13 @@ func newWorld() *world {
 	w := &world{d: newDriver(""), revision: 10}
 	w.d.life.End() // what is revoked is noted, and not asked for
 	c := &driver.Claim{Name: "n", ID: "a"}
-	w.k = w.d.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
+	w.k = w.d.claims.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
 	return w
 }
 
 // ask begins a request about the claim, as change does.
 func (w *world) ask() {
-	if answered, err := w.d.asks(w.k); err == nil {
+	if answered, err := w.d.claims.asks(w.k); err == nil {
 		w.open = append(w.open, answered)
 	}
 }
@@ -85,7 +85,7 @@ func (w *world) move(answer bool) {
 		return
 	}
 	long := &lease{id: 2}
-	answered, err := w.d.asks(w.k, long)
+	answered, err := w.d.claims.asks(w.k, long)
 	switch {
 	case err != nil:
 		w.d.pool.spare(long)
@@ -105,14 +105,14 @@ func (w *world) replace(answer bool) {
 		return
 	}
 	fresh := &lease{id: 3}
-	answered, err := w.d.asks(w.k, fresh)
+	answered, err := w.d.claims.asks(w.k, fresh)
 	switch {
 	case err != nil:
 		w.d.pool.spare(fresh)
 	case answer:
 		answered()
 		w.revision++
-		w.d.live(w.k, fresh, fresh, w.revision)
+		w.d.claims.live(w.k, fresh, fresh, w.revision)
 	default:
 		w.d.pool.spare(fresh)
 		w.fresh = fresh
@@ -131,7 +131,7 @@ var events = []struct {
 		}
 	}},
 	{"found", func(w *world) {
-		w.d.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id, value: value{Lease: hexOf(w.k.life.id)}})
+		w.d.claims.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id, value: value{Lease: hexOf(w.k.life.id)}})
 	}},
 	{"waits", func(w *world) { w.placed(false) }},
 	{"holds", func(w *world) { w.placed(true) }},
@@ -140,10 +140,10 @@ var events = []struct {
 	{"replaced", func(w *world) { w.replace(true) }},
 	{"replaced?", func(w *world) { w.replace(false) }},
 	{"deleted", func(w *world) { w.k.knows = hearing; w.k.hear(event{"n/1", 99, 0}) }},
-	{"leaves", func(w *world) { w.d.leaves(w.k) }},
-	{"kept", func(w *world) { w.d.end(w.k, claimKept) }},
-	{"gone", func(w *world) { w.d.end(w.k, claimGone) }},
-	{"lost", func(w *world) { w.d.end(w.k, claimLost) }},
+	{"leaves", func(w *world) { w.d.claims.leaves(w.k) }},
+	{"kept", func(w *world) { w.d.claims.end(w.k, claimKept) }},
+	{"gone", func(w *world) { w.d.claims.end(w.k, claimGone) }},
+	{"lost", func(w *world) { w.d.claims.end(w.k, claimLost) }},
 	{"next", func(w *world) {
 		if l := w.take(); l != nil && w.next == nil {
 			w.next = newLocalClaim(&driver.Claim{Name: "n", ID: "b"}, "n/"+hexOf(l.id), l)
@@ -155,7 +155,7 @@ func (w *world) placed(holds bool) {
 	if !w.k.entered() {
 		return
 	}
-	w.d.noteQueue(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, true, 10, holds)
+	w.d.watches.noteQueue(&driver.Claim{Weight: 1, Capacity: 1}, w.k, queue{{key: "n/1", created: 10}}, 0, true, 10, holds)
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.k.watching != nil { // no clock runs here
@@ -180,7 +180,7 @@ func (w *world) take() *lease {
 func (w *world) wrong() string {
 	home, life, on, over := w.k.home, w.k.life, w.k.on, w.k.ended()
 	switch {
-	case over == (w.d.known["a"] == w.k):
+	case over == (w.d.claims.known["a"] == w.k):
 		return "a claim is known if, and only if, it is not over"
 	case over && w.k.by != nil:
 		return "a claim that is over hears of deletions"

@@ -64,7 +64,7 @@ func (u *upkeep) about(life, on *lease) bool { return u.life == life && u.on == 
 func (d *Driver) keepUp(ctx context.Context, k *localClaim) (u *upkeep, err error) {
 	for again := true; again; {
 		u = &upkeep{}
-		u.life, u.on = d.leases(k)
+		u.life, u.on = d.claims.leases(k)
 		u.lifeKept, err = d.keepAliver.one(ctx, u.life)
 		if err == nil && u.on != u.life {
 			u.onKept, err = d.keepAliver.one(ctx, u.on)
@@ -76,18 +76,18 @@ func (d *Driver) keepUp(ctx context.Context, k *localClaim) (u *upkeep, err erro
 
 // mistaken reports whether leases are no more because the claim has others by now.
 func (d *Driver) mistaken(k *localClaim, u *upkeep, err error) bool {
-	return errors.Is(err, driver.ErrSession) && !u.about(d.leases(k))
+	return errors.Is(err, driver.ErrSession) && !u.about(d.claims.leases(k))
 }
 
 // sustain has a claim whose key was read have its whole time: by the keep-alives before that, or by others if there were none, or if
 // the key turned out to hang on other leases, and by new leases where those do not count.
 func (d *Driver) sustain(ctx context.Context, c *driver.Claim, k *localClaim, e *entry, u *upkeep, term uint64) (err error) {
-	if u == nil || !u.about(d.leases(k)) {
+	if u == nil || !u.about(d.claims.leases(k)) {
 		if u, term, err = d.uphold(ctx, c, k, e); err != nil {
 			return err
 		}
 	}
-	if u.about(d.leases(k)) && u.confirm(term) {
+	if u.about(d.claims.leases(k)) && u.confirm(term) {
 		return nil
 	}
 	return d.replace(ctx, c, k, e, u)
@@ -105,7 +105,7 @@ func (d *Driver) uphold(ctx context.Context, c *driver.Claim, k *localClaim, e *
 
 // reread reads the key of a claim once more, and returns the term of the leader that tells.
 func (d *Driver) reread(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) (term uint64, err error) {
-	r, err := d.read(ctx, clientv3.OpGet(k.key))
+	r, err := d.wire.read(ctx, clientv3.OpGet(k.key))
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (d *Driver) reread(ctx context.Context, c *driver.Claim, k *localClaim, e *
 	if now == nil || !is(c, now) || now.created != e.created {
 		return 0, d.over(ctx, k, now, nil)
 	}
-	d.sight(k, now)
+	d.claims.sight(k, now)
 	*e = *now
 	return r.Header.RaftTerm, nil
 }
@@ -127,21 +127,21 @@ func (d *Driver) replace(ctx context.Context, c *driver.Claim, k *localClaim, e 
 			if _, err := d.reread(ctx, c, k, e); err != nil {
 				return err
 			}
-		case !d.revoked(ctx, err): // by somebody who revokes leases that are new
+		case !d.wire.revoked(ctx, err): // by somebody who revokes leases that are new
 			return err
 		}
 	}
 }
 
 func (d *Driver) replaceOnce(ctx context.Context, c *driver.Claim, k *localClaim, e *entry, u *upkeep) error {
-	ttl := cmp.Or(u.lifeKept.ttl, d.seconds(c.TTL))
+	ttl := cmp.Or(u.lifeKept.ttl, d.pool.seconds(c.TTL))
 	life, err := d.pool.grant(ctx, ttl)
 	if err != nil {
 		return err
 	}
 	to := life
-	if was, on := d.leases(k); on != was {
-		if to, err = d.pool.grant(ctx, cmp.Or(u.onKept.ttl, ttl+d.seconds(c.Delay))); err != nil {
+	if was, on := d.claims.leases(k); on != was {
+		if to, err = d.pool.grant(ctx, cmp.Or(u.onKept.ttl, ttl+d.pool.seconds(c.Delay))); err != nil {
 			d.pool.spare(life)
 			return err
 		}
@@ -149,20 +149,6 @@ func (d *Driver) replaceOnce(ctx context.Context, c *driver.Claim, k *localClaim
 	if _, err = d.move(ctx, k, e, life, to); err != nil {
 		return err
 	}
-	d.live(k, life, to, e.modified)
+	d.claims.live(k, life, to, e.modified)
 	return nil
-}
-
-// live notes that a claim lives by another lease, and that its key hangs on that or a longer one. Those that it had serve nobody. If
-// the claim was over before, the new ones run out.
-func (d *Driver) live(k *localClaim, life, on *lease, modified int64) {
-	d.mu.Lock()
-	old, over := k.leasesLocked(), k.ended()
-	if !over {
-		k.life, k.on, k.modified = life, on, max(k.modified, modified)
-	}
-	d.mu.Unlock()
-	if !over {
-		d.pool.discard(old...)
-	}
 }

@@ -121,7 +121,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	if err := renew(t, other, c); err != nil {
 		t.Fatal(err)
 	}
-	if k := other.recall(c.ID); k.life.state != leaseForeign {
+	if k := other.claims.of(c.ID); k.life.state != leaseForeign {
 		t.Errorf("the lease that a claim of another driver lives by is in state %d; want it to be that driver's", k.life.state)
 	}
 	before := leasesIn(t, by)
@@ -138,7 +138,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := only(r.Kvs)
-	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != other.recall(c.ID).life.id {
+	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != other.claims.of(c.ID).life.id {
 		t.Errorf("the key is %+v; want that it hangs on a lease of term %d", e, term)
 	}
 	list, err := home.List(timely(t), &driver.Query{Name: "name"})
@@ -158,7 +158,7 @@ func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	d := open(t, addrs...)
 	c := claimOn("name")
 	enter(t, d, c)
-	k := d.recall(c.ID)
+	k := d.claims.of(c.ID)
 	_, had := k.life.time(0)
 	NewLeader(t, addrs)
 	u, err := d.keepUp(timely(t), k)
@@ -175,10 +175,10 @@ func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	if err := renew(t, d, c); err != nil {
 		t.Fatal(err)
 	}
-	if life, on := d.leases(k); life == k.home || on != life || life.term != a.term {
+	if life, on := d.claims.leases(k); life == k.home || on != life || life.term != a.term {
 		t.Errorf("a renewed claim lives by a lease of term %d; want %d", life.term, a.term)
 	}
-	if _, has := d.recall(c.ID).life.time(0); has <= had {
+	if _, has := d.claims.of(c.ID).life.time(0); has <= had {
 		t.Errorf("a renewed claim ends at %v; want later than at %v", has, had)
 	}
 }
@@ -192,7 +192,7 @@ func TestPoolForgetsEarlierTerms(t *testing.T) {
 		t.Helper()
 		c := claimOn("name")
 		enter(t, d, c)
-		id := d.recall(c.ID).home.id
+		id := d.claims.of(c.ID).home.id
 		leave(t, d, c)
 		return id
 	}

@@ -77,7 +77,7 @@ func metered(t testing.TB, m *meter, addr string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.patience = time.Minute // a request that is sent again is one more
+	d.wire.patience = time.Minute // a request that is sent again is one more
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -155,7 +155,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		servertest.Until(t, "all of them listen", func() bool {
 			for _, w := range line[1:] {
 				w.d.mu.Lock()
-				k := w.d.known[w.c.ID]
+				k := w.d.claims.known[w.c.ID]
 				listens := k.by != nil
 				w.d.mu.Unlock()
 				if !listens {
@@ -320,7 +320,7 @@ func TestReplyIsLost(t *testing.T) {
 			if list := keys(t, by, "stile/"+name+"/"); len(list) != 0 {
 				t.Errorf("keys %q are left", list)
 			}
-			k := d.recall(c.ID)
+			k := d.claims.of(c.ID)
 			if k != nil {
 				t.Errorf("the driver remembers a claim that left")
 			}
@@ -398,12 +398,12 @@ func TestCompactionUnderAHolder(t *testing.T) {
 	})
 	c := claimOn("name")
 	enter(t, d, c)
-	k := d.recall(c.ID)
+	k := d.claims.of(c.ID)
 	d.mu.Lock()
 	k.knows, k.seen = deaf, 0 // as if it had been ended before
 	k.watching.Stop()
 	k.watching = nil
-	d.watchSoonLocked(k, 0)
+	d.watches.watchSoonLocked(k, 0)
 	d.mu.Unlock()
 	if id := <-alerts; id != c.ID {
 		t.Fatalf("alert of %s; want %s", id, c.ID)

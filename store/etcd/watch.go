@@ -20,20 +20,20 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 // watch tells of changes from now on. It returns nil when etcd has ended the watch, as it does when the changes to be
 // told were compacted: the next one begins with the queue as it is.
 func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
-	bounded, done, err := d.begin(ctx)
+	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
 		return err
 	}
-	folder := d.folder(name)
-	r, err := d.read(bounded, clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithCountOnly()))
+	folder := d.wire.folder(name)
+	r, err := d.wire.read(bounded, clientv3.OpGet(folder, clientv3.WithPrefix(), clientv3.WithCountOnly()))
 	done()
 	if err != nil {
-		return d.explain(ctx, err)
+		return d.wire.explain(ctx, err)
 	}
 	watching, stop := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer stop()
 	defer context.AfterFunc(d.ctx, stop)()
-	events := d.client.Watch(watching, folder, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
+	events := d.wire.client.Watch(watching, folder, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
 	changed()
 	for r := range events {
 		if err := r.Err(); err != nil {
@@ -41,7 +41,7 @@ func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 				return nil
 			}
 			if ctx.Err() == nil {
-				return d.explain(ctx, err)
+				return d.wire.explain(ctx, err)
 			}
 			break
 		}

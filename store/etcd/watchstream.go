@@ -14,26 +14,26 @@ import (
 // (go run . -store=etcd -only='^holding$', in the folder bench). When the stream ends, so do all its watches. None is resumed: a
 // claim that reads its queue anew, or is renewed, knows all that it may have missed.
 type watchStream struct {
-	d    *Driver
+	ws   *watches
 	stop context.CancelFunc
 	kick chan struct{} // has room for one: there is something to ask
 
-	// Guarded by Driver.mu:
+	// Guarded by the mu of ws:
 	watches map[int64]*queueWatch // by the number that the driver gave them; none is used again
 	last    int64
 	asks    []*pb.WatchRequest // to be sent, in this order
 }
 
 // listenLocked begins a watch, after a revision.
-func (d *Driver) listenLocked(w *queueWatch, after int64) {
-	if d.stream == nil {
-		d.stream = d.openStreamLocked()
+func (ws *watches) listenLocked(w *queueWatch, after int64) {
+	if ws.stream == nil {
+		ws.stream = ws.openStreamLocked()
 	}
-	s := d.stream
+	s := ws.stream
 	s.last++
 	w.number, w.on = s.last, s
 	s.watches[w.number] = w
-	folder := d.folder(w.name)
+	folder := ws.wire.folder(w.name)
 	create := &pb.WatchCreateRequest{
 		Key: []byte(folder), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(folder)), StartRevision: after + 1, WatchId: w.number,
 	}
@@ -44,7 +44,7 @@ func (d *Driver) listenLocked(w *queueWatch, after int64) {
 }
 
 // ignoreLocked ends a watch. What etcd has sent of it already is not told.
-func (d *Driver) ignoreLocked(w *queueWatch) {
+func (ws *watches) ignoreLocked(w *queueWatch) {
 	s := w.on
 	if s.watches[w.number] != w {
 		return
@@ -56,12 +56,12 @@ func (d *Driver) ignoreLocked(w *queueWatch) {
 }
 
 // openStreamLocked begins a stream. A member that has lost its leader ends it instead of letting it hang.
-func (d *Driver) openStreamLocked() *watchStream {
-	s := &watchStream{d: d, kick: make(chan struct{}, 1), watches: map[int64]*queueWatch{}}
-	ctx, t := newTry(clientv3.WithRequireLeader(d.ctx), true)
+func (ws *watches) openStreamLocked() *watchStream {
+	s := &watchStream{ws: ws, kick: make(chan struct{}, 1), watches: map[int64]*queueWatch{}}
+	ctx, t := newTry(clientv3.WithRequireLeader(ws.wire.ctx), true)
 	stop := func() { t.cancel(nil) }
 	s.stop = stop
-	if !d.life.Go(func() { s.run(ctx) }) {
+	if !ws.wire.life.Go(func() { s.run(ctx) }) {
 		stop()
 	}
 	return s
@@ -79,8 +79,8 @@ func (s *watchStream) askLocked(r *pb.WatchRequest) {
 func (s *watchStream) run(ctx context.Context) {
 	defer s.ended()
 	defer s.stop()
-	stream, err := pb.NewWatchClient(s.d.client.ActiveConnection()).Watch(ctx)
-	if err != nil || !s.d.life.Go(func() { s.send(ctx, stream) }) {
+	stream, err := pb.NewWatchClient(s.ws.wire.client.ActiveConnection()).Watch(ctx)
+	if err != nil || !s.ws.wire.life.Go(func() { s.send(ctx, stream) }) {
 		return
 	}
 	for {
@@ -100,10 +100,10 @@ func (s *watchStream) send(ctx context.Context, stream pb.Watch_WatchClient) {
 		case <-ctx.Done():
 			return
 		}
-		s.d.mu.Lock()
+		s.ws.mu.Lock()
 		asks := s.asks
 		s.asks = nil
-		s.d.mu.Unlock()
+		s.ws.mu.Unlock()
 		for _, r := range asks {
 			if stream.Send(r) != nil {
 				return // Recv tells why
@@ -115,33 +115,33 @@ func (s *watchStream) send(ctx context.Context, stream pb.Watch_WatchClient) {
 // take hands an answer to the watch that it is for. The error says that the stream is good for nothing any more: etcd
 // refused a watch, perhaps by a login that ran out, and the next stream begins with a new one.
 func (s *watchStream) take(r *pb.WatchResponse) error {
-	s.d.mu.Lock()
+	s.ws.mu.Lock()
 	w := s.watches[r.WatchId]
-	s.d.mu.Unlock()
+	s.ws.mu.Unlock()
 	switch {
 	case r.Canceled && r.WatchId < 0:
 		return errors.New(r.CancelReason)
 	case r.Canceled && w != nil && r.CompactRevision == 0:
 		return fmt.Errorf("etcd ended the watch: %s", r.CancelReason)
 	case r.Canceled && w != nil:
-		s.d.broken(w)
+		s.ws.broken(w)
 	case w != nil:
-		s.d.tell(w, r.Events)
+		s.ws.tell(w, r.Events)
 	}
 	return nil
 }
 
 // ended ends all watches of a stream that ended.
 func (s *watchStream) ended() {
-	s.d.mu.Lock()
-	if s.d.stream == s {
-		s.d.stream = nil
+	s.ws.mu.Lock()
+	if s.ws.stream == s {
+		s.ws.stream = nil
 	}
 	all := make([]*queueWatch, 0, len(s.watches))
 	for _, w := range s.watches {
 		all = append(all, w)
 	}
 	clear(s.watches)
-	s.d.mu.Unlock()
-	s.d.broken(all...)
+	s.ws.mu.Unlock()
+	s.ws.broken(all...)
 }

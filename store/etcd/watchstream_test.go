@@ -34,12 +34,12 @@ func TestGoroutinesOfHeldNames(t *testing.T) { //nolint:paralleltest // see abov
 		servertest.Until(t, "all that are held are watched over", func() bool {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return len(d.watches) == len(claims) && d.stream != nil && len(d.stream.watches) == len(claims)
+			return len(d.watches.open) == len(claims) && d.watches.stream != nil && len(d.watches.stream.watches) == len(claims)
 		})
 	}
 	heard := func(c *driver.Claim) { // the watch has begun, and so has all that it needs
 		t.Helper()
-		remove(t, by, d.recall(c.ID).key)
+		remove(t, by, d.claims.of(c.ID).key)
 		if id := <-alerts; id != c.ID {
 			t.Fatalf("alert of %s; want %s", id, c.ID)
 		}
@@ -82,14 +82,14 @@ func TestWatchStreamTakes(t *testing.T) {
 		defer d.life.End()
 		var told []string
 		d.Alert(func(ids ...string) { told = append(told, ids...) })
-		s := &watchStream{d: d, stop: func() {}, kick: make(chan struct{}, 1), watches: map[int64]*queueWatch{}}
-		d.stream = s
+		s := &watchStream{ws: d.watches, stop: func() {}, kick: make(chan struct{}, 1), watches: map[int64]*queueWatch{}}
+		d.watches.stream = s
 		for i, name := range []string{"a", "b"} {
 			c := &driver.Claim{Name: name, ID: name, Weight: driver.All, Capacity: driver.All}
-			k := d.remember(newLocalClaim(c, name+"/1", &lease{id: int64(i)}))
+			k := d.claims.remember(newLocalClaim(c, name+"/1", &lease{id: int64(i)}))
 			k.state, k.seen = claimHolding, 10
 			d.mu.Lock()
-			d.joinLocked(k)
+			d.watches.joinLocked(k)
 			d.mu.Unlock()
 		}
 		err := s.take(test.takes)
@@ -102,13 +102,13 @@ func TestWatchStreamTakes(t *testing.T) {
 		}
 		d.mu.Lock()
 		for _, id := range []string{"a", "b"} {
-			k := d.known[id]
+			k := d.claims.known[id]
 			lost := slices.Contains(test.told, id) && test.name != "a deletion"
 			if (k.by == nil) != lost || (k.knows == deaf) != lost {
 				t.Errorf("%s: claim %s is heard by %v, and knows %v; want neither: %v", test.name, id, k.by != nil, k.knows, lost)
 			}
 		}
-		if test.fails && (d.stream != nil || len(d.watches) > 0) {
+		if test.fails && (d.watches.stream != nil || len(d.watches.open) > 0) {
 			t.Errorf("%s: the stream goes on", test.name)
 		}
 		d.mu.Unlock()
