@@ -1,5 +1,5 @@
 // Package draw makes the pictures of the project as SVG: a [Diagram] of boxes and arrows, a [Timeline] of who did what when,
-// and [Bars] for figures.
+// [Bars] for figures, and [Chips] for many short things.
 //
 // A picture is described by what is in it. Where things stand follows from the texts: their widths are estimated for a wide
 // font, so that a narrower one leaves room and no text runs into another or out of the picture. The same description gives

@@ -105,6 +105,7 @@ func TestErrors(t *testing.T) {
 		{"no lane", &Timeline{Title: "t", Desc: "d", To: 1, Lanes: []Lane{{}}, Messages: []Message{{To: 1}}},
 			"a message goes from lane 0 to lane 1, and there are 1"},
 		{"no bars", &Bars{Title: "t"}, errTitle.Error()},
+		{"no chips", &Chips{Title: "t"}, errTitle.Error()},
 		{"past a row", arrow("a", "e"), `the arrow from "a" to "e" passes other boxes`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
