@@ -372,7 +372,7 @@ func capacityForgotten(r *run) {
 		r.leave(r.a, c)
 	}
 	c := r.permit(1, 4)
-	c.TTL = r.lease()
+	c.TTL, c.Wait = r.lease(), r.lease()
 	r.holds(r.a, c)
 	next := r.permit(1, 6)
 	r.ends(r.runsOut(), "another capacity is accepted once the queue has run empty", func() bool {
