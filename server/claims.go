@@ -22,16 +22,20 @@ func (e *invalidError) Unwrap() error { return e.error }
 // errEnding is the error of a wait that ends with the server.
 var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
 
-// begin begins a call about a claim, which cut has return early.
-func (s *Server) begin(c *api.Claim, cut func()) (end func()) {
-	return s.calls.begin(claimKey{c.Name, c.ID}, cut)
+// begin begins a call about a claim, which cut has return early, once those before have returned.
+func (s *Server) begin(ctx context.Context, c *api.Claim, cut func()) (end func(), err error) {
+	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
 
 func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := q.Claim.CheckLeased(); err != nil {
 		return nil, invalid(err)
 	}
-	defer s.begin(&q.Claim, nil)()
+	end, err := s.begin(ctx, &q.Claim, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	c := q.Claim.Driver()
 	p, err := s.d.Enter(ctx, c)
 	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
@@ -67,10 +71,14 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	}
 	wait, cancel := context.WithTimeout(ctx, min(q.Within, api.MaxAwait))
 	defer cancel()
-	defer s.begin(&q.Claim, cancel)()
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
-	p, err := s.d.Await(wait, q.Claim.Driver())
+	var p driver.Place
+	end, err := s.begin(wait, &q.Claim, cancel)
+	if err == nil {
+		defer end()
+		p, err = s.d.Await(wait, q.Claim.Driver())
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil: // nobody hears it
@@ -117,7 +125,11 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if q.Keep < 0 || q.Keep > driver.MaxTTL {
 		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", driver.MaxTTL))
 	}
-	defer s.begin(&q.Claim, nil)()
+	end, err := s.begin(ctx, &q.Claim, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	if err := s.d.Leave(ctx, &driver.Release{Claim: q.Claim.Driver(), Keep: q.Keep}); err != nil {
 		return nil, err
 	}

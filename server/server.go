@@ -45,7 +45,7 @@ func New(d driver.Driver) (*Server, error) {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, calls: calls{of: map[claimKey]*call{}}}
+	s := &Server{d: d, calls: calls{of: map[claimKey]*calling{}}}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)

@@ -224,6 +224,53 @@ func TestOneCallPerClaim(t *testing.T) {
 	})
 }
 
+// Trap: the call before may last, such as one to a store that is frozen. Whoever waits for it waits no longer than its own
+// request lasts, and then asks the store nothing.
+func TestWaitForTheCallBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		entered, awaited, finish := 0, 0, make(chan struct{})
+		f.enter = func(context.Context, *driver.Claim) (driver.Place, error) {
+			entered++
+			<-finish
+			return driver.Place{Ticket: 1}, nil
+		}
+		f.await = func(context.Context, *driver.Claim) (driver.Place, error) {
+			awaited++
+			return driver.Place{Ticket: 1}, nil
+		}
+		by := connected(t, f)
+		enter := func(ctx context.Context) error {
+			_, _, err := postBy(ctx, by, inBubble+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
+			return err
+		}
+		first := make(chan error, 1)
+		go func() { first <- enter(t.Context()) }()
+		synctest.Wait()
+		begin := time.Now()
+		await := body(t, &api.AwaitRequest{Claim: claim("x", 1), Within: time.Minute})
+		if status, answer, err := postBy(t.Context(), by, inBubble+api.Await, await); status != 200 || time.Since(begin) != time.Minute {
+			t.Errorf("await of a minute = %s, %v after %v; want a place after a minute", answer, err, time.Since(begin))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("enter = %v; want the end of its time", err)
+		}
+		synctest.Wait()
+		close(finish)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if err := enter(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if entered != 2 || awaited != 0 {
+			t.Errorf("the store was asked to enter %d times, and to await %d times; want 2 and 0", entered, awaited)
+		}
+	})
+}
+
 // Trap: a client whose connection ends may hold by another replica already. Nobody sends Leave for it.
 func TestNoLeaveForALostConnection(t *testing.T) {
 	f := newFake()
