@@ -1,0 +1,56 @@
+//go:build unix
+
+package remote_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A list that is cut short is no list.
+func TestListIsWhole(t *testing.T) {
+	for name, text := range map[string]string{
+		"cut between lines": `{"heard":3}` + "\n" + `{"listing":{"name":"a","capacity":1,"claims":[]}}` + "\n",
+		"cut in a line":     `{"listing":{"name":"a","capac`,
+	} {
+		addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != api.List {
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", api.Lines)
+				fmt.Fprint(w, text)
+			})
+		})
+		list, err := open(t, addr).(driver.Lister).List(t.Context(), &driver.Query{})
+		if list != nil || !driver.IsUnreachable(err) {
+			t.Errorf("%s: %+v, %v; want no list, and unreachable", name, list, err)
+		}
+	}
+}
+
+// A list, like any other request, leaves its connection to the next one.
+func TestListKeepsItsConnection(t *testing.T) {
+	peers := map[string]bool{}
+	addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			peers[r.RemoteAddr] = true // one request at a time
+			next.ServeHTTP(w, r)
+		})
+	})
+	d := open(t, addr)
+	for range 5 {
+		if _, err := d.(driver.Lister).List(t.Context(), &driver.Query{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(peers); n != 1 {
+		t.Errorf("5 lists took %d connections; want 1", n)
+	}
+}
