@@ -12,4 +12,9 @@ func SetSilence(d driver.Driver, silence time.Duration) {
 	d.(interface{ base() *client }).base().silence = silence
 }
 
+// SetMostList says how many bytes a list may have, of such a driver.
+func SetMostList(d driver.Driver, bytes int64) {
+	d.(interface{ base() *client }).base().mostList = bytes
+}
+
 func (c *client) base() *client { return c }

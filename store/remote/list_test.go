@@ -5,11 +5,14 @@ package remote_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/store/memory"
+	"github.com/stilelock/stile/store/remote"
 )
 
 // A list that is cut short is no list.
@@ -52,5 +55,29 @@ func TestListKeepsItsConnection(t *testing.T) {
 	}
 	if n := len(peers); n != 1 {
 		t.Errorf("5 lists took %d connections; want 1", n)
+	}
+}
+
+// A list that is too large for its client is no list either, and the error says what to do.
+func TestListIsBounded(t *testing.T) {
+	m := memory.New()
+	addr, _ := service(t, m, nobody)
+	c := drive.Claim("a", "x")
+	c.Record = strings.Repeat("\xff", driver.MaxRecord)
+	drive.Holds(t, m, c)
+	d := open(t, addr)
+	for _, tt := range []struct {
+		most int64
+		fits bool
+	}{{1 << 20, true}, {1 << 10, false}} {
+		remote.SetMostList(d, tt.most)
+		list, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
+		if fits := err == nil && len(list) == 1; fits != tt.fits {
+			t.Errorf("a list for a client that takes %d bytes = %d names, %v; want that it fits: %v", tt.most, len(list), err, tt.fits)
+		}
+		if !tt.fits {
+			judge(t, "a list that is too large", err, driver.OutcomeRefused, false)
+			drive.Says(t, err, "has more than", "prefix")
+		}
 	}
 }

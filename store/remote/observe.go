@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -120,11 +121,17 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 
 // listings reads the answer to a List.
 func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.Listing, err error) {
-	for d := json.NewDecoder(io.LimitReader(body, api.MaxList)); ; {
+	most := &io.LimitedReader{R: body, N: x.c.mostList}
+	for d := json.NewDecoder(most); ; {
 		var part api.ListPart
-		if err := d.Decode(&part); errors.Is(err, io.EOF) {
+		err := d.Decode(&part)
+		switch {
+		case err != nil && most.N <= 0:
+			return nil, driver.Refused(fmt.Errorf("the list of the lock service at %s has more than %d MiB: ask for the names with a longer prefix",
+				x.name(), x.c.mostList>>20))
+		case errors.Is(err, io.EOF):
 			return nil, x.failed(errCut)
-		} else if err != nil {
+		case err != nil:
 			return nil, x.failed(err)
 		}
 		switch {

@@ -60,7 +60,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if a.User != "" || a.Password != "" || a.Path != "" {
 		return nil, driver.Refused(errors.New("the URL of a lock service has no user, no password and no path: it is stile://host:port"))
 	}
-	c := &client{silence: 3 * api.Alive, life: work.Begin(), transport: &http.Transport{
+	c := &client{silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), transport: &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
@@ -98,6 +98,7 @@ type client struct {
 	hosts     []string // as the beginning of a URL
 	transport *http.Transport
 	silence   time.Duration // of a watch, after which its service counts as dead
+	mostList  int64         // bytes of a list
 	life      *work.Life
 
 	mu     sync.Mutex // guards what follows
