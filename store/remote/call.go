@@ -35,6 +35,9 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 			return x.failed(err)
 		}
 		if res.StatusCode == http.StatusOK && kindOf(res) == api.JSON && json.Unmarshal(text, a) == nil && a.Whole() {
+			if t, ok := a.(*api.TraitsAnswer); ok {
+				c.learn(t, res.Header.Get(api.TraitsTag))
+			}
 			return nil
 		}
 		return x.refused(res, text)
@@ -119,7 +122,7 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	defer res.Body.Close()
 	err = read(x, res)
 	if err == nil {
-		c.heard(q.path == api.Traits, res.Header.Get(api.TraitsTag))
+		c.heard(res.Header.Get(api.TraitsTag))
 	}
 	return err
 }

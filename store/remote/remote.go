@@ -33,6 +33,9 @@ const (
 	defaultDialTimeout = 5 * time.Second
 	idleConns          = 64               // to each host, that are kept for the next requests
 	idleFor            = 90 * time.Second // which the service must not end sooner
+	mostTags           = 64               // that a client keeps
+	mostAsks           = 8                // for the traits of one tag, in a row
+	askAgain           = 10 * time.Second // if they have not come
 )
 
 func init() {
@@ -60,7 +63,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if a.User != "" || a.Password != "" || a.Path != "" {
 		return nil, driver.Refused(errors.New("the URL of a lock service has no user, no password and no path: it is stile://host:port"))
 	}
-	c := &client{silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), transport: &http.Transport{
+	c := &client{silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{}, transport: &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
@@ -73,7 +76,6 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		c.Close()
 		return nil, err
 	}
-	c.learn(t)
 	return c.able(t), nil
 }
 
@@ -104,8 +106,8 @@ type client struct {
 	mu     sync.Mutex // guards what follows
 	host   int        // the one that is asked first
 	traits driver.Traits
-	tag    string // of the traits
-	asking bool   // for other traits
+	tags   map[string]bool // of the traits
+	asking bool            // for other traits
 }
 
 // Traits is [driver.Driver.Traits]. Each answer of the service says whether the traits have changed.
@@ -115,35 +117,51 @@ func (c *client) Traits() driver.Traits {
 	return c.traits
 }
 
-func (c *client) learn(a *api.TraitsAnswer) {
+// learn takes traits that the service has told, with their tag. Replicas may differ, such as in what they have found out about the
+// store, and each request may go to any of them. So the client promises what all do that it has heard of.
+func (c *client) learn(a *api.TraitsAnswer, tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.traits = a.Traits.Driver()
+	t := a.Traits.Driver()
+	if len(c.tags) > 0 {
+		t = driver.Weakest(t, c.traits)
+	}
+	if len(c.tags) == mostTags {
+		clear(c.tags)
+	}
+	c.traits, c.tags[tag] = t, true
 }
 
-// heard takes the tag of an answer, and asks for the traits if they are others now. The tag that belongs to the traits came with
-// them: they may have more than this client knows.
-func (c *client) heard(withTraits bool, tag string) {
+// heard takes the tag of an answer, and asks for the traits if it is new. The tag that belongs to the traits came with them: they
+// may have more than this client knows.
+func (c *client) heard(tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if withTraits {
-		c.tag = tag
-		return
-	}
-	if tag == "" || tag == c.tag || c.tag == "" || c.asking {
+	if tag == "" || c.tags[tag] || c.asking || len(c.tags) == 0 {
 		return
 	}
 	c.asking = c.life.Go(func() {
 		ctx, cancel := context.WithTimeout(c.life.Context(), defaultDialTimeout)
 		defer cancel()
-		var a api.TraitsAnswer
-		if c.call(ctx, api.Traits, api.Nothing{}, &a) == nil {
-			c.learn(&a)
-		} // or the next answer says so again
+		for n := 0; !c.knows(tag) && n < mostAsks; n++ { // another replica may answer
+			_ = c.call(ctx, api.Traits, api.Nothing{}, &api.TraitsAnswer{}) // or a later answer has the tag again
+		}
+		if !c.knows(tag) {
+			select {
+			case <-time.After(askAgain):
+			case <-c.life.Context().Done():
+			}
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.asking = false
 	})
+}
+
+func (c *client) knows(tag string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tags[tag]
 }
 
 // Close is [driver.Driver.Close].
