@@ -202,7 +202,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 
 // Alert is [driver.Alerter.Alert]. The driver alerts its user of claims that somebody breaks.
 func (d *Driver) Alert(endangered func(ids ...string)) {
-	d.store.ears.Store(d, func(id, record string) (alert func()) {
+	d.store.alerted.Store(d, func(id, record string) (alert func()) {
 		if !d.hears() {
 			return func() {}
 		}
@@ -237,7 +237,7 @@ func (d *Driver) Traits() driver.Traits {
 func (d *Driver) Close() error {
 	d.once.Do(func() {
 		close(d.done)
-		d.store.ears.Delete(d)
+		d.store.alerted.Delete(d)
 	})
 	return nil
 }

@@ -17,12 +17,12 @@ import (
 //
 // Leases are judged by the monotonic clock, so under testing/synctest by that clock. No goroutine runs while nobody waits.
 type Store struct {
-	id     string
-	base   time.Time // its monotonic reading is 0 on the store's clock
-	epoch  int64     // its wall reading in microseconds, which tickets add
-	seed   maphash.Seed
-	shards [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
-	ears   sync.Map      // *Driver: func(id, record string) (alert func()), of those that are alerted
+	id      string
+	base    time.Time // its monotonic reading is 0 on the store's clock
+	epoch   int64     // its wall reading in microseconds, which tickets add
+	seed    maphash.Seed
+	shards  [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
+	alerted sync.Map      // *Driver: func(id, record string) (alert func()), of those that are alerted
 }
 
 const shards = 16
@@ -86,8 +86,8 @@ func (s *Store) Driver() *Driver {
 // gone for no known reason would enter again. It returns their alerts, to be called when the queue is free. Each
 // client knows whether the claim is its own.
 func (s *Store) heard(id, record string) (alerts []func()) {
-	for _, hear := range s.ears.Range {
-		alerts = append(alerts, hear.(func(id, record string) func())(id, record))
+	for _, alertOf := range s.alerted.Range {
+		alerts = append(alerts, alertOf.(func(id, record string) func())(id, record))
 	}
 	return alerts
 }

@@ -24,15 +24,15 @@ func (s *store) rests(look string, at sleepPlace) string {
 const restsMost = sleepFor + 2*time.Second
 
 // sleep looks at the claims of the last poll, notifies the ones that hold, and reports how it has ended. It calls
-// woken if there may be more to see, and stirred once a wakeup would end it.
-func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, stirred func()) (end awakening, err error) {
+// woken if there may be more to see, and recheck once a wakeup would end it.
+func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, recheck func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()
 	var answer sql.NullInt64
 	if !s.batches {
 		err = conn.QueryRowContext(ctx, at.text()).Scan(&answer)
 	} else {
-		answer, err = s.lookAndSleep(ctx, conn, at, woken, stirred)
+		answer, err = s.lookAndSleep(ctx, conn, at, woken, recheck)
 	}
 	switch {
 	case number(err) == interrupted:
@@ -52,7 +52,7 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken,
 }
 
 // lookAndSleep is one text.
-func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, stirred func()) (answer sql.NullInt64, err error) {
+func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, recheck func()) (answer sql.NullInt64, err error) {
 	g, result := s.polled.Load(), &sqldb.PollResult{}
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
 	look, each := "SELECT 0", func(*sql.Rows) error { return nil }
@@ -76,7 +76,7 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace,
 	if err := rows.Err(); err != nil {
 		return answer, err
 	}
-	stirred()
+	recheck()
 	if !known || !s.tell(g, result) || s.polled.Load() != g {
 		woken()
 	}

@@ -116,18 +116,18 @@ func (s *store) hasConnToSpare() bool {
 }
 
 // Listen implements [sqldb.Waker].
-func (s *store) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
+func (s *store) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	if !s.hasConnToSpare() {
 		_ = s.pause(ctx, sleepFor) // or until ctx ends, at which the caller looks
 		return
 	}
-	if err := s.listen(ctx, client, wanted, woken, stirred); err != nil {
+	if err := s.listen(ctx, client, wanted, woken, recheck); err != nil {
 		_ = s.pause(ctx, sleepFor/10) // before it is tried again
 	}
 }
 
 // listen listens for wakeups on a connection of its own, until nobody wants it any more.
-func (s *store) listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) error {
+func (s *store) listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, w
 	s.life.Go(func() { s.wakeSelf(unheard, asleep, client) })
 	for ctx.Err() == nil && wanted() {
 		at := m.now()
-		end, err := s.sleep(asleep, conn, at, woken, stirred)
+		end, err := s.sleep(asleep, conn, at, woken, recheck)
 		switch {
 		case err != nil:
 			return err

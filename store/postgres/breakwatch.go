@@ -27,30 +27,30 @@ const (
 	alarmEvery = time.Second
 )
 
-// ears lets a driver listen while its claims hold, so that it learns at once that somebody broke one. The transaction
+// A breakWatch lets a driver listen while its claims hold, so that it learns at once that somebody broke one. The transaction
 // that removes the claim notifies the channel on which all listeners of the tables listen for watches: breaks are
 // rare, and a claim that is alone has no channel in its row. A message only makes the driver renew its claim: the
 // answer to that decides.
-type ears struct {
+type breakWatch struct {
 	d      *Driver
 	broken known.Broken // by id
 
-	mu      sync.Mutex           // guards what follows
-	tell    func(ids ...string)  // nil if nobody is to be told; then nothing is remembered
-	claims  map[standing]*earful // that are in the store, until they leave or run out
-	limit   known.Limit
-	timed   bool // it is looked at soon whether to listen
-	listens bool // a subscription has begun for the claims that hold, and has not ended
+	mu       sync.Mutex                 // guards what follows
+	endanger func(ids ...string)        // nil if nobody is to be told; then nothing is remembered
+	claims   map[claimKey]*watchedClaim // that are in the store, until they leave or run out
+	limit    known.Limit
+	timed    bool // it is looked at soon whether to listen
+	listens  bool // a subscription has begun for the claims that hold, and has not ended
 }
 
-// A standing identifies a claim in the store, where its id is not known.
-type standing struct {
+// A claimKey identifies a claim in the store, where its id is not known.
+type claimKey struct {
 	name   string
 	ticket int64
 }
 
-// An earful is the driver's memory of a claim.
-type earful struct {
+// A watchedClaim is the driver's memory of a claim.
+type watchedClaim struct {
 	id      string
 	holds   bool
 	since   time.Time     // when it was first heard that it holds
@@ -58,125 +58,127 @@ type earful struct {
 	alarmed time.Time     // the last time at which messages have it renewed, which may be yet to come
 }
 
-func newEars(d *Driver) *ears { return &ears{d: d, claims: map[standing]*earful{}} }
+func newBreakWatch(d *Driver) *breakWatch {
+	return &breakWatch{d: d, claims: map[claimKey]*watchedClaim{}}
+}
 
 // alertTo sets who is told. Nothing is heard by a driver to which notifications do not come.
-func (e *ears) alertTo(tell func(ids ...string)) {
-	if e.d.deaf != "" {
+func (w *breakWatch) alertTo(endanger func(ids ...string)) {
+	if w.d.deaf != "" {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.tell = tell
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endanger = endanger
 }
 
 // stands notes that a claim is in the store with a ticket, and that its lease begins now.
-func (e *ears) stands(c *driver.Claim, ticket int64, holds bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.tell == nil || ticket == 0 {
+func (w *breakWatch) stands(c *driver.Claim, ticket int64, holds bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.endanger == nil || ticket == 0 {
 		return
 	}
-	if e.limit.Reached(len(e.claims)) {
-		e.sweepLocked()
+	if w.limit.Reached(len(w.claims)) {
+		w.sweepLocked()
 	}
-	at := standing{c.Name, ticket}
-	is := e.claims[at]
+	at := claimKey{c.Name, ticket}
+	is := w.claims[at]
 	if is == nil {
-		is = &earful{id: c.ID}
-		e.claims[at] = is
+		is = &watchedClaim{id: c.ID}
+		w.claims[at] = is
 	}
 	is.until = known.Until(c.TTL)
 	if holds && !is.holds {
 		is.holds, is.since = true, time.Now()
-		e.scheduleLocked()
+		w.scheduleLocked()
 	}
 }
 
 // parts notes that a claim is not in the store any more, or is about to leave.
-func (e *ears) parts(c *driver.Claim) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.claims, standing{c.Name, c.Ticket})
+func (w *breakWatch) parts(c *driver.Claim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.claims, claimKey{c.Name, c.Ticket})
 }
 
 // sweepLocked forgets the claims that have run out, such as those that were left to another process.
-func (e *ears) sweepLocked() {
-	maps.DeleteFunc(e.claims, func(_ standing, c *earful) bool { return known.Over(c.until) })
-	e.limit.Swept(len(e.claims))
+func (w *breakWatch) sweepLocked() {
+	maps.DeleteFunc(w.claims, func(_ claimKey, c *watchedClaim) bool { return known.Over(c.until) })
+	w.limit.Swept(len(w.claims))
 }
 
 // scheduleLocked checks soon whether to listen.
-func (e *ears) scheduleLocked() {
-	if !e.timed && !e.listens {
-		e.timed = true
-		time.AfterFunc(listenAfter, e.listenIfHeld)
+func (w *breakWatch) scheduleLocked() {
+	if !w.timed && !w.listens {
+		w.timed = true
+		time.AfterFunc(listenAfter, w.listenIfHeld)
 	}
 }
 
 // listenIfHeld begins to listen if a claim has held for long enough.
-func (e *ears) listenIfHeld() {
-	e.mu.Lock()
-	e.timed = false
+func (w *breakWatch) listenIfHeld() {
+	w.mu.Lock()
+	w.timed = false
 	holds := false
-	for _, c := range e.claims {
+	for _, c := range w.claims {
 		holds = holds || c.holds
-		e.listens = e.listens || c.holds && time.Since(c.since) >= listenAfter
+		w.listens = w.listens || c.holds && time.Since(c.since) >= listenAfter
 	}
-	begins := e.listens
+	begins := w.listens
 	if holds {
-		e.scheduleLocked()
+		w.scheduleLocked()
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if begins {
-		e.d.inboxes.Within(e.d.channel, 0)
+		w.d.inboxes.Within(w.d.channel, 0)
 	}
 }
 
 // Keeps implements [inbox.Keeper].
-func (e *ears) Keeps(string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sweepLocked()
-	e.listens = false
-	for _, c := range e.claims {
-		e.listens = e.listens || c.holds
+func (w *breakWatch) Keeps(string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweepLocked()
+	w.listens = false
+	for _, c := range w.claims {
+		w.listens = w.listens || c.holds
 	}
-	return e.listens
+	return w.listens
 }
 
 // Stands implements [inbox.Keeper]. Breaks from before the driver listened are found by renewing.
-func (e *ears) Stands(string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (w *breakWatch) Stands(string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var ids []string
-	for _, c := range e.claims {
+	for _, c := range w.claims {
 		if c.holds {
 			ids = append(ids, c.id)
 		}
 	}
 	if len(ids) > 0 && len(ids) <= lookMostly {
-		e.alert(e.tell, ids...)
+		w.alert(w.endanger, ids...)
 	}
 }
 
 // Told implements [inbox.Keeper]. No break is reported on a driver's own channel.
-func (e *ears) Told(string, string) {}
+func (w *breakWatch) Told(string, string) {}
 
 // told takes a message about a claim that was broken. It returns the id of the claim, which may wait, if it is one of this
 // driver's, and whether the message is about a break at all.
-func (e *ears) told(text string) (id string, ok bool) {
+func (w *breakWatch) told(text string) (id string, ok bool) {
 	at, record, ok := parseBroken(text)
 	if !ok {
 		return "", false
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := e.claims[at]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.claims[at]
 	if c == nil {
 		return "", true
 	}
-	e.broken.Heard(c.id, record)
+	w.broken.Heard(c.id, record)
 	now := time.Now()
 	if c.alarmed.After(now) {
 		return c.id, true // a renewal is to come
@@ -184,23 +186,23 @@ func (e *ears) told(text string) (id string, ok bool) {
 	if c.alarmed = c.alarmed.Add(alarmEvery); c.alarmed.Before(now) {
 		c.alarmed = now
 	}
-	tell := e.tell
-	time.AfterFunc(c.alarmed.Sub(now), func() { e.alert(tell, c.id) })
+	endanger := w.endanger
+	time.AfterFunc(c.alarmed.Sub(now), func() { w.alert(endanger, c.id) })
 	return c.id, true
 }
 
 // alert has claims renewed at once, unless the driver is closed.
-func (e *ears) alert(tell func(ids ...string), ids ...string) {
-	e.d.link.Go(func() { tell(ids...) })
+func (w *breakWatch) alert(endanger func(ids ...string), ids ...string) {
+	w.d.link.Go(func() { endanger(ids...) })
 }
 
 // explain says of a claim that is gone that it was broken, if a message has said so, and forgets the claim.
-func (e *ears) explain(c *driver.Claim, err error) error {
+func (w *breakWatch) explain(c *driver.Claim, err error) error {
 	if !errors.Is(err, driver.ErrGone) {
 		return err
 	}
-	e.parts(c)
-	return e.broken.Explain(c.ID, err)
+	w.parts(c)
+	return w.broken.Explain(c.ID, err)
 }
 
 // brokenMark begins a message about a claim that was broken. Older clients expect the name of a queue in hexadecimal
@@ -209,19 +211,19 @@ const brokenMark = "broken "
 
 // parseBroken takes such a message apart: the mark, the name in hexadecimal, the ticket, and the record in base64, which the
 // server takes whatever the encoding of the database is.
-func parseBroken(text string) (at standing, record string, ok bool) {
+func parseBroken(text string) (at claimKey, record string, ok bool) {
 	rest, ok := strings.CutPrefix(text, brokenMark)
 	words := strings.Split(rest, " ")
 	if !ok || len(words) != 3 {
-		return standing{}, "", false
+		return claimKey{}, "", false
 	}
 	name, bad := hex.DecodeString(words[0])
 	ticket, worse := strconv.ParseInt(words[1], 10, 64)
 	text64, worst := base64.StdEncoding.DecodeString(words[2])
 	if bad != nil || worse != nil || worst != nil {
-		return standing{}, "", false
+		return claimKey{}, "", false
 	}
-	return standing{string(name), ticket}, string(text64), true
+	return claimKey{string(name), ticket}, string(text64), true
 }
 
 // Break is [driver.Breaker]. With the longest name and the longest record the message has 5,999 bytes, and PostgreSQL takes 7,999.
@@ -247,5 +249,5 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 // Alert is [driver.Alerter].
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.failover.alert(endangered)
-	d.ears.alertTo(endangered)
+	d.breaks.alertTo(endangered)
 }

@@ -185,9 +185,9 @@ func TestHoldersListen(t *testing.T) {
 	}
 	leave(t, d, a)
 	servertest.Until(t, "nobody listens", func() bool { return listeners() == 0 })
-	d.ears.mu.Lock()
-	defer d.ears.mu.Unlock()
-	if n := len(d.ears.claims); n != 0 {
+	d.breaks.mu.Lock()
+	defer d.breaks.mu.Unlock()
+	if n := len(d.breaks.claims); n != 0 {
 		t.Errorf("%d claims are remembered when none is left; want 0", n)
 	}
 }
@@ -237,8 +237,8 @@ func TestBreakThroughPooler(t *testing.T) {
 	wasBroken(t, "renewal", renew(t, d, c), "why")
 	enter(t, deaf, other)
 	breaks(t, d, other, "why")
-	if err := renew(t, deaf, other); !errors.Is(err, driver.ErrGone) || len(deaf.ears.claims) > 0 {
-		t.Errorf("renewal of who hears nothing = %v, and it remembers %d claims; want ErrGone, and none", err, len(deaf.ears.claims))
+	if err := renew(t, deaf, other); !errors.Is(err, driver.ErrGone) || len(deaf.breaks.claims) > 0 {
+		t.Errorf("renewal of who hears nothing = %v, and it remembers %d claims; want ErrGone, and none", err, len(deaf.breaks.claims))
 	}
 }
 

@@ -149,13 +149,13 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.inboxes.Forget(d.channel, c.ID)
 	}
 	if err != nil {
-		return driver.Place{}, d.ears.explain(c, err)
+		return driver.Place{}, d.breaks.explain(c, err)
 	}
 	d.contended.of(c.Name).Store(!a.holds || a.ahead > 0)
 	d.groups.seen.add(c.Name)
 	if a.ticket != 0 {
 		d.failover.add(c)
-		d.ears.stands(c, a.ticket, a.holds)
+		d.breaks.stands(c, a.ticket, a.holds)
 	}
 	return a.place(), nil
 }
@@ -163,7 +163,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // Leave is one round trip, or two if it went with others and is not alone, or is kept.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.inboxes.Forget(d.channel, l.Claim.ID)
-	d.ears.parts(l.Claim)
+	d.breaks.parts(l.Claim)
 	_, err := d.act(ctx, &call{verb: "leave", claim: l.Claim, keep: l.Keep})
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)
@@ -234,7 +234,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 	d.failover.heard(serverID)
 	if status == "gone" || d.failover.fell(c.ID) {
 		d.failover.forget(c.ID)
-		return driver.Renewal{Err: d.ears.explain(c, d.failover.gone())}
+		return driver.Renewal{Err: d.breaks.explain(c, d.failover.gone())}
 	}
 	if status != "ok" {
 		// The function decided by its numbers, and this says the same in words.
@@ -242,7 +242,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 		return driver.Renewal{Err: err}
 	}
 	d.failover.add(c)
-	d.ears.stands(c, c.Ticket, true)
+	d.breaks.stands(c, c.Ticket, true)
 	return driver.Renewal{TTL: span(lease)}
 }
 
@@ -270,7 +270,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 			answers[part[i]] = driver.Renewal{Err: d.failover.gone()}
 		} else {
 			d.failover.add(cs[part[i]])
-			d.ears.stands(cs[part[i]], cs[part[i]].Ticket, holds)
+			d.breaks.stands(cs[part[i]], cs[part[i]].Ticket, holds)
 		}
 		i++
 		return err
@@ -279,7 +279,7 @@ func (d *Driver) renew(ctx context.Context, cs []*driver.Claim, answers []driver
 		for _, at := range part {
 			if answers[at].Err != nil {
 				d.failover.forget(cs[at].ID)
-				answers[at].Err = d.ears.explain(cs[at], answers[at].Err)
+				answers[at].Err = d.breaks.explain(cs[at], answers[at].Err)
 			}
 		}
 		return

@@ -43,7 +43,7 @@ func TestOtherClusterIsHeardInVain(t *testing.T) {
 	if err := renew(t, d, a); !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnknown {
 		t.Fatalf("renewal whose answer breaks off = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
 	}
-	for range 2 { // who asks again had no ear for the first
+	for range 2 { // who asks again had no break watch for the first
 		err := renew(t, d, a)
 		if !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("renewal of a copy = %v; want ErrGone", err)

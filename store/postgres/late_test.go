@@ -11,7 +11,7 @@ import (
 
 // A client sends an Enter before it listens, and one more when it does. The first arrives after the second, and the
 // client is told that its claim holds all the same.
-func TestLateEnterLeavesEar(t *testing.T) {
+func TestLateEnterLeavesBreakWatch(t *testing.T) {
 	t.Parallel()
 	url := "postgres://postgres@" + server.Addr + "/postgres"
 	config, err := pgxpool.ParseConfig(url)

@@ -44,7 +44,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	p, err := d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
 	if err == nil && p.Holds {
-		d.ears.stands(c, p.Ticket, true)
+		d.breaks.stands(c, p.Ticket, true)
 	}
 	return p, err
 }
@@ -78,7 +78,7 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 			told(n.Payload)
 			continue
 		case err == nil:
-			if id, broken := l.d.ears.told(n.Payload); broken { // if it waits, it enters again and is told that it is gone
+			if id, broken := l.d.breaks.told(n.Payload); broken { // if it waits, it enters again and is told that it is gone
 				told("0 " + hex.EncodeToString([]byte(id)))
 			} else {
 				l.d.watch.told(n.Payload)

@@ -50,7 +50,7 @@ type Driver struct {
 	groups     *groups
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
-	ears       *ears
+	breaks     *breakWatch
 	deaf       string // why notifications do not come through, if they do not; then waiters poll
 	poller     *poller
 	watch      *watch
@@ -89,8 +89,8 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 // start makes a driver, which closes the link when it is closed, also if it cannot be made.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
-	d.inboxes, d.poller, d.ears = inbox.New(&listener{d}, parseTold), newPoller(d), newEars(d)
-	d.inboxes.Keeper = d.ears
+	d.inboxes, d.poller, d.breaks = inbox.New(&listener{d}, parseTold), newPoller(d), newBreakWatch(d)
+	d.inboxes.Keeper = d.breaks
 	d.watch, d.groups = newWatch(d), newGroups(d, l.Pool().Stat().MaxConns())
 	d.promised.Life, d.promised.Ask = l.Life, d.promises
 	d.promised.Connections = func() int64 { return l.Pool().Stat().NewConnsCount() }

@@ -20,7 +20,7 @@ type Driver struct {
 	form    queueForm
 	scripts *queueScripts
 	inboxes *inbox.Set
-	ears    *ears
+	breaks  *breakWatch
 
 	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
 
@@ -95,7 +95,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	p, err := d.enter(ctx, key, c)
 	if err == nil && p.Holds {
-		d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
+		d.breaks.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 	}
 	switch {
 	case c.Try:
@@ -104,7 +104,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	default:
 		entry.listens(c, &p)
 	}
-	return p, d.ears.explain(c, key, err)
+	return p, d.breaks.explain(c, key, err)
 }
 
 // enter is the server's part of Enter.
@@ -147,7 +147,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := l.Claim
 	key := d.key(c.Name)
 	d.inboxEntry(key, c).forget()
-	d.ears.parts(d.clientChannel(c.Client), c.ID, key)
+	d.breaks.parts(d.clientChannel(c.Client), c.ID, key)
 	a, err := d.conn.Run(ctx, d.scripts.leave, key, c.ID, number(micros(l.Keep)), packClaim(c)[claimAfterState:])
 	if _, entered := quick(a); entered { // an answer to an Enter of the same claim
 		return d.conn.Mixed()

@@ -26,22 +26,22 @@ const (
 	alarmEvery = time.Second
 )
 
-// ears lets a client listen while its claims hold, so that it learns at once that somebody broke one. There is one
+// A breakWatch lets a client listen while its claims hold, so that it learns at once that somebody broke one. There is one
 // subscription for each client, the one on which it waits; in a cluster with sharded channels another one, whose
 // messages go to all servers, since breaks are rare. A message only makes the claim be renewed: the answer to that
 // decides.
-type ears struct {
+type breakWatch struct {
 	conn     *conn.Conn
 	inboxes  *inbox.Set // nil if the server does not let this user tell of a break, or hear of one
 	endanger atomic.Pointer[func(ids ...string)]
 	broken   known.Broken // by label
 
-	mu      sync.Mutex      // guards what follows
-	clients map[string]*ear // by channel
+	mu      sync.Mutex                // guards what follows
+	clients map[string]*holdingClient // by channel
 }
 
-// An ear is a channel, and the claims of its client that hold.
-type ear struct {
+// A holdingClient is a channel, and the claims of its client that hold.
+type holdingClient struct {
 	held   map[heldBy]*heldSince
 	limit  known.Limit // of those
 	timed  bool        // it is looked at soon whether to listen
@@ -56,23 +56,23 @@ type heldSince struct {
 }
 
 // forgetOver forgets the claims that were left to another process, or are over.
-func (at *ear) forgetOver() {
+func (at *holdingClient) forgetOver() {
 	maps.DeleteFunc(at.held, func(_ heldBy, c *heldSince) bool { return known.Over(c.until) })
 	at.limit.Swept(len(at.held))
 }
 
-func newEars(c *conn.Conn, waiting *inbox.Set, deaf bool) *ears {
-	e := &ears{conn: c, inboxes: waiting, clients: map[string]*ear{}}
+func newBreakWatch(c *conn.Conn, waiting *inbox.Set, deaf bool) *breakWatch {
+	w := &breakWatch{conn: c, inboxes: waiting, clients: map[string]*holdingClient{}}
 	if deaf {
-		e.inboxes = nil
-		return e
+		w.inboxes = nil
+		return w
 	}
 	if c.Sharded() {
-		waiting.Keeper = knower{&e.broken}
-		e.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
+		waiting.Keeper = knower{&w.broken}
+		w.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
 	}
-	e.inboxes.Keeper = e
-	return e
+	w.inboxes.Keeper = w
+	return w
 }
 
 // broad is a source whose channels are not on one server each.
@@ -84,16 +84,16 @@ func (b broad) Subscribe(ctx context.Context, channel string, stands func(bool),
 }
 
 // holds notes that a claim of a channel's client holds, whose lease begins now.
-func (e *ears) holds(channel, id, key string, ttl time.Duration) {
-	if e.inboxes == nil {
+func (w *breakWatch) holds(channel, id, key string, ttl time.Duration) {
+	if w.inboxes == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.clients[channel]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.clients[channel]
 	if at == nil {
-		at = &ear{held: map[heldBy]*heldSince{}}
-		e.clients[channel] = at
+		at = &holdingClient{held: map[heldBy]*heldSince{}}
+		w.clients[channel] = at
 	}
 	by := heldBy{id, key}
 	c := at.held[by]
@@ -103,25 +103,25 @@ func (e *ears) holds(channel, id, key string, ttl time.Duration) {
 		}
 		c = &heldSince{since: time.Now()}
 		at.held[by] = c
-		e.scheduleLocked(channel, at)
+		w.scheduleLocked(channel, at)
 	}
 	c.until = known.Until(ttl)
 }
 
 // scheduleLocked checks soon whether to listen.
-func (e *ears) scheduleLocked(channel string, at *ear) {
+func (w *breakWatch) scheduleLocked(channel string, at *holdingClient) {
 	if !at.timed && !at.listen {
 		at.timed = true
-		time.AfterFunc(listenAfter, func() { e.begin(channel) })
+		time.AfterFunc(listenAfter, func() { w.begin(channel) })
 	}
 }
 
 // begin begins to listen if a claim has held for long enough.
-func (e *ears) begin(channel string) {
-	e.mu.Lock()
-	at := e.clients[channel]
+func (w *breakWatch) begin(channel string) {
+	w.mu.Lock()
+	at := w.clients[channel]
 	if at == nil {
-		e.mu.Unlock()
+		w.mu.Unlock()
 		return
 	}
 	at.timed = false
@@ -132,50 +132,50 @@ func (e *ears) begin(channel string) {
 	switch {
 	case begins:
 	case len(at.held) > 0:
-		e.scheduleLocked(channel, at)
+		w.scheduleLocked(channel, at)
 	default:
-		delete(e.clients, channel)
+		delete(w.clients, channel)
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if begins {
-		e.inboxes.Within(channel, 0)
+		w.inboxes.Within(channel, 0)
 	}
 }
 
 // parts notes that a claim does not hold any more.
-func (e *ears) parts(channel, id, key string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.clients[channel]
+func (w *breakWatch) parts(channel, id, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.clients[channel]
 	if at == nil {
 		return
 	}
 	delete(at.held, heldBy{id, key})
 	if len(at.held) == 0 && !at.listen && !at.timed {
-		delete(e.clients, channel)
+		delete(w.clients, channel)
 	}
 }
 
 // Keeps implements [inbox.Keeper].
-func (e *ears) Keeps(channel string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.clients[channel]
+func (w *breakWatch) Keeps(channel string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.clients[channel]
 	if at == nil {
 		return false
 	}
 	if at.forgetOver(); len(at.held) > 0 {
 		return true
 	}
-	delete(e.clients, channel)
+	delete(w.clients, channel)
 	return false
 }
 
 // Stands implements [inbox.Keeper]. Messages from before the subscription stood are made up for by renewing.
-func (e *ears) Stands(channel string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.clients[channel]
+func (w *breakWatch) Stands(channel string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.clients[channel]
 	if at == nil || len(at.held) > lookMostly {
 		return
 	}
@@ -183,7 +183,7 @@ func (e *ears) Stands(channel string) {
 	for c := range at.held {
 		ids = append(ids, c.id)
 	}
-	e.alert(ids)
+	w.alert(ids)
 }
 
 // A knower learns why a claim that waits is about to be gone, on the channel on which it is woken. It keeps no subscription.
@@ -203,37 +203,37 @@ func (k knower) Told(_, text string) {
 }
 
 // Told implements [inbox.Keeper].
-func (e *ears) Told(channel, text string) {
+func (w *breakWatch) Told(channel, text string) {
 	id, key, record, ok := parseBroken(text)
 	if !ok {
 		return
 	}
-	e.broken.Heard(label(id, key), record)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.clients[channel]
+	w.broken.Heard(label(id, key), record)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.clients[channel]
 	if at == nil {
 		return
 	}
 	if c := at.held[heldBy{id, key}]; c != nil && time.Since(c.alarmed) >= alarmEvery {
 		c.alarmed = time.Now()
-		e.alert([]string{id})
+		w.alert([]string{id})
 	}
 }
 
 // alert has claims renewed at once.
-func (e *ears) alert(ids []string) {
-	if f := e.endanger.Load(); f != nil && len(ids) > 0 {
-		e.conn.Go(func() { (*f)(ids...) })
+func (w *breakWatch) alert(ids []string) {
+	if f := w.endanger.Load(); f != nil && len(ids) > 0 {
+		w.conn.Go(func() { (*f)(ids...) })
 	}
 }
 
 // explain says that a claim that is gone was broken, if a message has said so.
-func (e *ears) explain(c *driver.Claim, key string, err error) error {
+func (w *breakWatch) explain(c *driver.Claim, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.broken.Explain(label(c.ID, key), err)
+	return w.broken.Explain(label(c.ID, key), err)
 }
 
 // parseBroken takes a message about a claim that was broken apart: "broken", how long the record is, the record, id and key.
@@ -253,4 +253,4 @@ func parseBroken(text string) (id, key, record string, ok bool) {
 }
 
 // Alert is [driver.Alerter].
-func (d *Driver) Alert(endangered func(ids ...string)) { d.ears.endanger.Store(&endangered) }
+func (d *Driver) Alert(endangered func(ids ...string)) { d.breaks.endanger.Store(&endangered) }

@@ -27,7 +27,7 @@ func alerted(d *Driver) chan string {
 func earStands(t *testing.T, d *Driver, c *driver.Claim) {
 	t.Helper()
 	channel := d.clientChannel(c.Client)
-	servertest.Until(t, "the holder listens", func() bool { return d.ears.inboxes.Stands(channel) })
+	servertest.Until(t, "the holder listens", func() bool { return d.breaks.inboxes.Stands(channel) })
 }
 
 func drained(heard chan string) {
@@ -241,20 +241,20 @@ func TestDetachedClaimsAreForgotten(t *testing.T) {
 	enter(t, d, kept)
 	channel, key := d.clientChannel(kept.Client), d.key("detached")
 	for i := range 1000 {
-		d.ears.holds(channel, strconv.Itoa(i), key, 0)
+		d.breaks.holds(channel, strconv.Itoa(i), key, 0)
 	}
-	d.ears.mu.Lock()
-	held := d.ears.clients[channel].held
+	d.breaks.mu.Lock()
+	held := d.breaks.clients[channel].held
 	if n := len(held); n > 100 || held[heldBy{kept.ID, d.key("kept")}] == nil {
 		t.Errorf("%d claims are remembered; want few, and the one that holds among them", n)
 	}
-	d.ears.mu.Unlock()
-	d.ears.Keeps(channel)
-	d.ears.mu.Lock()
+	d.breaks.mu.Unlock()
+	d.breaks.Keeps(channel)
+	d.breaks.mu.Lock()
 	if n := len(held); n != 1 {
 		t.Errorf("%d claims are remembered after a look; want 1", n)
 	}
-	d.ears.mu.Unlock()
+	d.breaks.mu.Unlock()
 
 	for i := range 100 { // clients that lock and unlock
 		c := claim("brief", "brief")
@@ -263,8 +263,8 @@ func TestDetachedClaimsAreForgotten(t *testing.T) {
 		leave(t, d, c)
 	}
 	servertest.Until(t, "clients that hold nothing are forgotten", func() bool {
-		d.ears.mu.Lock()
-		defer d.ears.mu.Unlock()
-		return len(d.ears.clients) == 1
+		d.breaks.mu.Lock()
+		defer d.breaks.mu.Unlock()
+		return len(d.breaks.clients) == 1
 	})
 }

@@ -21,7 +21,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	key := d.key(c.Name)
 	p, err := d.inboxes.Await(ctx, d.channel(key, c), label(c.ID, key), c.Ticket)
 	if err == nil && p.Holds {
-		d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
+		d.breaks.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 	}
 	return p, err
 }
@@ -106,7 +106,7 @@ func (d *Driver) listenable(ctx context.Context) {
 		source = mute{d.conn}
 	}
 	d.inboxes = inbox.New(source, parseTold)
-	d.ears = newEars(d.conn, d.inboxes, len(d.unheard) > 0)
+	d.breaks = newBreakWatch(d.conn, d.inboxes, len(d.unheard) > 0)
 }
 
 // mute is a source without messages, so that waiters ask again and again.

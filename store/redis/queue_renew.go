@@ -51,10 +51,10 @@ func (d *Driver) hears(cs []*driver.Claim, renewals []driver.Renewal) {
 		key := d.key(c.Name)
 		switch err := renewals[i].Err; {
 		case err == nil && renewals[i].TTL > c.Wait:
-			d.ears.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
+			d.breaks.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 		case errors.Is(err, driver.ErrGone):
-			d.ears.parts(d.clientChannel(c.Client), c.ID, key)
-			renewals[i].Err = d.ears.explain(c, key, err)
+			d.breaks.parts(d.clientChannel(c.Client), c.ID, key)
+			renewals[i].Err = d.breaks.explain(c, key, err)
 		}
 	}
 }

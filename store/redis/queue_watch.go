@@ -29,7 +29,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
 	key := d.key(name)
 	signal, err := d.conn.Signal(ctx, key)
-	defer d.conn.Hush(key, signal)
+	defer d.conn.ReleaseSignal(key, signal)
 	if err == nil {
 		changed()
 	}

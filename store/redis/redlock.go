@@ -174,7 +174,7 @@ func (m *quorumMember) Raise(ctx context.Context, c *driver.Claim, ticket int64)
 // Free is [quorum.Member].
 func (m *quorumMember) Free(ctx context.Context, name string) (bool, error) {
 	left, signal, err := m.conn.Look(ctx, m.key(name))
-	m.conn.Hush(m.key(name), signal)
+	m.conn.ReleaseSignal(m.key(name), signal)
 	return left == conn.NoKey, err
 }
 

@@ -16,8 +16,8 @@ import (
 // the others give none. Use it to move to stile name by name, and a [Driver] otherwise.
 type SetNX struct {
 	valueLock
-	last atomic.Int64 // ticket
-	ears *keyEars     // nil if the server does not tell of changes
+	last     atomic.Int64 // ticket
+	keyWatch *keyWatch    // nil if the server does not tell of changes
 }
 
 var _ interface {
@@ -31,8 +31,8 @@ var _ interface {
 func newSetNX(ctx context.Context, c *conn.Conn, prefix string) *SetNX {
 	s := &SetNX{}
 	s.init(ctx, c, prefix, layoutSetNX, stringScripts(c))
-	if c.Tells() {
-		s.ears = newKeyEars(c)
+	if c.ReportsChanges() {
+		s.keyWatch = newKeyWatch(c)
 	}
 	return s
 }
@@ -40,14 +40,14 @@ func newSetNX(ctx context.Context, c *conn.Conn, prefix string) *SetNX {
 // Traits is [driver.Driver].
 func (s *SetNX) Traits() driver.Traits {
 	t := s.valueLock.Traits()
-	t.HearsBreak = s.ears != nil
+	t.HearsBreak = s.keyWatch != nil
 	return t
 }
 
 // Alert is [driver.Alerter].
 func (s *SetNX) Alert(endangered func(ids ...string)) {
-	if s.ears != nil {
-		s.ears.endanger.Store(&endangered)
+	if s.keyWatch != nil {
+		s.keyWatch.endanger.Store(&endangered)
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *SetNX) Alert(endangered func(ids ...string)) {
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := s.enters(ctx, c)
 	if err == nil && p.Holds {
-		s.ears.holds(c, s.key(c.Name))
+		s.keyWatch.holds(c, s.key(c.Name))
 	}
 	return p, err
 }
@@ -77,9 +77,9 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	for i, c := range cs {
 		switch err := renewals[i].Err; {
 		case err == nil: // another process may have entered it
-			s.ears.holds(c, s.key(c.Name))
+			s.keyWatch.holds(c, s.key(c.Name))
 		case errors.Is(err, driver.ErrGone):
-			s.ears.parts(c, s.key(c.Name))
+			s.keyWatch.parts(c, s.key(c.Name))
 		}
 	}
 	return renewals
@@ -87,7 +87,7 @@ func (s *SetNX) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 
 // Leave is one round trip.
 func (s *SetNX) Leave(ctx context.Context, l *driver.Release) error {
-	s.ears.parts(l.Claim, s.key(l.Claim.Name))
+	s.keyWatch.parts(l.Claim, s.key(l.Claim.Name))
 	return s.valueLock.Leave(ctx, l)
 }
 

@@ -18,12 +18,12 @@ const (
 	lookAfresh   = time.Second           // after the server did not answer
 )
 
-// keyEars lets a client learn at once that somebody deleted or overwrote the key of its claim. The server reports
+// A keyWatch lets a client learn at once that somebody deleted or overwrote the key of its claim. The server reports
 // each change of a key that was read (CLIENT TRACKING), so this client's own renewals too. After each change the key
 // is read once more, so that the server reports the next one. If the claim does not stand there, it is renewed, and
 // the answer to that decides. Reading changes no key, so no report follows from it. A client that locks and unlocks
 // at once pays nothing: see listenAfter.
-type keyEars struct {
+type keyWatch struct {
 	conn     *conn.Conn
 	endanger atomic.Pointer[func(ids ...string)]
 
@@ -39,103 +39,103 @@ type heldKey struct {
 	until time.Duration
 }
 
-func newKeyEars(c *conn.Conn) *keyEars {
-	e := &keyEars{conn: c, held: map[string]heldKey{}, due: map[string]time.Time{}}
-	c.Hear(e.changed)
-	return e
+func newKeyWatch(c *conn.Conn) *keyWatch {
+	w := &keyWatch{conn: c, held: map[string]heldKey{}, due: map[string]time.Time{}}
+	c.OnChange(w.changed)
+	return w
 }
 
-// holds notes that a claim holds, whose lease begins now. No ears are harmless.
-func (e *keyEars) holds(c *driver.Claim, key string) {
-	if e == nil {
+// holds notes that a claim holds, whose lease begins now. A nil keyWatch is harmless.
+func (w *keyWatch) holds(c *driver.Claim, key string) {
+	if w == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.held[key].id != c.ID {
-		e.readWithinLocked(listenAfter, key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[key].id != c.ID {
+		w.readWithinLocked(listenAfter, key)
 	}
-	e.held[key] = heldKey{c.ID, known.Until(c.TTL)}
+	w.held[key] = heldKey{c.ID, known.Until(c.TTL)}
 }
 
 // parts notes that a claim does not hold any more.
-func (e *keyEars) parts(c *driver.Claim, key string) {
-	if e == nil {
+func (w *keyWatch) parts(c *driver.Claim, key string) {
+	if w == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.held[key].id == c.ID {
-		delete(e.held, key)
-		delete(e.due, key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held[key].id == c.ID {
+		delete(w.held, key)
+		delete(w.due, key)
 	}
 }
 
-// changed is the argument of [conn.Conn.Hear].
-func (e *keyEars) changed(keys ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// changed is the argument of [conn.Conn.OnChange].
+func (w *keyWatch) changed(keys ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(keys) == 0 {
-		keys = slices.Collect(maps.Keys(e.held))
+		keys = slices.Collect(maps.Keys(w.held))
 	}
 	for _, key := range keys {
-		_, held := e.held[key]
-		if _, due := e.due[key]; held && !due {
-			e.readWithinLocked(lookGathered, key)
+		_, held := w.held[key]
+		if _, due := w.due[key]; held && !due {
+			w.readWithinLocked(lookGathered, key)
 		}
 	}
 }
 
 // readWithinLocked has keys read after a while.
-func (e *keyEars) readWithinLocked(after time.Duration, keys ...string) {
+func (w *keyWatch) readWithinLocked(after time.Duration, keys ...string) {
 	for _, key := range keys {
-		e.due[key] = time.Now().Add(after)
+		w.due[key] = time.Now().Add(after)
 	}
-	if !e.timed {
-		e.timed = true
-		time.AfterFunc(after, func() { e.conn.Go(e.readDue) })
+	if !w.timed {
+		w.timed = true
+		time.AfterFunc(after, func() { w.conn.Go(w.readDue) })
 	}
 }
 
 // readDue reads the keys that are due.
-func (e *keyEars) readDue() {
-	e.mu.Lock()
+func (w *keyWatch) readDue() {
+	w.mu.Lock()
 	var keys []string
-	for key, at := range e.due {
+	for key, at := range w.due {
 		if time.Until(at) <= 0 {
 			keys = append(keys, key)
-			delete(e.due, key)
+			delete(w.due, key)
 		}
 	}
-	if e.timed = false; len(e.due) > 0 {
-		e.readWithinLocked(lookGathered)
+	if w.timed = false; len(w.due) > 0 {
+		w.readWithinLocked(lookGathered)
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if len(keys) > 0 {
-		values, ok := e.conn.Values(e.conn.Context(), keys)
-		e.read(keys, values, ok)
+		values, ok := w.conn.Values(w.conn.Context(), keys)
+		w.read(keys, values, ok)
 	}
 }
 
 // read renews the claims that do not stand where they did.
-func (e *keyEars) read(keys, values []string, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (w *keyWatch) read(keys, values []string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var gone []string
 	for i, key := range keys {
-		k, held := e.held[key]
+		k, held := w.held[key]
 		switch {
 		case !held:
 		case !ok:
-			e.readWithinLocked(lookAfresh, key)
+			w.readWithinLocked(lookAfresh, key)
 		case known.Over(k.until): // it was left to another process, which renews it
-			delete(e.held, key)
+			delete(w.held, key)
 		case !strings.HasPrefix(values[i], "stile1\n"+k.id+"\n"):
 			gone = append(gone, k.id)
-			delete(e.held, key)
+			delete(w.held, key)
 		}
 	}
-	if f := e.endanger.Load(); f != nil && len(gone) > 0 {
-		e.conn.Go(func() { (*f)(gone...) })
+	if f := w.endanger.Load(); f != nil && len(gone) > 0 {
+		w.conn.Go(func() { (*f)(gone...) })
 	}
 }

@@ -26,12 +26,12 @@ func alertedOfKeys(d driver.Alerter) chan string {
 func keyIsHeard(t *testing.T, d *SetNX, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the holder listens to "+c.Name, func() bool {
-		d.ears.mu.Lock()
-		defer d.ears.mu.Unlock()
-		_, due := d.ears.due[d.key(c.Name)]
-		return d.ears.held[d.key(c.Name)].id == c.ID && !due && !d.ears.timed
+		d.keyWatch.mu.Lock()
+		defer d.keyWatch.mu.Unlock()
+		_, due := d.keyWatch.due[d.key(c.Name)]
+		return d.keyWatch.held[d.key(c.Name)].id == c.ID && !due && !d.keyWatch.timed
 	})
-	_, _ = d.ears.conn.Values(timely(t), []string{d.key(c.Name)}) // behind a read that is under way
+	_, _ = d.keyWatch.conn.Values(timely(t), []string{d.key(c.Name)}) // behind a read that is under way
 }
 
 // A holder hears at once that its key is gone or another's, whoever did it, on one server and behind Sentinel.
@@ -135,9 +135,9 @@ func TestSetNXDetachedClaimsAreForgotten(t *testing.T) {
 		if r := other.Renew(timely(t), []*driver.Claim{kept})[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		d.ears.mu.Lock()
-		defer d.ears.mu.Unlock()
-		return len(d.ears.held) == 0 && len(d.ears.due) == 0
+		d.keyWatch.mu.Lock()
+		defer d.keyWatch.mu.Unlock()
+		return len(d.keyWatch.held) == 0 && len(d.keyWatch.due) == 0
 	})
 }
 

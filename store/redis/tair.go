@@ -48,7 +48,7 @@ func newTair(ctx context.Context, c *conn.Conn, layout, prefix string) (driver.D
 		return nil, err
 	}
 	s := newSetNX(ctx, c, prefix)
-	s.ears = nil // it is not known whether a Tair reports a CAS
+	s.keyWatch = nil // it is not known whether a Tair reports a CAS
 	if len(missing) == 0 {
 		return newTairCAS(s), nil
 	}

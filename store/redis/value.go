@@ -43,7 +43,7 @@ func (s *valueLock) init(
 func (s *valueLock) Traits() driver.Traits {
 	t := s.conn.Traits()
 	t.Wake, t.Amends = "poll", true
-	if s.conn.Tells() {
+	if s.conn.ReportsChanges() {
 		t.Wake = "push"
 	}
 	for _, n := range s.notes {

@@ -55,7 +55,7 @@ func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, e
 // waitFree looks at a key, and unless it is free waits until there is a reason to look again.
 func (s *valueLock) waitFree(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
 	left, signal, err := s.conn.Look(ctx, key)
-	defer s.conn.Hush(key, signal)
+	defer s.conn.ReleaseSignal(key, signal)
 	switch {
 	case s.conn.Context().Err() != nil:
 		return false, driver.ErrClosed

@@ -29,7 +29,7 @@ type breakWatch struct {
 	waker    Waker
 	listen   func(client string) // starts to listen for a client, unless that goes on
 	endanger atomic.Pointer[func(ids ...string)]
-	stirred  chan struct{} // has an element if a check is due
+	due      chan struct{} // has an element if a check is due
 
 	mu    sync.Mutex          // guards what follows
 	held  map[string]*holding // by id
@@ -46,77 +46,77 @@ type holding struct {
 }
 
 func newBreakWatch(r Waker, listen func(string)) *breakWatch {
-	return &breakWatch{waker: r, listen: listen, stirred: make(chan struct{}, 1), held: map[string]*holding{}}
+	return &breakWatch{waker: r, listen: listen, due: make(chan struct{}, 1), held: map[string]*holding{}}
 }
 
 // holds notes that a claim holds, on a lease that begins now.
-func (e *breakWatch) holds(c *driver.Claim, ticket int64) {
-	if e.endanger.Load() == nil {
+func (w *breakWatch) holds(c *driver.Claim, ticket int64) {
+	if w.endanger.Load() == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	h := e.held[c.ID]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.held[c.ID]
 	if h == nil {
-		if e.limit.Reached(len(e.held)) {
-			e.sweepLocked()
+		if w.limit.Reached(len(w.held)) {
+			w.sweepLocked()
 		}
 		h = &holding{Waiting: Waiting{Name: c.Name, ID: c.ID, Ticket: ticket}, client: c.Client, since: time.Now()}
-		e.held[c.ID] = h
-		e.scheduleLocked()
+		w.held[c.ID] = h
+		w.scheduleLocked()
 	}
 	h.until = known.Until(c.TTL)
 }
 
 // parts notes that a claim does not hold any more, or is about to leave.
-func (e *breakWatch) parts(id string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.held, id)
+func (w *breakWatch) parts(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.held, id)
 }
 
 // sweepLocked forgets claims that are over.
-func (e *breakWatch) sweepLocked() {
-	for id, h := range e.held {
+func (w *breakWatch) sweepLocked() {
+	for id, h := range w.held {
 		if known.Over(h.until) {
-			delete(e.held, id)
+			delete(w.held, id)
 		}
 	}
-	e.limit.Swept(len(e.held))
+	w.limit.Swept(len(w.held))
 }
 
 // scheduleLocked runs begin after listenAfter.
-func (e *breakWatch) scheduleLocked() {
-	if !e.timed {
-		e.timed = true
-		time.AfterFunc(listenAfter, e.begin)
+func (w *breakWatch) scheduleLocked() {
+	if !w.timed {
+		w.timed = true
+		time.AfterFunc(listenAfter, w.begin)
 	}
 }
 
 // begin begins to listen if a claim has held for long enough.
-func (e *breakWatch) begin() {
-	e.mu.Lock()
-	e.timed = false
+func (w *breakWatch) begin() {
+	w.mu.Lock()
+	w.timed = false
 	client, wanted := "", false
-	for _, h := range e.held {
+	for _, h := range w.held {
 		if time.Since(h.since) >= listenAfter {
 			client, wanted = h.client, true
 		} else {
-			e.scheduleLocked()
+			w.scheduleLocked()
 		}
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if wanted {
-		e.listen(client)
+		w.listen(client)
 	}
 }
 
 // wanted reports whether a claim has held for long enough.
-func (e *breakWatch) wanted() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sweepLocked()
-	for _, h := range e.held {
+func (w *breakWatch) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweepLocked()
+	for _, h := range w.held {
 		if time.Since(h.since) >= listenAfter {
 			return true
 		}
@@ -124,30 +124,30 @@ func (e *breakWatch) wanted() bool {
 	return false
 }
 
-// stir makes a check due.
-func (e *breakWatch) stir() {
+// makeDue makes a check due.
+func (w *breakWatch) makeDue() {
 	select {
-	case e.stirred <- struct{}{}:
+	case w.due <- struct{}{}:
 	default: // it is due
 	}
 }
 
 // attend checks the claims whenever that is due, until ctx ends.
-func (e *breakWatch) attend(ctx context.Context) {
+func (w *breakWatch) attend(ctx context.Context) {
 	for {
 		select {
-		case <-e.stirred:
+		case <-w.due:
 		case <-ctx.Done():
 			return
 		}
 		pause := standEvery
-		err := e.renewGone(ctx)
+		err := w.renewGone(ctx)
 		if ctx.Err() != nil {
-			e.stir() // for the next who attends
+			w.makeDue() // for the next who attends
 			return
 		}
 		if driver.IsUnreachable(err) {
-			e.stir()
+			w.makeDue()
 			pause = standAgain
 		}
 		select {
@@ -160,31 +160,31 @@ func (e *breakWatch) attend(ctx context.Context) {
 
 // renewGone reports the claims that are gone, so that they are renewed. It returns an error if the store could not be
 // asked; any other error is met by the next renewals too.
-func (e *breakWatch) renewGone(ctx context.Context) error {
-	e.mu.Lock()
-	claims := make([]Waiting, 0, len(e.held))
-	for _, h := range e.held {
+func (w *breakWatch) renewGone(ctx context.Context) error {
+	w.mu.Lock()
+	claims := make([]Waiting, 0, len(w.held))
+	for _, h := range w.held {
 		claims = append(claims, h.Waiting)
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if len(claims) == 0 {
 		return nil
 	}
-	gone, err := e.waker.Gone(ctx, claims)
+	gone, err := w.waker.Gone(ctx, claims)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
+	w.mu.Lock()
 	var ids []string
 	for _, id := range gone {
-		if e.held[id] != nil { // or it has left meanwhile
-			delete(e.held, id)
+		if w.held[id] != nil { // or it has left meanwhile
+			delete(w.held, id)
 			ids = append(ids, id)
 		}
 	}
-	e.mu.Unlock()
+	w.mu.Unlock()
 	if len(ids) > 0 {
-		(*e.endanger.Load())(ids...)
+		(*w.endanger.Load())(ids...)
 	}
 	return nil
 }

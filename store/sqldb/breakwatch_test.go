@@ -28,10 +28,10 @@ func (b *withSignal) Wake(clients []string) {
 	}
 }
 
-func (b *withSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
+func (b *withSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	b.hears.Add(1)
 	for ctx.Err() == nil && wanted() {
-		stirred()
+		recheck()
 		select {
 		case c := <-b.wakes:
 			if c == client {

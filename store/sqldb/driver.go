@@ -55,9 +55,9 @@ type Waker interface {
 	Wake(clients []string)
 
 	// Listen calls woken when somebody wakes the client, at least until ctx ends or some seconds after wanted returns
-	// false. It calls stirred once it listens, and again after each time that a wakeup may have come, heard or not.
+	// false. It calls recheck once it listens, and again after each time that a wakeup may have come, heard or not.
 	// It is called while somebody waits or holds, and again when it has returned.
-	Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func())
+	Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func())
 
 	// Gone returns the ids of the claims that no longer exist.
 	Gone(ctx context.Context, claims []Waiting) (ids []string, err error)

@@ -153,7 +153,7 @@ func (p *poller) listenLocked(client string) {
 			p.waker.Listen(p.ctx, client, p.busy, func() {
 				p.woken.Store(true)
 				p.lookNow()
-			}, p.breaks.stir)
+			}, p.breaks.makeDue)
 		}
 	})
 }

@@ -16,7 +16,7 @@ type Signal interface {
 
 	// Listen is [Waker.Listen]. It also calls woken if the database has changed since the last poll began, so that a
 	// wakeup is not missed which comes between two sleeps.
-	Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func())
+	Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func())
 
 	// BeforePoll says that the database is about to be looked at. It returns a number that is another one after a change,
 	// or false if that is not known.
@@ -40,7 +40,7 @@ type signalledStore struct {
 
 	// Only the poller uses what follows.
 	changes uint32    // when the last poll began
-	stirred time.Time // when the last wakeup came, or a waiter began to wait here
+	active  time.Time // when the last wakeup came, or a waiter began to wait here
 	missed  time.Time // when a poll last found a change for which no wakeup had come
 	watched bool      // a queue was, at the last look
 }
@@ -56,11 +56,11 @@ const (
 func (r *signalledStore) Wake(clients []string) { r.signal.Wake(clients) }
 
 // Listen implements [Waker].
-func (r *signalledStore) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
+func (r *signalledStore) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	r.signal.Listen(ctx, client, wanted, func() {
 		r.last.Store(time.Now().UnixNano())
 		woken()
-	}, stirred)
+	}, recheck)
 }
 
 // Gone implements [Waker].
@@ -102,7 +102,7 @@ func (r *signalledStore) Poll(ctx context.Context, g *PollRequest) (*PollResult,
 func (r *signalledStore) saw(g *PollRequest, s *PollResult) {
 	r.watched = len(g.Names) > 0
 	if g.Woken || g.Came {
-		r.stirred = time.Now()
+		r.active = time.Now()
 	}
 	if s != nil && !g.Woken && !g.Fresh && slices.ContainsFunc(s.States, func(s State) bool { return s.Holds }) {
 		r.missed = time.Now()
@@ -124,4 +124,4 @@ func (r *signalledStore) Pause(quiet time.Duration, ahead int) time.Duration {
 }
 
 // warm reports whether the next one is to be kept warm.
-func (r *signalledStore) warm() bool { return time.Since(r.stirred) < warmFor }
+func (r *signalledStore) warm() bool { return time.Since(r.active) < warmFor }

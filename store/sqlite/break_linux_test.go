@@ -18,7 +18,7 @@ import (
 func TestSignalStirsForEachChange(t *testing.T) {
 	path := lockFile(t)
 	d, b := open(t, path), signalOf(t, path)
-	sleeps, stirred := 0, 0
+	sleeps, rechecks := 0, 0
 	b.Listen(t.Context(), "a", func() bool {
 		switch sleeps++; sleeps {
 		case 2:
@@ -28,13 +28,13 @@ func TestSignalStirsForEachChange(t *testing.T) {
 			return false
 		}
 		return true
-	}, func() {}, func() { stirred++ })
-	if stirred != 2 {
-		t.Errorf("stirred %d times; want when it begins, and after the change", stirred)
+	}, func() {}, func() { rechecks++ })
+	if rechecks != 2 {
+		t.Errorf("rechecked %d times; want when it begins, and after the change", rechecks)
 	}
 }
 
-// A wakeup stirs the client that it wakes.
+// A wakeup makes the client that it wakes check its claims.
 func TestWakeStirs(t *testing.T) {
 	path := lockFile(t)
 	d, wakes, hears := open(t, path), signalOf(t, path), signalOf(t, path)
@@ -42,25 +42,25 @@ func TestWakeStirs(t *testing.T) {
 	hears.most = time.Hour
 	ctx, cancel := context.WithCancel(drive.Timely(t))
 	defer cancel()
-	stirred, ended := make(chan bool, 1000), make(chan struct{})
+	rechecked, ended := make(chan bool, 1000), make(chan struct{})
 	go func() {
 		defer close(ended)
-		hears.Listen(ctx, "test", func() bool { return true }, func() {}, func() { stirred <- true })
+		hears.Listen(ctx, "test", func() bool { return true }, func() {}, func() { rechecked <- true })
 	}()
-	<-stirred
+	<-rechecked
 	for asleep := 0; asleep < 10; asleep++ {
 		enter(t, d, claim(rand.Text(), time.Minute), true)
 		select {
-		case <-stirred: // it was about to sleep, and saw the change by itself
+		case <-rechecked: // it was about to sleep, and saw the change by itself
 			asleep--
 			continue
 		case <-time.After(5 * time.Millisecond):
 		}
 		wakes.Wake([]string{"test"})
 		select {
-		case <-stirred:
+		case <-rechecked:
 		case <-awake.For(time.Minute):
-			t.Fatal("a wakeup does not stir")
+			t.Fatal("a wakeup starts no check")
 		}
 	}
 	cancel()

@@ -82,10 +82,10 @@ func (b *futexSignal) BeforePoll() (changes uint32, known bool) {
 }
 
 // Listen calls woken when somebody wakes the client, until ctx ends or nobody wants that any more. It also calls
-// woken for a change that no poll has seen yet: the wakeup for it may have come between two sleeps. It calls stirred
+// woken for a change that no poll has seen yet: the wakeup for it may have come between two sleeps. It calls recheck
 // before each sleep that begins after a change: if others change the database and send no wakeup, that is once for
 // each sleep.
-func (b *futexSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, stirred func()) {
+func (b *futexSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	ended, woke := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { b.wake(client, ended); close(woke) })
 	defer func() {
@@ -95,12 +95,12 @@ func (b *futexSignal) Listen(ctx context.Context, client string, wanted func() b
 		}
 	}()
 	told := b.looked.Load()
-	stirs, seen := true, uint32(0) // whether to call stirred whatever the count is, and the count when it last did
+	first, seen := true, uint32(0) // whether to call recheck whatever the count is, and the count when it last did
 	for ctx.Err() == nil && wanted() {
 		count, ok := b.count()
-		if ok && (stirs || seen != count) {
-			stirs, seen = false, count
-			stirred()
+		if ok && (first || seen != count) {
+			first, seen = false, count
+			recheck()
 		}
 		switch {
 		case !ok:

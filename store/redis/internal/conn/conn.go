@@ -83,8 +83,8 @@ func (c *Conn) arrivals() func() int64 {
 // Sharded reports whether the servers are a cluster whose channels are on one server each.
 func (c *Conn) Sharded() bool { return c.sharded }
 
-// Tells reports whether the servers report changes of keys. The servers of a cluster are not asked to.
-func (c *Conn) Tells() bool { return !c.mute && c.client.Mode() != rueidis.ClientModeCluster }
+// ReportsChanges reports whether the servers report changes of keys. The servers of a cluster are not asked to.
+func (c *Conn) ReportsChanges() bool { return !c.mute && c.client.Mode() != rueidis.ClientModeCluster }
 
 // Close ends every call. It closes the client too, unless that is the caller's own. Twice is harmless.
 func (c *Conn) Close() {

@@ -31,14 +31,14 @@ const NoKey = -2
 type tracker struct {
 	c *Conn
 
-	mu   sync.Mutex
-	ear  *ear                 // the tracker listens on it; nil if it is silent or deaf
-	deaf time.Time            // until when it is deaf
-	hear func(keys ...string) // see Hear
+	mu       sync.Mutex
+	tracking *trackingConn        // the tracker listens on it; nil if it is silent or deaf
+	deaf     time.Time            // until when it is deaf
+	onChange func(keys ...string) // see OnChange
 }
 
-// An ear is a connection on which the server reports changes.
-type ear struct {
+// A trackingConn is a connection on which the server reports changes.
+type trackingConn struct {
 	conn    rueidis.DedicatedClient
 	ctx     context.Context // ends when the connection is given up
 	giveUp  context.CancelFunc
@@ -68,14 +68,14 @@ func (c *Conn) Look(ctx context.Context, key string) (left int64, signal <-chan 
 		left, err = r.AsInt64()
 	}
 	if err != nil {
-		c.Hush(key, signal)
+		c.ReleaseSignal(key, signal)
 		return 0, nil, c.explain(ctx, err)
 	}
 	return left, signal, nil
 }
 
 // Signal returns a channel that is closed when a key has changed since; nil if the servers report no changes. A
-// caller that stops waiting gives it back with Hush.
+// caller that stops waiting gives it back with ReleaseSignal.
 func (c *Conn) Signal(ctx context.Context, key string) (<-chan struct{}, error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
@@ -87,24 +87,24 @@ func (c *Conn) Signal(ctx context.Context, key string) (<-chan struct{}, error) 
 		err = r.Error()
 	}
 	if err != nil {
-		c.Hush(key, signal)
+		c.ReleaseSignal(key, signal)
 		return nil, c.explain(ctx, err)
 	}
 	return signal, nil
 }
 
-// Hush gives a channel back that Look or Signal returned for a key. The last one who does removes the signal. Nil is
+// ReleaseSignal gives a channel back that Look or Signal returned for a key. The last one who does removes the signal. Nil is
 // harmless.
-func (c *Conn) Hush(key string, given <-chan struct{}) {
+func (c *Conn) ReleaseSignal(key string, given <-chan struct{}) {
 	t := c.tracker
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ear == nil {
+	if t.tracking == nil {
 		return
 	}
-	if b := t.ear.signals[key]; b != nil && b.given == given {
+	if b := t.tracking.signals[key]; b != nil && b.given == given {
 		if b.waiters--; b.waiters == 0 {
-			delete(t.ear.signals, key)
+			delete(t.tracking.signals, key)
 		}
 	}
 }
@@ -113,21 +113,21 @@ func (c *Conn) Hush(key string, given <-chan struct{}) {
 func (c *Conn) Signals() int {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
-	if c.tracker.ear == nil {
+	if c.tracker.tracking == nil {
 		return 0
 	}
-	return len(c.tracker.ear.signals)
+	return len(c.tracker.tracking.signals)
 }
 
-// Hear sets the function that is called with the keys that have changed since they were read by Values, and with none
+// OnChange sets the function that is called with the keys that have changed since they were read by Values, and with none
 // if any of them may have. It returns soon, and does not call the Conn. It is set before the first call of Values.
-func (c *Conn) Hear(changed func(keys ...string)) {
+func (c *Conn) OnChange(changed func(keys ...string)) {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
-	c.tracker.hear = changed
+	c.tracker.onChange = changed
 }
 
-// Values reads keys whose next change is told as Hear says. A key that is not there, or is no string, has the value "". It reports
+// Values reads keys whose next change is told as OnChange says. A key that is not there, or is no string, has the value "". It reports
 // false if the servers do not tell, or did not answer.
 func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok bool) {
 	bounded, err := c.bound(ctx)
@@ -171,13 +171,13 @@ func (t *tracker) readTracked(ctx context.Context, key string, cmd rueidis.Compl
 		if err = r.NonRedisError(); err == nil || ctx.Err() != nil {
 			break
 		}
-		t.c.Hush(key, signal)
+		t.c.ReleaseSignal(key, signal)
 	}
 	return r, signal, err
 }
 
-// read sends commands on an ear, as long as the ear is good. One that has failed is given up.
-func (t *tracker) read(ctx context.Context, e *ear, cmds ...rueidis.Completed) []rueidis.RedisResult {
+// read sends commands on a tracking connection, and gives the connection up if it has failed.
+func (t *tracker) read(ctx context.Context, e *trackingConn, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	joined, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.ctx, cancel)()
@@ -188,8 +188,8 @@ func (t *tracker) read(ctx context.Context, e *ear, cmds ...rueidis.Completed) [
 	return rs
 }
 
-// signalOf returns the signal of a key on an ear; one that was given, if nothing is heard on the ear any more.
-func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
+// signalOf returns the signal of a key on a tracking connection; one that was given already, if the connection is given up.
+func (t *tracker) signalOf(e *trackingConn, key string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := e.signals[key]
@@ -206,28 +206,28 @@ func (t *tracker) signalOf(e *ear, key string) <-chan struct{} {
 }
 
 // listen returns the connection on which the server reports changes, or nil if there is none.
-func (t *tracker) listen(ctx context.Context) *ear {
+func (t *tracker) listen(ctx context.Context) *trackingConn {
 	t.mu.Lock()
-	e, deaf := t.ear, time.Now().Before(t.deaf)
+	e, deaf := t.tracking, time.Now().Before(t.deaf)
 	t.mu.Unlock()
-	if e != nil || deaf || !t.c.Tells() {
+	if e != nil || deaf || !t.c.ReportsChanges() {
 		return e
 	}
-	e = &ear{signals: map[string]*keySignal{}, primary: t.c.primary()}
+	e = &trackingConn{signals: map[string]*keySignal{}, primary: t.c.primary()}
 	conn, release := t.c.client.Dedicate()
 	e.conn = conn
 	e.ctx, e.giveUp = context.WithCancel(t.c.Context())
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
-	// Two races end here. Another caller may have made an ear meanwhile: then others wait for its signals, and this
+	// Two races end here. Another caller may have made a tracking connection meanwhile: then others wait for its signals, and this
 	// one is closed. Or the primary changed while the connection was made: then it may lead to the old primary.
-	if err == nil && t.ear == nil && t.c.primary() == e.primary && t.c.Go(func() { t.watchPrimary(e, lost, release) }) {
-		t.ear = e
+	if err == nil && t.tracking == nil && t.c.primary() == e.primary && t.c.Go(func() { t.watchPrimary(e, lost, release) }) {
+		t.tracking = e
 		t.mu.Unlock()
 		return e
 	}
-	other := t.ear
+	other := t.tracking
 	if other == nil && forbids(err) {
 		t.deaf = time.Now().Add(deafFor)
 	}
@@ -240,7 +240,7 @@ func (t *tracker) listen(ctx context.Context) *ear {
 
 // watchPrimary waits until the connection is lost or given up, or goes to a server that is not the primary any more:
 // that server may stand still, or report changes that are true there only.
-func (t *tracker) watchPrimary(e *ear, lost <-chan error, release func()) {
+func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func()) {
 	var moves <-chan time.Time
 	if e.primary != "" {
 		look := time.NewTicker(lookAround)
@@ -262,23 +262,23 @@ func (t *tracker) watchPrimary(e *ear, lost <-chan error, release func()) {
 	release()
 }
 
-// forget gives an ear up, and gives the signals of all keys: nobody reports their changes any more.
-func (t *tracker) forget(e *ear) {
+// forget gives a tracking connection up, and gives the signals of all keys: nobody reports their changes any more.
+func (t *tracker) forget(e *trackingConn) {
 	e.giveUp()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e.signalAllLocked()
 	e.signals = nil
-	if t.ear != e {
+	if t.tracking != e {
 		return
 	}
-	if t.ear = nil; t.hear != nil {
-		t.hear()
+	if t.tracking = nil; t.onChange != nil {
+		t.onChange()
 	}
 }
 
 // changed gives the signals of keys; of all, if none are named.
-func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
+func (t *tracker) changed(e *trackingConn, keys []rueidis.RedisMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := make([]string, 0, len(keys))
@@ -295,13 +295,13 @@ func (t *tracker) changed(e *ear, keys []rueidis.RedisMessage) {
 	if keys == nil {
 		e.signalAllLocked()
 	}
-	if t.hear != nil && len(names) == len(keys) {
-		t.hear(names...)
+	if t.onChange != nil && len(names) == len(keys) {
+		t.onChange(names...)
 	}
 }
 
 // signalAllLocked gives the signals of all keys.
-func (e *ear) signalAllLocked() {
+func (e *trackingConn) signalAllLocked() {
 	for _, b := range e.signals {
 		close(b.given)
 	}
