@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// tillsLeft counts the tables of demos in a database.
-func tillsLeft(t *testing.T, url string) (n int) {
+// tablesLeft counts the tables of demos in a database.
+func tablesLeft(t *testing.T, url string) (n int) {
 	t.Helper()
 	l, err := payment.OpenLedger(url)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestPaymentInTransaction(t *testing.T) {
 				!strings.Contains(guarded.Refused[0], `_orders/4": token `) {
 				t.Errorf("%+v; want each of 7 orders charged once, and one late write of order 4 refused", guarded)
 			}
-			if n := tillsLeft(t, data); n > 0 {
+			if n := tablesLeft(t, data); n > 0 {
 				t.Errorf("%d tables are left", n)
 			}
 		})
@@ -87,11 +87,11 @@ func TestPaymentDataInterrupted(t *testing.T) {
 	t.Parallel()
 	data := postgresData(t)
 	p, pids := newUser(t).at(data).stopping("payment", "--orders", "5", "--processes", "3", "--data", data)
-	if tillsLeft(t, data) == 0 {
+	if tablesLeft(t, data) == 0 {
 		t.Error("the orders are not in the database")
 	}
 	p.wantEnded(syscall.SIGTERM, pids)
-	if n := tillsLeft(t, data); n > 0 {
+	if n := tablesLeft(t, data); n > 0 {
 		t.Errorf("%d tables are left", n)
 	}
 }

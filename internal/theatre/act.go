@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// ErrEnded says that an actor is to play no more.
+// ErrEnded says that a process is to end with the demo.
 var ErrEnded = errors.New("the demo has ended")
 
 // Send writes it to stdout.
@@ -51,7 +51,7 @@ func Patiently(ctx context.Context, ttl time.Duration, lock string) (context.Con
 	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give %s within %v", lock, most))
 }
 
-// Failed makes the failure of an actor a notice: whoever started the process says it, once for all.
+// Failed makes the failure of a process a notice: whoever started the process says it, once for all.
 func Failed(err error) error {
 	if err == nil {
 		return nil

@@ -26,7 +26,7 @@ const (
 //	   ^──────────────── SIGCONT ──────it does not─────┘
 //
 // After some tries halt leaves it at that: then the store is slow for another reason. Without a lock nobody looks.
-func (a *Actor) Halt(ctx context.Context, lock *stile.Lock) error {
+func (a *Process) Halt(ctx context.Context, lock *stile.Lock) error {
 	look := haltLook
 	for try := range haltTries {
 		if try > 0 {
@@ -44,7 +44,7 @@ func (a *Actor) Halt(ctx context.Context, lock *stile.Lock) error {
 }
 
 // stop returns when the process is stopped, or has ended: the signal alone returns at once.
-func (a *Actor) stop(ctx context.Context) error {
+func (a *Process) stop(ctx context.Context) error {
 	if err := a.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}

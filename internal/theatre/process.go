@@ -19,17 +19,17 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A Cast is the processes of a demo. Each is this program with other arguments. It is told what to do by lines on its stdin,
+// Processes are the processes of a demo. Each is this program with other arguments. It takes orders by lines on its stdin,
 // and reports by notices on its stdout. So a fault hits a process where it waits to be told, whatever the machine's speed is.
-type Cast struct {
-	url    string   // of the store
-	Env    []string // what else stands in the environment of the actors
-	Heard  chan Heard
-	Actors []*Actor
+type Processes struct {
+	url   string   // of the store
+	Env   []string // what else stands in the environment of the processes
+	Heard chan Heard
+	All   []*Process
 }
 
-// An Actor is a process of a demo, as the demo sees it.
-type Actor struct {
+// A Process is one of them, as the demo sees it.
+type Process struct {
 	Role   string // what the reader of an error knows it as
 	Number int    // from 1 on, in its role
 	Cmd    *exec.Cmd
@@ -38,7 +38,7 @@ type Actor struct {
 	Ended  bool // its stdout is closed
 }
 
-// A Notice is a line that an actor writes to its stdout.
+// A Notice is a line that a process writes to its stdout.
 type Notice struct {
 	What    string    `json:"what"`
 	Order   int       `json:"order,omitempty"`
@@ -61,14 +61,14 @@ const URLVariable = "STILE_URL"
 // mostNotice is how long a notice may be.
 const mostNotice = 1 << 20
 
-// What every actor reports.
+// What every process reports.
 const (
 	DidBegin = "ready"
 	DidFail  = "failed"
 	DidEnd   = "ended" // it closed its stdout
 )
 
-// What actors of several demos report.
+// What processes of several demos report.
 const (
 	DidAsk  = "write"   // it has read, and is about to write
 	DidHalt = "refused" // the guard refused the write
@@ -78,16 +78,16 @@ const (
 // A Heard is a notice and who sent it.
 type Heard struct {
 	Notice
-	From *Actor
+	From *Process
 }
 
-// NewCast returns one whose actors use the store of a URL.
-func NewCast(url string) *Cast { return &Cast{url: url, Heard: make(chan Heard)} }
+// NewProcesses returns no processes yet; those that are started use the store of a URL.
+func NewProcesses(url string) *Processes { return &Processes{url: url, Heard: make(chan Heard)} }
 
-// Hire starts an actor with the arguments that make this program one.
-func (c *Cast) Hire(ctx context.Context, role string, args ...string) (*Actor, error) {
-	a := &Actor{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, child.Self(), args...)}
-	for _, other := range c.Actors {
+// Start starts a process: this program, with the arguments that give it its role.
+func (c *Processes) Start(ctx context.Context, role string, args ...string) (*Process, error) {
+	a := &Process{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, child.Self(), args...)}
+	for _, other := range c.All {
 		if other.Role == role {
 			a.Number++
 		}
@@ -105,12 +105,12 @@ func (c *Cast) Hire(ctx context.Context, role string, args ...string) (*Actor, e
 	if err := a.Cmd.Start(); err != nil {
 		return nil, err
 	}
-	c.Actors = append(c.Actors, a)
+	c.All = append(c.All, a)
 	go c.listen(ctx, a, out)
 	return a, nil
 }
 
-func (c *Cast) listen(ctx context.Context, a *Actor, out io.Reader) {
+func (c *Processes) listen(ctx context.Context, a *Process, out io.Reader) {
 	in := bufio.NewScanner(out)
 	for in.Buffer(nil, mostNotice); ; {
 		h := Heard{From: a}
@@ -131,7 +131,7 @@ func (c *Cast) listen(ctx context.Context, a *Actor, out io.Reader) {
 }
 
 // Next returns the next notice.
-func (c *Cast) Next(ctx context.Context) (Heard, error) {
+func (c *Processes) Next(ctx context.Context) (Heard, error) {
 	select {
 	case h := <-c.Heard:
 		h.From.Ended = h.From.Ended || h.What == DidEnd
@@ -141,9 +141,9 @@ func (c *Cast) Next(ctx context.Context) (Heard, error) {
 	}
 }
 
-// Gather returns when all actors are ready.
-func (c *Cast) Gather(ctx context.Context) error {
-	for range c.Actors {
+// Gather returns when all processes are ready.
+func (c *Processes) Gather(ctx context.Context) error {
+	for range c.All {
 		h, err := c.Next(ctx)
 		if err != nil {
 			return err
@@ -154,39 +154,39 @@ func (c *Cast) Gather(ctx context.Context) error {
 	return nil
 }
 
-// Close has the actors end, and waits until they have, but not for long.
-func (c *Cast) Close(ctx context.Context, cancel context.CancelFunc) {
+// Close ends the processes, and waits for them, but not for long.
+func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
 	late := time.AfterFunc(2*time.Second, cancel) // kills those that still run, also one that is stopped
 	defer late.Stop()
-	for _, a := range c.Actors {
-		_ = a.in.Close() // which fails if the actor has ended
+	for _, a := range c.All {
+		_ = a.in.Close() // which fails if the process has ended
 	}
-	for slices.ContainsFunc(c.Actors, func(a *Actor) bool { return !a.Ended }) {
+	for slices.ContainsFunc(c.All, func(a *Process) bool { return !a.Ended }) {
 		if _, err := c.Next(ctx); err != nil {
 			break
 		}
 	}
 	cancel()
-	for _, a := range c.Actors {
+	for _, a := range c.All {
 		_ = a.Cmd.Wait() // it was killed, or its reports have ended
 	}
 }
 
 // Tell writes a line to its stdin.
-func (a *Actor) Tell(line string) error {
+func (a *Process) Tell(line string) error {
 	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
 		return err
 	}
 	return nil
 }
 
-// Kill ends an actor, whose earlier notices count no more.
-func (a *Actor) Kill() error {
+// Kill ends a process, whose earlier notices count no more.
+func (a *Process) Kill() error {
 	a.Dead = true
 	return a.Cmd.Process.Signal(syscall.SIGKILL)
 }
 
-// Failure is the error of an actor that failed, or ended too early.
+// Failure is the error of a process that failed, or ended too early.
 func (h *Heard) Failure() error {
 	if h.What == DidFail {
 		return exit.With(h.Code, fmt.Errorf("%s %d: %s", h.From.Role, h.From.Number, h.Text))

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package theatre is what all demos share: a stage with a store, a cast of processes that are told what to do and report it,
+// Package theatre is what all demos share: a stage with a store, processes that take orders and report,
 // faults that hit one of them where it waits, and how all of it is shown.
 package theatre
 

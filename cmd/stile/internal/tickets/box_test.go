@@ -134,7 +134,7 @@ func TestTicketsChaosJudges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sold := func(title string, sales ...sale) *part {
 				return &part{title, &selling{box: &box{tickets: 2, sales: sales}, havoc: havoc{
-					killed: &theatre.Actor{Number: 1}, stopped: &theatre.Actor{Number: 2}, goesOn: 2e9, overtakers: 3,
+					killed: &theatre.Process{Number: 1}, stopped: &theatre.Process{Number: 2}, goesOn: 2e9, overtakers: 3,
 				}}}
 			}
 			free := sold("without lock", sale{ticket: 2}, sale{ticket: 1}, sale{ticket: 1})

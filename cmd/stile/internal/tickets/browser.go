@@ -29,7 +29,7 @@ const (
 
 // Browser is one process that browses what is left while others sell, with the arguments DIR, TICKETS, NAME and TTL.
 func Browser(s *store.Store) *cobra.Command {
-	return actor(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
+	return processCommand(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }
 
 func beginBrowser(ctx context.Context, s *store.Store, args []string) error {

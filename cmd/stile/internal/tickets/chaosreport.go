@@ -48,7 +48,7 @@ func (p *part) view() partView {
 }
 
 // sellerOf is the number of a seller that a fault hit, or 0.
-func sellerOf(a *theatre.Actor) int {
+func sellerOf(a *theatre.Process) int {
 	if a == nil {
 		return 0
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// actor is the hidden command of an actor.
-func actor(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
+// processCommand is the hidden command of a process of the demo.
+func processCommand(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.ExactArgs(count),
 		RunE: func(cmd *cobra.Command, args []string) error { return theatre.Failed(play(cmd.Context(), args)) },

@@ -74,7 +74,7 @@ func TestHalt(t *testing.T) {
 	if answers(t, lock, time.Second) {
 		t.Fatal("others can write before the process is stopped: the test proves nothing")
 	}
-	if err := (&theatre.Actor{Cmd: cmd}).Halt(t.Context(), lock); err != nil {
+	if err := (&theatre.Process{Cmd: cmd}).Halt(t.Context(), lock); err != nil {
 		t.Fatal(err)
 	}
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)); err != nil || !strings.Contains(string(stat), ") T ") {

@@ -38,7 +38,7 @@ const (
 
 // Seller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
 func Seller(s *store.Store) *cobra.Command {
-	return actor(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
+	return processCommand(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
 
 func beginSeller(ctx context.Context, s *store.Store, args []string) error {

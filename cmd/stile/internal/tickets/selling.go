@@ -19,7 +19,7 @@ import (
 //
 // Without faults a selling is in faultsOver from its beginning.
 type selling struct {
-	*theatre.Cast
+	*theatre.Processes
 	*box
 	name string // of the lock; empty without one
 	way  string // of the sellers
@@ -57,7 +57,7 @@ type looking struct {
 
 // A havoc is what the faults came to. Times are since the beginning.
 type havoc struct {
-	killed, stopped   *theatre.Actor
+	killed, stopped   *theatre.Process
 	killedAt          time.Duration
 	following         time.Duration // from the kill until the next sale
 	stoppedAt, goesOn time.Duration
@@ -75,7 +75,7 @@ const (
 // run runs the sellers, all beginning at once, until nothing is left.
 func (s *selling) run(ctx context.Context, url string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s.Cast, s.lost = theatre.NewCast(url), map[int64]bool{}
+	s.Processes, s.lost = theatre.NewProcesses(url), map[int64]bool{}
 	defer func() {
 		if s.faults == faultStopped {
 			cancel() // kills all: one that is stopped would not end
@@ -83,14 +83,14 @@ func (s *selling) run(ctx context.Context, url string) error {
 		s.Close(ctx, cancel)
 	}()
 	for i := range s.processes {
-		a, err := s.Hire(ctx, sellerRole, "demo", sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
+		a, err := s.Start(ctx, sellerRole, "demo", sellerName, s.dir, strconv.Itoa(i+1), s.name, s.ttl.String(), s.way)
 		if err != nil {
 			return err
 		}
 		s.pids = append(s.pids, a.Cmd.Process.Pid)
 	}
 	for range s.browsers {
-		if _, err := s.Hire(ctx, browserRole, "demo", browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
+		if _, err := s.Start(ctx, browserRole, "demo", browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (s *selling) run(ctx context.Context, url string) error {
 		return err
 	}
 	s.begun = time.Now()
-	for _, a := range s.Actors {
+	for _, a := range s.All {
 		if err := a.Tell("begin"); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *selling) run(ctx context.Context, url string) error {
 		}
 	}
 	s.took = time.Since(s.begun)
-	for _, a := range s.Actors[s.processes:] {
+	for _, a := range s.All[s.processes:] {
 		if err := a.Tell("end"); err != nil {
 			return err
 		}

@@ -69,8 +69,8 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 	if err := d.fits(stage); err != nil {
 		return err
 	}
-	free := &hall{title: "without lock", machines: d.machines}
-	locked := &hall{title: "with lock", machines: d.machines, name: "demo/cron/" + rand.Text()[:8], killAt: 1, stickAt: 3}
+	free := &fleet{title: "without lock", machines: d.machines}
+	locked := &fleet{title: "with lock", machines: d.machines, name: "demo/cron/" + rand.Text()[:8], killAt: 1, stickAt: 3}
 	locked.tokenless = stage.Traits.Fencing == driver.NoFencing
 	ticks := 6
 	if d.Quick {
@@ -102,14 +102,14 @@ func (d *cronDemo) fits(stage *theatre.Stage) (err error) {
 }
 
 // play runs both parts side by side, from the same moment on.
-func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, ticks int) error {
+func (d *cronDemo) play(ctx context.Context, free, locked *fleet, url string, ticks int) error {
 	limit := theatre.Limit + 4*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the ticks took longer than %v", limit))
 	defer cancel()
-	halls := []*hall{free, locked}
-	for _, h := range halls {
+	fleets := []*fleet{free, locked}
+	for _, h := range fleets {
 		within, end := context.WithCancel(ctx)
-		h.Cast = theatre.NewCast(url)
+		h.Processes = theatre.NewProcesses(url)
 		defer h.Close(within, end)
 		if err := h.open(within, d.ttl, cronMaxHold); err != nil {
 			return fmt.Errorf("%s: %w", h.title, err)
@@ -121,7 +121,7 @@ func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, tic
 		parts sync.WaitGroup
 		errs  [2]error
 	)
-	for i, h := range halls {
+	for i, h := range fleets {
 		parts.Go(func() {
 			// Without a lock nothing is held up, so that two ticks are enough.
 			if errs[i] = h.run(both, []int{2, ticks}[i], func(over int) { d.over(h, over, ticks) }); errs[i] != nil {
@@ -141,7 +141,7 @@ func (d *cronDemo) play(ctx context.Context, free, locked *hall, url string, tic
 	return errors.Join(errs[:]...)
 }
 
-func (d *cronDemo) over(h *hall, over, ticks int) {
+func (d *cronDemo) over(h *fleet, over, ticks int) {
 	if h.name != "" {
 		d.Progress("%d of %d ticks are over", over, ticks)
 	}
@@ -157,15 +157,15 @@ func forget(c *stile.Client, name string) {
 }
 
 // halfDone adds to an error what is known of the ticks, and what is not.
-func (d *cronDemo) halfDone(h *hall, err error) error {
+func (d *cronDemo) halfDone(h *fleet, err error) error {
 	once, more, none := h.count()
 	return theatre.HalfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
 		theatre.ClaimsLeft(h.name, d.ttl)+", or after 24h")
 }
 
 // count tells how many ticks came to their end once, more often, and not.
-func (h *hall) count() (once, more, none int) {
-	for _, t := range h.ticks {
+func (f *fleet) count() (once, more, none int) {
+	for _, t := range f.ticks {
 		switch t.Done {
 		case 0:
 			none++
@@ -178,15 +178,15 @@ func (h *hall) count() (once, more, none int) {
 	return once, more, none
 }
 
-func (h *hall) runs() (n int) {
-	for _, t := range h.ticks {
+func (f *fleet) runs() (n int) {
+	for _, t := range f.ticks {
 		n += len(t.Runs)
 	}
 	return n
 }
 
 // judgeTicks returns what should not have happened.
-func judgeTicks(free, locked *hall) error {
+func judgeTicks(free, locked *fleet) error {
 	last := int64(0)
 	for i, t := range locked.ticks {
 		for _, r := range t.Runs {
@@ -211,16 +211,16 @@ func judgeTicks(free, locked *hall) error {
 func (t *tickPast) at() string { return t.Tick.UTC().Format(time.TimeOnly) }
 
 // wrong tells what should not have happened to one tick with the lock.
-func (h *hall) wrong(i int, t *tickPast) string {
-	complete := i < len(h.ticks)-1 || t.Done+t.CutOff > 0 // the last may be under way still
+func (f *fleet) wrong(i int, t *tickPast) string {
+	complete := i < len(f.ticks)-1 || t.Done+t.CutOff > 0 // the last may be under way still
 	switch {
 	case t.Done > 1:
 		return fmt.Sprintf("tick %s came to its end %d times", t.at(), t.Done)
-	case i == h.killAt && len(t.Runs) < 2:
+	case i == f.killAt && len(t.Runs) < 2:
 		return fmt.Sprintf("tick %s was not run again after its machine was killed", t.at())
-	case i == h.stickAt && (t.CutOff != 1 || t.Done > 0):
+	case i == f.stickAt && (t.CutOff != 1 || t.Done > 0):
 		return fmt.Sprintf("the stuck run of %s was not cut off", t.at())
-	case i != h.stickAt && complete && t.Done != 1:
+	case i != f.stickAt && complete && t.Done != 1:
 		return fmt.Sprintf("tick %s did not come to its end", t.at())
 	}
 	return ""

@@ -13,17 +13,17 @@ import (
 	"github.com/stilelock/stile/jobs"
 )
 
-// A hall is the machines of one part of the demonstration of jobs, and what became of the ticks there. With a lock, the
+// A fleet is the machines of one part of the demonstration of jobs, and what became of the ticks there. With a lock, the
 // machine that has begun the tick number killAt is killed in that run, and the run of the tick number stickAt is stuck.
 // Both are done in answer to the run's own notice, so that they hit it whatever the machines' speed is.
-type hall struct {
+type fleet struct {
 	title           string
 	name            string // of the job; empty without a lock
 	machines        int
 	killAt, stickAt int
 	tokenless       bool // the store's tokens need not rise
 
-	*theatre.Cast
+	*theatre.Processes
 	ticks  []*tickPast // in the order in which they were begun first
 	begun  time.Time
 	took   time.Duration
@@ -44,50 +44,50 @@ type tickPast struct {
 type tickRun struct {
 	machine      int
 	token        int64
-	begun, ended time.Duration // since the hall began
+	begun, ended time.Duration // since the fleet began to run
 	killed       bool
 	outcome      jobs.Outcome
 }
 
 // open starts the machines, and returns when all are ready.
-func (h *hall) open(ctx context.Context, ttl, maxHold time.Duration) error {
-	for range h.machines {
-		if _, err := h.Hire(ctx, "machine", machineName, h.name, ttl.String(), maxHold.String()); err != nil {
+func (f *fleet) open(ctx context.Context, ttl, maxHold time.Duration) error {
+	for range f.machines {
+		if _, err := f.Start(ctx, "machine", machineName, f.name, ttl.String(), maxHold.String()); err != nil {
 			return err
 		}
 	}
-	return h.Gather(ctx)
+	return f.Gather(ctx)
 }
 
 // run has the machines run until so many ticks are over.
-func (h *hall) run(ctx context.Context, ticks int, show func(over int)) error {
-	h.begun = time.Now()
-	for _, c := range h.Actors {
+func (f *fleet) run(ctx context.Context, ticks int, show func(over int)) error {
+	f.begun = time.Now()
+	for _, c := range f.All {
 		if err := c.Tell(orderStart); err != nil {
 			return err
 		}
 	}
-	for h.settled() < ticks {
-		n, err := h.Next(ctx)
+	for f.settled() < ticks {
+		n, err := f.Next(ctx)
 		if err != nil {
 			return err
 		}
-		if err := h.hear(n); err != nil {
+		if err := f.hear(n); err != nil {
 			return err
 		}
-		show(h.settled())
+		show(f.settled())
 	}
-	h.took = time.Since(h.begun)
+	f.took = time.Since(f.begun)
 	return nil
 }
 
 // settled counts the ticks that are over: with a lock by one machine, without by all.
-func (h *hall) settled() (n int) {
+func (f *fleet) settled() (n int) {
 	want := 1
-	if h.name == "" {
-		want = h.machines
+	if f.name == "" {
+		want = f.machines
 	}
-	for _, t := range h.ticks {
+	for _, t := range f.ticks {
 		if t.Done+t.CutOff >= want {
 			n++
 		}
@@ -95,18 +95,18 @@ func (h *hall) settled() (n int) {
 	return n
 }
 
-func (h *hall) hear(n theatre.Heard) error {
+func (f *fleet) hear(n theatre.Heard) error {
 	if n.From.Dead {
 		return nil
 	}
 	switch {
 	case n.What == didTake:
-		return h.take(n)
+		return f.take(n)
 	case n.What == didOver && n.Outcome == string(jobs.Trouble):
 		return exit.With(exit.Store, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.From.Number, n.Text))
 	case n.What == didOver && n.Token != 0:
-		t := h.tick(n.Tick)
-		t.over(n, time.Since(h.begun))
+		t := f.tick(n.Tick)
+		t.over(n, time.Since(f.begun))
 		switch jobs.Outcome(n.Outcome) {
 		case jobs.Done:
 			t.Done++
@@ -132,32 +132,32 @@ func (t *tickPast) over(n theatre.Heard, at time.Duration) {
 }
 
 // take notes that a run has begun, and has it killed, stuck, or done.
-func (h *hall) take(n theatre.Heard) error {
-	t := h.tick(n.Tick)
-	t.Runs = append(t.Runs, tickRun{machine: n.From.Number, token: n.Token, begun: time.Since(h.begun)})
-	if h.name == "" {
+func (f *fleet) take(n theatre.Heard) error {
+	t := f.tick(n.Tick)
+	t.Runs = append(t.Runs, tickRun{machine: n.From.Number, token: n.Token, begun: time.Since(f.begun)})
+	if f.name == "" {
 		return n.From.Tell(orderDone)
 	}
-	number := slices.Index(h.ticks, t)
+	number := slices.Index(f.ticks, t)
 	switch {
-	case number == h.killAt && len(t.Runs) == 1:
-		h.killed, t.Runs[0].killed = time.Now(), true
+	case number == f.killAt && len(t.Runs) == 1:
+		f.killed, t.Runs[0].killed = time.Now(), true
 		return n.From.Kill()
-	case number == h.killAt && h.over == 0:
-		h.over = time.Since(h.killed)
-	case number == h.stickAt && len(t.Runs) == 1:
+	case number == f.killAt && f.over == 0:
+		f.over = time.Since(f.killed)
+	case number == f.stickAt && len(t.Runs) == 1:
 		return n.From.Tell(orderStick)
 	}
 	return n.From.Tell(orderDone)
 }
 
-func (h *hall) tick(at time.Time) *tickPast {
-	for _, t := range h.ticks {
+func (f *fleet) tick(at time.Time) *tickPast {
+	for _, t := range f.ticks {
 		if t.Tick.Equal(at) {
 			return t
 		}
 	}
 	t := &tickPast{Tick: at}
-	h.ticks = append(h.ticks, t)
+	f.ticks = append(f.ticks, t)
 	return t
 }

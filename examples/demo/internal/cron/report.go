@@ -15,15 +15,15 @@ import (
 
 // A CronDemoView is the outcome in JSON. Programs rely on the keys, all of which are always there.
 type CronDemoView struct {
-	Machines int            `json:"machines"`
-	Lease    answer.Seconds `json:"lease"`
-	KilledAt int            `json:"killed_at"` // the number of the tick in whose run a machine was killed
-	StuckAt  int            `json:"stuck_at"`
-	Columns  []cronHallView `json:"columns"`
+	Machines int             `json:"machines"`
+	Lease    answer.Seconds  `json:"lease"`
+	KilledAt int             `json:"killed_at"` // the number of the tick in whose run a machine was killed
+	StuckAt  int             `json:"stuck_at"`
+	Columns  []cronFleetView `json:"columns"`
 }
 
-// A cronHallView is one column of the table.
-type cronHallView struct {
+// A cronFleetView is one column of the table.
+type cronFleetView struct {
 	Column string         `json:"column"`
 	Ticks  int            `json:"ticks"`
 	Runs   int            `json:"runs"`
@@ -35,10 +35,10 @@ type cronHallView struct {
 	Took   answer.Seconds `json:"took"`
 }
 
-func (d *cronDemo) print(free, locked *hall) error {
+func (d *cronDemo) print(free, locked *fleet) error {
 	v := CronDemoView{Machines: d.machines, Lease: answer.SecondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
-	for _, h := range []*hall{free, locked} {
-		c := cronHallView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: answer.SecondsOf(h.over), Took: answer.SecondsOf(h.took)}
+	for _, h := range []*fleet{free, locked} {
+		c := cronFleetView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: answer.SecondsOf(h.over), Took: answer.SecondsOf(h.took)}
 		c.Once, c.More, c.None = h.count()
 		for _, t := range h.ticks {
 			c.CutOff += t.CutOff
@@ -51,13 +51,13 @@ func (d *cronDemo) print(free, locked *hall) error {
 	var rows [][]string
 	for _, row := range []struct {
 		name string
-		cell func(c cronHallView) string
+		cell func(c cronFleetView) string
 	}{
-		{"ticks", func(c cronHallView) string { return strconv.Itoa(c.Ticks) }},
-		{"runs that began", func(c cronHallView) string { return strconv.Itoa(c.Runs) }},
-		{"ticks that came to their end once", func(c cronHallView) string { return strconv.Itoa(c.Once) }},
-		{"more than once", func(c cronHallView) string { return strconv.Itoa(c.More) }},
-		{"runs that were cut off", func(c cronHallView) string { return strconv.Itoa(c.CutOff) }},
+		{"ticks", func(c cronFleetView) string { return strconv.Itoa(c.Ticks) }},
+		{"runs that began", func(c cronFleetView) string { return strconv.Itoa(c.Runs) }},
+		{"ticks that came to their end once", func(c cronFleetView) string { return strconv.Itoa(c.Once) }},
+		{"more than once", func(c cronFleetView) string { return strconv.Itoa(c.More) }},
+		{"runs that were cut off", func(c cronFleetView) string { return strconv.Itoa(c.CutOff) }},
 	} {
 		rows = append(rows, []string{"  " + row.name, row.cell(v.Columns[0]), row.cell(v.Columns[1])})
 	}
@@ -81,13 +81,13 @@ func (d *cronDemo) print(free, locked *hall) error {
 }
 
 // cronTimeline is which machine ran when, without the lock and with it.
-func cronTimeline(halls ...*hall) *draw.Timeline {
+func cronTimeline(fleets ...*fleet) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Which machine ran the job when", Unit: "s",
 		Desc: "The runs of each machine, without the lock and with it. With the lock one machine runs a tick; one is killed in its run, " +
 			"after which another runs that tick, and one run is stuck until it is cut off.",
 	}
-	for _, h := range halls {
+	for _, h := range fleets {
 		t.To = max(t.To, h.took.Seconds())
 		for number := range h.machines {
 			lane := draw.Lane{Name: fmt.Sprintf("%s: machine %d", h.title, number+1)}

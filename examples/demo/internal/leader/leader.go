@@ -93,7 +93,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderRes
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
 	defer cancel()
 	r := &succession{
-		Cast: theatre.NewCast(stage.URL), name: "demo/leader/" + rand.Text()[:8], client: stage.Client, ttl: d.ttl, tokenless: !d.guarded,
+		Processes: theatre.NewProcesses(stage.URL), name: "demo/leader/" + rand.Text()[:8], client: stage.Client, ttl: d.ttl, tokenless: !d.guarded,
 		faults: []Fault{FaultKill, FaultStop, FaultDepose}, show: d.Progress,
 	}
 	within, end := context.WithCancel(ctx)
@@ -105,7 +105,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderRes
 	}()
 	for i := range candidates {
 		args := []string{candidateName, strconv.Itoa(i + 1), r.name, stage.Dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
-		if _, err := r.Hire(within, "candidate", args...); err != nil {
+		if _, err := r.Start(within, "candidate", args...); err != nil {
 			return nil, exit.With(exit.Failed, err)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 //	leads ──asks, written often enough──> struck ──killed──────────────────────────────> over
 //	                                        └─stopped, deposed──> late ──next wrote──> over
 type succession struct {
-	*theatre.Cast
+	*theatre.Processes
 	name   string
 	client *stile.Client // the observer's, which also deposes
 	ttl    time.Duration
@@ -53,7 +53,7 @@ const (
 
 // A term is one that a candidate leads. Times are since the beginning.
 type term struct {
-	leader  *theatre.Actor
+	leader  *theatre.Process
 	token   int64
 	begun   time.Duration
 	struck  time.Duration // when the fault hit
@@ -90,7 +90,7 @@ func (s *succession) run(ctx context.Context) error {
 		defer close(watched)
 		s.observe(watching, views)
 	}()
-	for _, a := range s.Actors {
+	for _, a := range s.All {
 		if err := a.Tell("stand"); err != nil {
 			return err
 		}

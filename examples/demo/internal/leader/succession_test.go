@@ -30,8 +30,8 @@ func TestLeaderDemoJudges(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &LeaderResult{succession: &succession{terms: []*term{
-				{leader: &theatre.Actor{Number: 1}, token: 5, fault: FaultStop, writes: []write{{}, {late: true, refused: "stale"}}},
-				{leader: &theatre.Actor{Number: 2}, token: 6, writes: []write{{}, {}}},
+				{leader: &theatre.Process{Number: 1}, token: 5, fault: FaultStop, writes: []write{{}, {late: true, refused: "stale"}}},
+				{leader: &theatre.Process{Number: 2}, token: 6, writes: []write{{}, {}}},
 			}}}
 			r.Plain, r.Guarded = leaderFileView{Writes: 4, Late: 1, Value: 2, Lost: 2}, leaderFileView{Writes: 3, Value: 3, Refused: 1}
 			tt.edit(r)
@@ -58,10 +58,10 @@ func TestSuccessionSeesTwoLeaders(t *testing.T) {
 		{"the first is deposed, and does not know", func(t *term) { t.fault = FaultDepose }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first := &term{leader: &theatre.Actor{Number: 1}, token: 1}
+			first := &term{leader: &theatre.Process{Number: 1}, token: 1}
 			tt.edit(first)
 			s := &succession{terms: []*term{first}, show: func(string, ...any) {}}
-			s.lead(theatre.Heard{Notice: theatre.Notice{What: didLead, Token: 2}, From: &theatre.Actor{Number: 2}})
+			s.lead(theatre.Heard{Notice: theatre.Notice{What: didLead, Token: 2}, From: &theatre.Process{Number: 2}})
 			if (s.fail != nil) != tt.want || len(s.terms) != 2 {
 				t.Errorf("got %v and %d terms; want an error: %v", s.fail, len(s.terms), tt.want)
 			}

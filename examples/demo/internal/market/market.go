@@ -161,7 +161,7 @@ func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidi
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trades took longer than %v", limit))
 	defer cancel()
 	within, end := context.WithCancel(ctx)
-	c := theatre.NewCast(stage.URL)
+	c := theatre.NewProcesses(stage.URL)
 	c.Env = []string{theatre.DataVariable + "=" + d.data}
 	var left leftover
 	defer func() {
@@ -170,7 +170,7 @@ func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidi
 	}()
 	most := Mixes[len(Mixes)-1]
 	for range most.Listers + most.Buyers {
-		if _, err := c.Hire(within, traderName, traderName, d.ttl.String()); err != nil {
+		if _, err := c.Start(within, traderName, traderName, d.ttl.String()); err != nil {
 			return nil, exit.With(exit.Failed, err)
 		}
 	}
@@ -195,7 +195,7 @@ func marketLock(id string, n int) string {
 	return "demo/market/" + id + "/" + strconv.Itoa(n)
 }
 
-func (d *marketDemo) trade(ctx context.Context, c *theatre.Cast, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
+func (d *marketDemo) trade(ctx context.Context, c *theatre.Processes, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
 	db, release := data.Dedicate()
 	defer release()
 	for _, m := range Mixes {
@@ -235,7 +235,7 @@ func (l *leftover) clear(data rueidis.Client) {
 }
 
 // run has the traders trade, and takes stock before and after.
-func (c *cell) run(ctx context.Context, troupe *theatre.Cast, m *market, e *errand) error {
+func (c *cell) run(ctx context.Context, processes *theatre.Processes, m *market, e *errand) error {
 	listers, buyers := users("lister", c.Listers), users("buyer", c.Buyers)
 	all := slices.Concat(listers, buyers)
 	if err := m.stock(ctx, all); err != nil {
@@ -247,12 +247,12 @@ func (c *cell) run(ctx context.Context, troupe *theatre.Cast, m *market, e *erra
 		if err != nil {
 			return err
 		}
-		if err := troupe.Actors[i].Tell(string(text)); err != nil {
+		if err := processes.All[i].Tell(string(text)); err != nil {
 			return err
 		}
 	}
 	for range errands {
-		h, err := troupe.Next(ctx)
+		h, err := processes.Next(ctx)
 		if err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func TestPaymentJudges(t *testing.T) {
 }
 
 func TestClerkMovesAsDrawn(t *testing.T) {
-	c := &clerk{Actor: &theatre.Actor{}, place: 3, state: clerkIdle}
+	c := &clerk{Process: &theatre.Process{}, place: 3, state: clerkIdle}
 	if err := c.move(clerkIdle, clerkBusy); err != nil || c.state != clerkBusy {
 		t.Errorf("idle to busy: %v, %s", err, c.state)
 	}

@@ -29,7 +29,7 @@ import (
 //
 // Whatever it does that is not in the drawing is an error. The state has one place that changes it, move.
 type delivery struct {
-	*theatre.Cast
+	*theatre.Processes
 	column   *column
 	client   *stile.Client // of the demo itself
 	ttl      time.Duration
@@ -60,7 +60,7 @@ const orderRole = "order process"
 
 // A clerk is a payment process, as the demonstration sees it.
 type clerk struct {
-	*theatre.Actor
+	*theatre.Process
 	place int // 1 for the first; one that was killed is followed by another in its place
 	state clerkState
 	order int // which it is busy with
@@ -90,7 +90,7 @@ func (c *clerk) move(from, to clerkState) error {
 // run delivers all callbacks. No process is left when it returns.
 func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, place string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	d.Cast, d.orderers = theatre.NewCast(url), orderers
+	d.Processes, d.orderers = theatre.NewProcesses(url), orderers
 	if data != "" {
 		d.Env = []string{theatre.DataVariable + "=" + data}
 	}
@@ -113,7 +113,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, pla
 	}
 	d.begun = time.Now()
 	for range orderers {
-		if _, err := d.Hire(ctx, orderRole, ordererName, strconv.Itoa(d.column.orders)); err != nil {
+		if _, err := d.Start(ctx, orderRole, ordererName, strconv.Itoa(d.column.orders)); err != nil {
 			return err
 		}
 	}
@@ -131,11 +131,11 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, pla
 
 // employ starts a payment process, in the place of one that was killed if there was one.
 func (d *delivery) employ(ctx context.Context, place int) error {
-	a, err := d.Hire(ctx, "payment process", d.args...)
+	a, err := d.Start(ctx, "payment process", d.args...)
 	if err != nil {
 		return err
 	}
-	c := &clerk{Actor: a, place: place, state: clerkStarting}
+	c := &clerk{Process: a, place: place, state: clerkStarting}
 	if place > len(d.clerks) {
 		d.clerks = append(d.clerks, c)
 	} else {
@@ -182,7 +182,7 @@ func (d *delivery) hear(ctx context.Context, h theatre.Heard) error {
 	case order || h.What == theatre.DidFail || h.What == theatre.DidEnd:
 		return h.Failure()
 	}
-	c := d.clerks[slices.IndexFunc(d.clerks, func(c *clerk) bool { return c.Actor == h.From })]
+	c := d.clerks[slices.IndexFunc(d.clerks, func(c *clerk) bool { return c.Process == h.From })]
 	switch h.What {
 	case theatre.DidBegin:
 		return c.move(clerkStarting, clerkIdle)

@@ -58,7 +58,7 @@ const (
 
 // A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
 type payer struct {
-	data  *till
+	data  *shopDB
 	way   payWay
 	names string        // of the locks, without the order
 	locks *stile.Client // nil without a lock
@@ -76,7 +76,7 @@ func beginPayer(ctx context.Context, args []string) error {
 		return exit.Usage("TTL %q: %w", args[2], err)
 	}
 	p := &payer{names: args[1], ttl: ttl, way: payWay(args[3]), in: bufio.NewScanner(os.Stdin)}
-	if p.data, err = openTill(os.Getenv(theatre.DataVariable), args[0], p.way == payGuarded); err != nil {
+	if p.data, err = openShopDB(os.Getenv(theatre.DataVariable), args[0], p.way == payGuarded); err != nil {
 		return err
 	}
 	defer p.data.close()

@@ -252,7 +252,7 @@ func (p *payment) fill(ctx context.Context, c *column, stage *theatre.Stage, pla
 	limit := theatre.Limit + 4*p.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
 	defer cancel()
-	data, err := openTill(p.data, place, false)
+	data, err := openShopDB(p.data, place, false)
 	if err != nil {
 		return failedUnless(err)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A till is the shop's data in the demonstration of payments: two tables, with the orders, and with what was charged for them.
+// A shopDB is the shop's data in the demonstration of payments: two tables, with the orders, and with what was charged for them.
 // With rows, each order is its own guard.
-type till struct {
+type shopDB struct {
 	*Ledger
 	prefix string        // of the names of the tables
 	rows   *guard.Column // nil without a guard
@@ -48,31 +48,31 @@ var ledgers = map[string]func(a *driver.Address) (*Ledger, error){
 }
 
 const (
-	tillOrders = `CREATE TABLE {}orders (id BIGINT PRIMARY KEY, price BIGINT NOT NULL, paid BIGINT NOT NULL DEFAULT 0, token BIGINT)`
-	tillCharge = `CREATE TABLE {}charges (order_id BIGINT NOT NULL, amount BIGINT NOT NULL)`
-	tillStock  = `INSERT INTO {}orders (id, price) VALUES `
-	tillRead   = `SELECT price, paid FROM {}orders WHERE id = ?`
-	tillTake   = `INSERT INTO {}charges (order_id, amount) VALUES (?, ?)`
-	tillPaid   = `UPDATE {}orders SET paid = 1 WHERE id = ?`
-	tillTally  = `SELECT o.id, o.price, COUNT(c.order_id), COALESCE(SUM(c.amount), 0) FROM {}orders o LEFT JOIN {}charges c ON c.order_id = o.id
+	sqlOrders = `CREATE TABLE {}orders (id BIGINT PRIMARY KEY, price BIGINT NOT NULL, paid BIGINT NOT NULL DEFAULT 0, token BIGINT)`
+	sqlCharge = `CREATE TABLE {}charges (order_id BIGINT NOT NULL, amount BIGINT NOT NULL)`
+	sqlStock  = `INSERT INTO {}orders (id, price) VALUES `
+	sqlRead   = `SELECT price, paid FROM {}orders WHERE id = ?`
+	sqlTake   = `INSERT INTO {}charges (order_id, amount) VALUES (?, ?)`
+	sqlPaid   = `UPDATE {}orders SET paid = 1 WHERE id = ?`
+	sqlTally  = `SELECT o.id, o.price, COUNT(c.order_id), COALESCE(SUM(c.amount), 0) FROM {}orders o LEFT JOIN {}charges c ON c.order_id = o.id
 GROUP BY o.id, o.price ORDER BY o.id`
 
 	stockAtOnce = 500 // orders in a statement
 	dialTimeout = 5 * time.Second
 )
 
-// openTill opens the data of a column: of the database of a URL, or if that is empty of a file.
-func openTill(url, place string, guarded bool) (t *till, err error) {
-	t = &till{}
+// openShopDB opens the data of a column: of the database of a URL, or if that is empty of a file.
+func openShopDB(url, place string, guarded bool) (db *shopDB, err error) {
+	db = &shopDB{}
 	if url == "" {
-		t.Ledger, err = openFile(place)
-	} else if t.prefix = place; true {
-		t.Ledger, err = OpenLedger(url)
+		db.Ledger, err = openFile(place)
+	} else if db.prefix = place; true {
+		db.Ledger, err = OpenLedger(url)
 	}
 	if err == nil && guarded {
-		t.rows, err = guard.NewColumn(t.dialect, t.prefix+"orders", "id", "token")
+		db.rows, err = guard.NewColumn(db.dialect, db.prefix+"orders", "id", "token")
 	}
-	return t, err
+	return db, err
 }
 
 // OpenLedger opens the database of --data.
@@ -111,9 +111,9 @@ func (l *Ledger) blame(err error) error {
 }
 
 // words writes a statement in the dialect.
-func (t *till) words(text string) string {
-	text = strings.ReplaceAll(text, "{}", t.prefix)
-	if t.dialect != guard.PostgreSQL {
+func (db *shopDB) words(text string) string {
+	text = strings.ReplaceAll(text, "{}", db.prefix)
+	if db.dialect != guard.PostgreSQL {
 		return text
 	}
 	for n := 1; strings.Contains(text, "?"); n++ {
@@ -123,24 +123,24 @@ func (t *till) words(text string) string {
 }
 
 // stock makes the tables, with so many orders.
-func (t *till) stock(ctx context.Context, orders int) error {
-	if t.prepare != nil {
-		if err := t.prepare(ctx, t.DB); err != nil {
-			return t.blame(err)
+func (db *shopDB) stock(ctx context.Context, orders int) error {
+	if db.prepare != nil {
+		if err := db.prepare(ctx, db.DB); err != nil {
+			return db.blame(err)
 		}
 	}
-	for _, text := range []string{tillOrders, tillCharge} {
-		if _, err := t.DB.ExecContext(ctx, t.words(text)); err != nil {
-			return t.blame(err)
+	for _, text := range []string{sqlOrders, sqlCharge} {
+		if _, err := db.DB.ExecContext(ctx, db.words(text)); err != nil {
+			return db.blame(err)
 		}
 	}
-	return t.step(ctx, func(tx *sql.Tx) error {
+	return db.step(ctx, func(tx *sql.Tx) error {
 		for from := 1; from <= orders; from += stockAtOnce {
 			var values []string
 			for i := from; i <= min(orders, from+stockAtOnce-1); i++ {
 				values = append(values, fmt.Sprintf("(%d, %d)", i, PriceOf(i)))
 			}
-			if _, err := tx.ExecContext(ctx, t.words(tillStock)+strings.Join(values, ", ")); err != nil {
+			if _, err := tx.ExecContext(ctx, db.words(sqlStock)+strings.Join(values, ", ")); err != nil {
 				return err
 			}
 		}
@@ -149,11 +149,11 @@ func (t *till) stock(ctx context.Context, orders int) error {
 }
 
 // clear takes the tables away, as far as that can be done.
-func (t *till) clear() {
+func (db *shopDB) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), theatre.ClearFor)
 	defer cancel()
 	for _, table := range []string{"charges", "orders"} {
-		_, _ = t.DB.ExecContext(ctx, t.words("DROP TABLE IF EXISTS {}"+table)) // the demo has shown what it shows
+		_, _ = db.DB.ExecContext(ctx, db.words("DROP TABLE IF EXISTS {}"+table)) // the demo has shown what it shows
 	}
 }
 
@@ -161,55 +161,55 @@ func (t *till) clear() {
 func PriceOf(order int) int { return 10 + order%9*5 }
 
 // look returns the price of an order, and whether the order is paid. With a guard, the token is raised first.
-func (t *till) look(ctx context.Context, order int, token int64) (price int, paid bool, err error) {
-	read := func(tx *sql.Tx) (err error) { price, paid, err = t.read(ctx, tx, order); return err }
-	if t.rows != nil {
-		err = t.blame(t.rows.Do(ctx, t.DB, order, token, read))
+func (db *shopDB) look(ctx context.Context, order int, token int64) (price int, paid bool, err error) {
+	read := func(tx *sql.Tx) (err error) { price, paid, err = db.read(ctx, tx, order); return err }
+	if db.rows != nil {
+		err = db.blame(db.rows.Do(ctx, db.DB, order, token, read))
 	} else {
-		err = t.step(ctx, read)
+		err = db.step(ctx, read)
 	}
 	return price, paid, err
 }
 
-func (t *till) read(ctx context.Context, tx *sql.Tx, order int) (price int, paid bool, err error) {
+func (db *shopDB) read(ctx context.Context, tx *sql.Tx, order int) (price int, paid bool, err error) {
 	number := 0
-	err = tx.QueryRowContext(ctx, t.words(tillRead), order).Scan(&price, &number)
+	err = tx.QueryRowContext(ctx, db.words(sqlRead), order).Scan(&price, &number)
 	return price, number == 1, err
 }
 
 // charge takes the money for an order. With a guard, the token is checked in the same transaction.
-func (t *till) charge(ctx context.Context, order, price int, token int64) error {
-	return t.step(ctx, func(tx *sql.Tx) error {
-		if t.rows != nil {
-			if err := t.rows.Check(ctx, guard.SQL(tx), order, token); err != nil {
+func (db *shopDB) charge(ctx context.Context, order, price int, token int64) error {
+	return db.step(ctx, func(tx *sql.Tx) error {
+		if db.rows != nil {
+			if err := db.rows.Check(ctx, guard.SQL(tx), order, token); err != nil {
 				return err
 			}
 		}
-		return t.take(ctx, tx, order, price)
+		return db.take(ctx, tx, order, price)
 	})
 }
 
-func (t *till) take(ctx context.Context, tx *sql.Tx, order, price int) error {
-	if _, err := tx.ExecContext(ctx, t.words(tillTake), order, price); err != nil {
+func (db *shopDB) take(ctx context.Context, tx *sql.Tx, order, price int) error {
+	if _, err := tx.ExecContext(ctx, db.words(sqlTake), order, price); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, t.words(tillPaid), order)
+	_, err := tx.ExecContext(ctx, db.words(sqlPaid), order)
 	return err
 }
 
-func (t *till) step(ctx context.Context, work func(tx *sql.Tx) error) error {
-	tx, err := t.DB.BeginTx(ctx, t.level)
+func (db *shopDB) step(ctx context.Context, work func(tx *sql.Tx) error) error {
+	tx, err := db.DB.BeginTx(ctx, db.level)
 	if err != nil {
-		return t.blame(err)
+		return db.blame(err)
 	}
 	defer func() { _ = tx.Rollback() }() // without effect after the commit
 	if err := work(tx); err != nil {
-		return t.blame(err)
+		return db.blame(err)
 	}
-	return t.blame(tx.Commit())
+	return db.blame(tx.Commit())
 }
 
-func (t *till) close() error { return t.DB.Close() }
+func (db *shopDB) close() error { return db.DB.Close() }
 
 // A tally is what was charged, counted from the data itself.
 type tally struct {
@@ -220,16 +220,16 @@ type tally struct {
 	taken int
 }
 
-func (t *till) tally(ctx context.Context) (sum tally, err error) {
-	rows, err := t.DB.QueryContext(ctx, t.words(tillTally))
+func (db *shopDB) tally(ctx context.Context) (sum tally, err error) {
+	rows, err := db.DB.QueryContext(ctx, db.words(sqlTally))
 	if err != nil {
-		return sum, t.blame(err)
+		return sum, db.blame(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var order, price, times, taken int
 		if err := rows.Scan(&order, &price, &times, &taken); err != nil {
-			return sum, t.blame(err)
+			return sum, db.blame(err)
 		}
 		sum.price += price
 		sum.taken += taken
@@ -242,5 +242,5 @@ func (t *till) tally(ctx context.Context) (sum tally, err error) {
 			sum.twice = append(sum.twice, order)
 		}
 	}
-	return sum, t.blame(rows.Err())
+	return sum, db.blame(rows.Err())
 }
