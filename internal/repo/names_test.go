@@ -24,9 +24,12 @@ var oldWords = map[string]map[string]string{
 	"store/mysql": {
 		"bell": "wakeups", "ring": "wake", "mooring": "sleepLock", "berth": "sleepPlace", "anchor": "secondLock", "stirred": "recheck",
 	},
-	"store/memcached": {"shelf": "exchanger", "crowd": "batch"},
-	"cmd/stile":       {"wish": "Want", "vigil": "waitView"},
-	"internal/claims": {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
+	"store/memcached":  {"shelf": "exchanger", "crowd": "batch"},
+	"cmd/stile":        {"wish": "Want", "vigil": "waitView", "Cast": "Processes", "hall": "fleet", "till": "shopDB"},
+	"examples/demo":    {"Cast": "Processes", "hall": "fleet", "till": "shopDB", "troupe": "processes"},
+	"proof/bench":      {"crowd": "contention", "bell": "signal", "rung": "wakeups"},
+	"internal/theatre": {"Cast": "Processes", "Actor": "Process", "actor": "process", "Hire": "Start"},
+	"internal/claims":  {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
 	"store/redis": {
 		"mail": "inbox", "box": "inbox", "compared": "tairCAS", "possession": "heldClaim", "voter": "quorumMember",
 		"heed": "interruptWhenDone", "bell": "signal", "phrase": "contains", "ear": "breakWatch", "Hear": "OnChange",

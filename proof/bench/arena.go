@@ -31,11 +31,11 @@ type arena struct {
 	libraries  []string // the same for Java
 	note       string   // what else a reader should know about the libraries
 
-	calm     []string // contenders where nobody else wants the lock
-	bare     []string // what is no lock, beside those, and beside the crowd where one waits for another
-	crowd    []string // contenders for one hot name, ours first
-	measures func(b *bench) []*measure
-	targets  []target
+	uncontended []string // contenders where nobody else wants the lock
+	bare        []string // what is no lock, beside those, and beside the contended ones where one waits for another
+	contended   []string // contenders for one hot name, ours first
+	measures    func(b *bench) []*measure
+	targets     []target
 }
 
 var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena, sqliteArena}
@@ -97,7 +97,7 @@ func (a *arena) find(name string) contender {
 }
 
 // alone are the contenders where nobody else wants the lock, and what is no lock.
-func (a *arena) alone() []string { return slices.Concat(a.calm, a.bare) }
+func (a *arena) alone() []string { return slices.Concat(a.uncontended, a.bare) }
 
 // among makes a row of each of some contenders.
 func (a *arena) among(run func(contender) (sample, error), names ...string) []*row {

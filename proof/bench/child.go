@@ -36,7 +36,7 @@ type task struct {
 
 // roles are what a child can do, speaking with its parent in lines.
 var roles = map[string]func(*task, *lines) error{
-	"crowd": crowdRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
+	"contention": contentionRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
 	"compute": computeRole, "clients": clientsRole, "passer": passerRole,
 	"link": linkRole,
 }

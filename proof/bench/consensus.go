@@ -9,18 +9,18 @@ func consensusMeasures(b *bench, passed ...string) []*measure {
 	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(passed...), b.handOver(b.arena.bare...), b.passing(passed...)}
 }
 
-// consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one in a crowd. The bare
+// consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one where many want it. The bare
 // limit is that of something that is no lock.
-func consensusTargets(calm, crowd, bare string) []target {
+func consensusTargets(uncontended, contended, bare string) []target {
 	return []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 no slower",
-			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", calm), most: true, bound: 1, bare: bare},
+			measure: "alone", row: ours, column: "p50", unit: "µs", against: rivals("alone", uncontended), most: true, bound: 1, bare: bare},
 		{text: "64 goroutines on 64 names: throughput no lower",
-			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", calm), bound: 1, bare: bare},
+			measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", uncontended), bound: 1, bare: bare},
 		{text: "one hot name, 64 goroutines of one process: at least 50×, in hand-overs",
-			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", crowd), bound: 50},
+			measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", contended), bound: 50},
 		{text: "one hot name, 8 processes × 8 goroutines: at least 2×, in hand-overs",
-			measure: "fleet", row: ours, column: "passed", unit: "/s", against: rivals("fleet", crowd), bound: 2},
+			measure: "fleet", row: ours, column: "passed", unit: "/s", against: rivals("fleet", contended), bound: 2},
 		{text: "requests per hand-over do not grow with those who wait: 64 clients beside 8",
 			measure: "passing", row: waitingRow(ours, manyWaiting), column: "requests", unit: "",
 			against: rivals("passing", waitingRow(ours, fewWaiting)), most: true, bound: 1.25},

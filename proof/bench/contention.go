@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// crowdSize is how many goroutines want one lock.
-const crowdSize = 64
+// contentionSize is how many goroutines want one lock.
+const contentionSize = 64
 
 // A field is what the holders of one lock leave their trace in. It may be shared by processes.
 type field struct {
@@ -21,8 +21,8 @@ type field struct {
 	inside atomic.Uint64 // who holds it now; 0 means nobody
 }
 
-// A crowd is some goroutines that lock and unlock one name as fast as they can, with nothing in between.
-type crowd struct {
+// A contention is some goroutines that lock and unlock one name as fast as they can, with nothing in between.
+type contention struct {
 	lib   library
 	name  string
 	size  int
@@ -32,7 +32,7 @@ type crowd struct {
 	span  time.Duration // the window
 }
 
-// A tally is what came of a crowd within its window.
+// A tally is what came of a contention within its window.
 type tally struct {
 	Each     []int64 // acquisitions by each goroutine
 	Passed   int64   // acquisitions by another goroutine than the one that had the lock before
@@ -68,8 +68,8 @@ func (t *tally) starved() (n int) {
 	return n
 }
 
-// run lets the crowd loose until its window has ended. A wait that is under way then counts as long as it has lasted.
-func (c *crowd) run() (*tally, error) {
+// run starts the goroutines, and returns when the window has ended. A wait that is under way then counts as long as it has lasted.
+func (c *contention) run() (*tally, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	begin := time.Now().Add(c.warm)
@@ -93,8 +93,8 @@ func (c *crowd) run() (*tally, error) {
 	return sum, errors.Join(errs...)
 }
 
-// one is the life of one goroutine of the crowd.
-func (c *crowd) one(ctx context.Context, i int, t *tally, begin, end time.Time) error {
+// one is the life of one of the goroutines.
+func (c *contention) one(ctx context.Context, i int, t *tally, begin, end time.Time) error {
 	m, me := c.lib.mutex(c.name), c.first+uint64(i)
 	var got int64
 	fed := begin

@@ -27,11 +27,11 @@ var etcdArena = &arena{
 		},
 		contender{etcdKeeps, "the same with a lease for each key; etcd's own client keeps leases alive as it does for a session", true, nil, openEtcdKeeps},
 	),
-	peers: []string{"go.etcd.io/etcd/client/v3"},
-	note:  "A message is what the server sends on a stream or as an answer, such as an event of a watch.",
-	calm:  []string{ours, etcdRival},
-	bare:  []string{etcdBare},
-	crowd: []string{ours, etcdRival},
+	peers:       []string{"go.etcd.io/etcd/client/v3"},
+	note:        "A message is what the server sends on a stream or as an answer, such as an event of a watch.",
+	uncontended: []string{ours, etcdRival},
+	bare:        []string{etcdBare},
+	contended:   []string{ours, etcdRival},
 	measures: func(b *bench) []*measure {
 		return append(consensusMeasures(b), b.holding(ours, etcdRival, etcdShared, etcdKeeps, etcdBare))
 	},

@@ -20,14 +20,14 @@ const (
 	waitMost  = 30 * time.Millisecond
 )
 
-// handOver has others beside those of b.arena.crowd too.
+// handOver has others beside those of b.arena.contended too.
 func (b *bench) handOver(more ...string) *measure {
 	return &measure{
 		key: "handover", title: "Hand-over to one waiter in another process",
 		about: "One process holds the lock, another waits for it, for 10 to 30 ms. The time is from the call of unlock until lock has " +
 			"returned in the other process, by the clock that both share. A call that has not had the lock after " + givenUp.String() + " is given up and made again.",
 		columns: []column{{"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"n", "samples", 0}},
-		rows:    b.arena.among(b.handOverOne, slices.Concat(b.arena.crowd, more)...),
+		rows:    b.arena.among(b.handOverOne, slices.Concat(b.arena.contended, more)...),
 	}
 }
 

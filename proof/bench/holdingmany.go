@@ -28,7 +28,7 @@ func (b *bench) holdingMany() *measure {
 		key: "many", title: "100,000 held names", slow: true, each: b.idle + 12*time.Second,
 		about: fmt.Sprintf("One process holds 100,000 names with a ttl of %v. For %v it locks and unlocks one more name each %v, beside the renewals; the "+
 			"times are those of the unlock. Then %d goroutines release 60,000 of the names. On a busy machine, a process for each core computes all "+
-			"the while.", defaultTTL, b.idle, paused, crowdSize),
+			"the while.", defaultTTL, b.idle, paused, contentionSize),
 		columns: []column{
 			{"p50", "unlock p50 ms", 2}, {"p99", "unlock p99 ms", 2}, {"max", "unlock max ms", 1}, {"release", "s to release 60,000", 2},
 			{"requests", "requests/s", 0},
@@ -135,10 +135,10 @@ func manyRole(t *task, parent *lines) error {
 // together does something n times, by some goroutines.
 func together(n int, do func(i int) error) error {
 	var all sync.WaitGroup
-	errs := make([]error, crowdSize)
-	for g := range crowdSize {
+	errs := make([]error, contentionSize)
+	for g := range contentionSize {
 		all.Go(func() {
-			for i := g; i < n && errs[g] == nil; i += crowdSize {
+			for i := g; i < n && errs[g] == nil; i += contentionSize {
 				errs[g] = do(i)
 			}
 		})

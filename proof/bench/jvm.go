@@ -32,10 +32,10 @@ func jvmArena(on *arena, peer, library, set string) *arena {
 	return &arena{
 		key: on.key + "-jvm", page: strings.TrimSuffix(on.page, ".md") + "-jvm.md", title: on.name() + ", beside " + peer,
 		server: on.server, conditions: on.conditions, start: on.start, version: on.version, count: on.count,
-		contenders: []contender{on.find(ours), {name: peer, about: set, renews: true}},
-		libraries:  []string{library},
-		note:       "A thread of Java stands for a goroutine. A JVM has " + javaWarm.String() + " before each window, so that its compiler has done its work.",
-		calm:       []string{ours, peer}, crowd: []string{ours, peer},
+		contenders:  []contender{on.find(ours), {name: peer, about: set, renews: true}},
+		libraries:   []string{library},
+		note:        "A thread of Java stands for a goroutine. A JVM has " + javaWarm.String() + " before each window, so that its compiler has done its work.",
+		uncontended: []string{ours, peer}, contended: []string{ours, peer},
 		measures: jvmMeasures, targets: jvmTargets(peer),
 	}
 }
@@ -50,31 +50,31 @@ func jvmMeasures(b *bench) []*measure {
 		{
 			key: "alone", title: "Uncontended, one thread", columns: speed, each: each,
 			about: "One thread locks and unlocks one name that nobody else wants. A time is that of lock and unlock together.",
-			rows:  b.arena.among(uncontended("alone", 1), b.arena.calm...),
+			rows:  b.arena.among(uncontended("alone", 1), b.arena.uncontended...),
 		},
 		{
 			key: "apart", title: "Uncontended, 64 threads on 64 names", columns: speed, each: each,
 			about: "Each of 64 threads of one process, which share one client, locks and unlocks a name of its own.",
-			rows:  b.arena.among(uncontended("apart", crowdSize), b.arena.calm...),
+			rows:  b.arena.among(uncontended("apart", contentionSize), b.arena.uncontended...),
 		},
 		{
-			key: "hot", title: "One hot name, 64 threads of one process", columns: crowdColumns, each: each,
+			key: "hot", title: "One hot name, 64 threads of one process", columns: contentionColumns, each: each,
 			about: "They share one client, and lock and unlock the same name with nothing in between. A hand-over is an acquisition by " +
 				"another thread than the one that had the lock before.",
-			rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("hot", c, 1, crowdSize) }, b.arena.crowd...),
+			rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("hot", c, 1, contentionSize) }, b.arena.contended...),
 		},
 		{
 			key: "fleet", title: "One hot name, 8 processes of 8 threads", columns: crossedColumns(), each: 2 * each,
 			about: "The same in eight processes with one client each, which begin together. A memory that all processes share says who had the " +
 				"lock before.",
-			rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, crowdSize) }, b.arena.crowd...),
+			rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, contentionSize) }, b.arena.contended...),
 		},
 		{
 			key: "handover", title: "Hand-over to one waiter in another process", each: each + time.Second,
 			about: "One process holds the lock, another waits for it, for 10 to 30 ms. The time is from the call of unlock until lock has " +
 				"returned in the other process, by the clock that both share.",
 			columns: []column{{"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"n", "samples", 0}},
-			rows:    b.arena.among(b.passOne, b.arena.crowd...),
+			rows:    b.arena.among(b.passOne, b.arena.contended...),
 		},
 	}
 }

@@ -31,12 +31,12 @@ var memcachedArena = &arena{
 		},
 		contender{naiveQuick, "the same, again after 5 ms", false, nil, openNaive(fastDelay)},
 	),
-	peers: []string{"github.com/bradfitz/gomemcache"},
-	note:  "gomemcache keeps up to 64 idle connections here, more than its default, which helps it.",
-	calm:  []string{ours, plain, naive},
-	crowd: []string{ours, plain, naive, naiveQuick},
+	peers:       []string{"github.com/bradfitz/gomemcache"},
+	note:        "gomemcache keeps up to 64 idle connections here, more than its default, which helps it.",
+	uncontended: []string{ours, plain, naive},
+	contended:   []string{ours, plain, naive, naiveQuick},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.hot(), b.fleet(), b.handOver(), b.waiting()}
+		return []*measure{b.alone(), b.apart(), b.pair(b.arena.uncontended...), b.hot(), b.fleet(), b.handOver(), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.2× that of add and delete, which compare nothing",

@@ -18,7 +18,7 @@ func openMemcachedPlain(addr string, ttl time.Duration) (library, error) {
 func openNaive(delay time.Duration) func(addr string, ttl time.Duration) (library, error) {
 	return func(addr string, ttl time.Duration) (library, error) {
 		c := memcache.New(addr)
-		c.MaxIdleConns = crowdSize
+		c.MaxIdleConns = contentionSize
 		c.Timeout = givenUp
 		return naiveLibrary{c, ttl, delay}, nil
 	}

@@ -49,12 +49,12 @@ var mysqlArena = &arena{
 		contender{bareKill, "no library: a row that is deleted with a KILL QUERY of the next process's sleep, in one round trip, and that process looks who is " +
 			"first; no lock, but what a hand-over by rows costs", true, nil, openMySQLKill},
 	),
-	peers: []string{"github.com/go-sql-driver/mysql"},
-	note:  fmt.Sprintf("Pools have %d connections. A request is a statement that the server counts.", crowdSize),
-	calm:  []string{ours, mysqlSession, getLock, mysqlBare},
-	crowd: []string{ours, mysqlSession, getLock},
+	peers:       []string{"github.com/go-sql-driver/mysql"},
+	note:        fmt.Sprintf("Pools have %d connections. A request is a statement that the server counts.", contentionSize),
+	uncontended: []string{ours, mysqlSession, getLock, mysqlBare},
+	contended:   []string{ours, mysqlSession, getLock},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.pair(b.arena.calm...), b.hot(bareTurns), b.fleet(), b.handOver(bareKill), b.waiting()}
+		return []*measure{b.alone(), b.apart(), b.pair(b.arena.uncontended...), b.hot(bareTurns), b.fleet(), b.handOver(bareKill), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.1× that of an INSERT and a DELETE",

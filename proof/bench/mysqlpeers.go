@@ -12,8 +12,8 @@ import (
 func openMySQL(addr string) (*sql.DB, error) {
 	db, err := sql.Open("mysql", "root@tcp("+addr+")/bench?interpolateParams=true")
 	if err == nil {
-		db.SetMaxOpenConns(crowdSize)
-		db.SetMaxIdleConns(crowdSize)
+		db.SetMaxOpenConns(contentionSize)
+		db.SetMaxIdleConns(contentionSize)
 	}
 	return db, err
 }

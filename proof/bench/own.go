@@ -19,7 +19,7 @@ func (b *bench) own() *measure {
 		key: "own", title: fmt.Sprintf("Uncontended, %d processes on %d names", processes, processes),
 		about:   "Each of eight processes, with a client of its own, locks and unlocks a name of its own.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.ownOne("own", c, processes, 1) }, b.arena.calm...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.ownOne("own", c, processes, 1) }, b.arena.uncontended...),
 	}
 }
 

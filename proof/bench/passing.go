@@ -16,7 +16,7 @@ const (
 	manyWaiting = 64
 )
 
-// passing has others beside those of b.arena.calm too.
+// passing has others beside those of b.arena.uncontended too.
 func (b *bench) passing(more ...string) *measure {
 	m := &measure{
 		key: "passing", title: "What a hand-over costs the server",
@@ -25,7 +25,7 @@ func (b *bench) passing(more ...string) *measure {
 			"hand-overs between clients; what keeps sessions alive is among them.",
 		columns: []column{{"requests", "requests/hand-over", 1}, {"messages", "messages/hand-over", 1}, {"rate", "hand-overs/s", 0}},
 	}
-	for _, c := range slices.Concat(b.arena.calm, more) {
+	for _, c := range slices.Concat(b.arena.uncontended, more) {
 		for _, n := range []int{fewWaiting, manyWaiting} {
 			m.rows = append(m.rows, &row{name: waitingRow(c, n), run: func() (sample, error) { return b.passingOne(b.arena.find(c), n) }})
 		}
@@ -38,14 +38,14 @@ func waitingRow(contender string, n int) string { return fmt.Sprintf("%s, %d cli
 func (b *bench) passingOne(c contender, clients int) (sample, error) {
 	name := b.name()
 	f := &field{}
-	parts := make([]*crowd, clients)
+	parts := make([]*contention, clients)
 	for i := range parts {
 		lib, err := c.open(b.addr, defaultTTL)
 		if err != nil {
 			return nil, err
 		}
 		defer lib.close()
-		parts[i] = &crowd{lib: lib, name: name, size: 1, first: uint64(i) + 1, field: f, warm: b.window / 4, span: b.window}
+		parts[i] = &contention{lib: lib, name: name, size: 1, first: uint64(i) + 1, field: f, warm: b.window / 4, span: b.window}
 	}
 	var (
 		done    sync.WaitGroup

@@ -20,7 +20,7 @@ const (
 	pgNotice   = "bare NOTIFY"
 )
 
-var pgCrowd = []string{ours, pgSession, pgLock, pgAdvisory}
+var pgContended = []string{ours, pgSession, pgLock, pgAdvisory}
 
 var postgresArena = &arena{
 	key: "postgres", page: "docs/evidence/bench/postgres.md", server: "PostgreSQL server", conditions: "which does not wait for its disk",
@@ -40,10 +40,10 @@ var postgresArena = &arena{
 		contender{pgNotice, "no library: a row that is deleted with a NOTIFY, in one statement, and a process that listens; no lock, but what a " +
 			"hand-over by rows costs", true, nil, openNotice},
 	),
-	peers: []string{"cirello.io/pglock", "github.com/jackc/pgx/v5", "github.com/lib/pq"},
-	note:  fmt.Sprintf("Pools have %d connections. A request is a transaction that the server counts.", crowdSize),
-	calm:  []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
-	crowd: pgCrowd,
+	peers:       []string{"cirello.io/pglock", "github.com/jackc/pgx/v5", "github.com/lib/pq"},
+	note:        fmt.Sprintf("Pools have %d connections. A request is a transaction that the server counts.", contentionSize),
+	uncontended: []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
+	contended:   pgContended,
 	measures: func(b *bench) []*measure {
 		return []*measure{b.alone(), b.apart(), b.hot(bareTurns), b.fleet(), b.handOver(pgNotice), b.waiting()}
 	},

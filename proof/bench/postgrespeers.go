@@ -17,8 +17,8 @@ func openPgLock(addr string, ttl time.Duration) (library, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(crowdSize)
-	db.SetMaxIdleConns(crowdSize)
+	db.SetMaxOpenConns(contentionSize)
+	db.SetMaxIdleConns(contentionSize)
 	c, err := pglock.UnsafeNew(db, pglock.WithLeaseDuration(ttl), pglock.WithHeartbeatFrequency(ttl/3))
 	if err == nil {
 		err = c.TryCreateTable()
@@ -64,7 +64,7 @@ func openPgPool(addr string, l pgPool) (library, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = crowdSize
+	config.MaxConns = contentionSize
 	l.pool, err = pgxpool.NewWithConfig(context.Background(), config)
 	return l, err
 }

@@ -21,7 +21,7 @@ const (
 	pacedPings = "PING, paced"
 )
 
-var redisCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
+var redisContended = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
 
 var redisArena = &arena{
 	key: "redis", page: "docs/evidence/bench/redis.md", server: "Redis server", conditions: "no persistence",
@@ -32,13 +32,13 @@ var redisArena = &arena{
 	peers: []string{
 		"github.com/go-redsync/redsync/v4", "github.com/bsm/redislock", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
 	},
-	note:  fmt.Sprintf("redsync and redislock run over go-redis with a pool of %d connections, more than its default, which helps them here.", crowdSize),
-	calm:  []string{ours, "redislock", "redsync", "rueidislock", bareSetNX, bareScripts},
-	crowd: redisCrowd,
+	note:        fmt.Sprintf("redsync and redislock run over go-redis with a pool of %d connections, more than its default, which helps them here.", contentionSize),
+	uncontended: []string{ours, "redislock", "redsync", "rueidislock", bareSetNX, bareScripts},
+	contended:   redisContended,
 	measures: func(b *bench) []*measure {
 		return []*measure{
 			b.alone(), b.few(2, redisFew...), b.few(4, redisFew...), b.few(8, redisFew...), b.few(16, redisFew...),
-			b.apart(), b.pair(b.arena.calm...), b.lingering(), b.hot(), b.fleet(bareList, barePublish), b.pingedHandOver(bareList, barePublish), b.waiting(),
+			b.apart(), b.pair(b.arena.uncontended...), b.lingering(), b.hot(), b.fleet(bareList, barePublish), b.pingedHandOver(bareList, barePublish), b.waiting(),
 			b.holding(ours, "redsync", "redislock", "rueidislock", bareExpire), b.queueing(),
 			b.clients(ours, "redsync", "redislock", "rueidislock", bareScripts), b.line(), b.herd(), b.holdingMany(),
 		}
@@ -102,15 +102,15 @@ var redisTargets = []target{
 	{text: "the same: at least 0.7× that of bare commands by the same client library",
 		measure: "apart", row: ours, column: "rate", unit: "/s", against: rivals("apart", bareSetNX), bound: 0.7, bare: bareSetNX},
 	{text: "one hot name, 64 goroutines of one process: at least 50× the best of them, in hand-overs",
-		measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", redisCrowd[1:]...), bound: 50},
+		measure: "hot", row: ours, column: "passed", unit: "/s", against: rivals("hot", redisContended[1:]...), bound: 50},
 	{text: "the same, in acquisitions, which peers have mostly by the same goroutine's taking the lock again",
-		measure: "hot", row: ours, column: "acquired", unit: "/s", against: rivals("hot", redisCrowd[1:]...), bound: 50},
+		measure: "hot", row: ours, column: "acquired", unit: "/s", against: rivals("hot", redisContended[1:]...), bound: 50},
 	{text: "Linger, 1 goroutine: at least 50× redislock's lock+unlock rate",
 		measure: "linger", row: lingers, column: "rate", unit: "/s", against: rivals("linger", "redislock"), bound: 50},
 	{text: "a lock and unlock: at most 60 allocations",
 		measure: "pair", row: ours, column: "allocations", unit: "", fixed: 60, most: true, bound: 1, bare: bareScripts},
 	{text: "one hot name, 8 processes × 8 goroutines: at least 3× the best of them in hand-overs",
-		measure: "fleet", row: ours, column: "passed", unit: "/s", against: rivals("fleet", redisCrowd[1:]...), bound: 3},
+		measure: "fleet", row: ours, column: "passed", unit: "/s", against: rivals("fleet", redisContended[1:]...), bound: 3},
 	{text: "the same: p99 wait at most a tenth of redsync's, the better of the two",
 		measure: "fleet", row: ours, column: "p99", unit: "ms", against: rivals("fleet", "redsync", "redsync, 5 ms"), most: true, bound: 0.1},
 	{text: "the same with turns off: at least 0.8× what a list passes on between processes, by BLPOP and RPUSH",

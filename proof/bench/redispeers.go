@@ -23,7 +23,7 @@ import (
 // do not wait for each other.
 func openGoRedis(addr string) *goredis.Client {
 	hush()
-	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: crowdSize})
+	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: contentionSize})
 }
 
 // hush keeps go-redis from writing a line for each connection that it cannot make.

@@ -34,11 +34,11 @@ var redlockArena = &arena{
 	note: "Where one is down, nobody listens at its address. " +
 		fmt.Sprintf("The ttl is %v for all; servers had been up for longer before the first measure. ", redlockTTL) +
 		"redsync runs over go-redis with a pool of 64 connections for each server, more than its default, which helps it here.",
-	calm: []string{
+	uncontended: []string{
 		ours, "redsync", ours + threeServers, "redsync" + threeServers, ours + oneDown, "redsync" + oneDown,
 	},
 	bare: []string{bareScripts, bareScripts + threeServers, bareScripts + oneDown},
-	crowd: []string{
+	contended: []string{
 		ours, lingers, "redsync", "redsync, 5 ms",
 		ours + threeServers, lingers + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers,
 	},

@@ -42,7 +42,7 @@ func openRedlockFloor(addrs []string, ttl time.Duration) (library, error) {
 			}
 			continue
 		}
-		asks := make(chan func(rueidis.Client), crowdSize)
+		asks := make(chan func(rueidis.Client), contentionSize)
 		l.asks = append(l.asks, asks)
 		go func() {
 			defer client.Close()

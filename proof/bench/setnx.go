@@ -11,7 +11,7 @@ import (
 
 // What is measured on Redis in the layout setnx, the keys of which are those of the others.
 
-var setNXCrowd = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
+var setNXContended = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
 
 var setNXArena = &arena{
 	key: "setnx", page: "docs/evidence/bench/setnx.md", title: "Redis, layout setnx", server: "Redis server", conditions: "no persistence",
@@ -21,9 +21,9 @@ var setNXArena = &arena{
 	peers:      redisArena.peers,
 	note: "stile keeps each lock in the layout `setnx`, one string under the name, as redsync and redislock do, so that no queue says who " +
 		"is next. " + redisArena.note,
-	calm:  []string{ours, "redislock", "redsync", "rueidislock"},
-	bare:  []string{bareSetNX, bareScripts},
-	crowd: setNXCrowd,
+	uncontended: []string{ours, "redislock", "redsync", "rueidislock"},
+	bare:        []string{bareSetNX, bareScripts},
+	contended:   setNXContended,
 	measures: func(b *bench) []*measure {
 		return []*measure{b.alone(), b.apart(), b.lingering(), b.hot(), b.fleet(), b.pingedHandOver()}
 	},

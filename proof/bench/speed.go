@@ -35,11 +35,11 @@ func (b *bench) apart() *measure {
 		about: "Each of 64 goroutines of one process, which share one client, locks and unlocks a name of its own. A goroutine is stuck if " +
 			"its last call waited for a lock that nobody had, for a quarter of the window at least.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}, {"stuck", "stuck", 0}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, crowdSize) }, b.arena.alone()...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("apart", c, contentionSize) }, b.arena.alone()...),
 	}
 }
 
-// few is apart with fewer goroutines, among others than those of b.arena.calm.
+// few is apart with fewer goroutines, among others than those of b.arena.uncontended.
 func (b *bench) few(size int, among ...string) *measure {
 	key := "names-" + strconv.Itoa(size)
 	return &measure{
@@ -56,7 +56,7 @@ func (b *bench) lingering() *measure {
 		about: "Like the first scenario, with a claim that stays in the store for " + linger.String() + " after an unlock, so that the next lock here " +
 			"needs no request. Nobody else wants the name; anybody who did would have it after the turn.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 1}, {"p99", "p99 µs", 1}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, lingers, b.arena.calm[1]),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("linger", c, 1) }, lingers, b.arena.uncontended[1]),
 	}
 }
 
@@ -120,21 +120,21 @@ func cycle(ctx context.Context, m mutex, waits *histogram.Histogram, begin, end 
 	return nil
 }
 
-var crowdColumns = []column{
+var contentionColumns = []column{
 	{"passed", "hand-overs/s", 0}, {"acquired", "acquisitions/s", 0},
 	{"p50", "wait p50 ms", 2}, {"p99", "p99 ms", 2}, {"p999", "p99.9 ms", 1}, {"max", "max ms", 0},
 	{"hunger", "longest without ms", 0},
 	{"jain", "Jain", 2}, {"zero", "never had it", 0}, {"overlaps", "overlaps", 0},
 }
 
-// hot has others beside those of b.arena.crowd too.
+// hot has others beside those of b.arena.contended too.
 func (b *bench) hot(more ...string) *measure {
 	return &measure{
 		key: "hot", title: "One hot name, 64 goroutines of one process",
 		about: "They share one client, and lock and unlock the same name with nothing in between. A hand-over is an acquisition by " +
 			"another goroutine than the one that had the lock before.",
-		columns: crowdColumns,
-		rows:    b.arena.among(b.hotOne, slices.Concat(b.arena.crowd, more)...),
+		columns: contentionColumns,
+		rows:    b.arena.among(b.hotOne, slices.Concat(b.arena.contended, more)...),
 	}
 }
 
@@ -144,8 +144,8 @@ func (b *bench) hotOne(c contender) (sample, error) {
 		return nil, err
 	}
 	defer lib.close()
-	all := &crowd{
-		lib: lib, name: b.name(), size: crowdSize, first: 1, field: &field{}, warm: b.window / 4, span: b.window,
+	all := &contention{
+		lib: lib, name: b.name(), size: contentionSize, first: 1, field: &field{}, warm: b.window / 4, span: b.window,
 	}
 	var t *tally
 	err = profiled(b.profileFile("hot", c), func() (err error) {
@@ -167,12 +167,12 @@ func (t *tally) sample(span time.Duration) sample {
 	}
 }
 
-// crossedColumns are those of a crowd, with what passed between processes.
+// crossedColumns are those of a contention, with what passed between processes.
 func crossedColumns() []column {
-	return slices.Insert(slices.Clone(crowdColumns), 1, column{"crossed", "between processes/s", 0})
+	return slices.Insert(slices.Clone(contentionColumns), 1, column{"crossed", "between processes/s", 0})
 }
 
-// fleet has others beside those of b.arena.crowd too.
+// fleet has others beside those of b.arena.contended too.
 func (b *bench) fleet(more ...string) *measure {
 	return &measure{
 		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
@@ -181,8 +181,8 @@ func (b *bench) fleet(more ...string) *measure {
 			"next process: the waits for that are past its p99, so look at the columns after it too. Without turns, it shows what " +
 			"passing the lock through the store each time costs.",
 		columns: crossedColumns(),
-		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, crowdSize) },
-			slices.Concat(b.arena.crowd[:1], []string{noTurns}, b.arena.crowd[1:], more)...),
+		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("fleet", c, processes, contentionSize) },
+			slices.Concat(b.arena.contended[:1], []string{noTurns}, b.arena.contended[1:], more)...),
 	}
 }
 
@@ -191,15 +191,15 @@ const (
 	workers    = 4
 )
 
-// throng has others beside those of b.arena.crowd too.
+// throng has others beside those of b.arena.contended too.
 func (b *bench) throng(more ...string) *measure {
 	return &measure{
 		key: "throng", title: "One hot name, 16 processes of one goroutine",
 		about: "Sixteen processes with one client each begin together, and lock and unlock one name with nothing in between. A memory that " +
 			"all of them share says who had the lock before.",
-		columns: crowdColumns,
+		columns: contentionColumns,
 		rows: b.arena.among(func(c contender) (sample, error) { return b.fleetOne("throng", c, throngSize, throngSize) },
-			slices.Concat(b.arena.crowd, more)...),
+			slices.Concat(b.arena.contended, more)...),
 	}
 }
 
@@ -210,7 +210,7 @@ func (b *bench) staffed() *measure {
 		"time, and then comes the next process."
 	m.columns = crossedColumns()
 	m.rows = b.arena.among(func(c contender) (sample, error) { return b.fleetOne("staffed", c, throngSize, workers*throngSize) },
-		b.arena.crowd...)
+		b.arena.contended...)
 	return m
 }
 
@@ -218,7 +218,7 @@ func (b *bench) staffed() *measure {
 func (b *bench) fleetOne(measure string, c contender, processes, size int) (sample, error) {
 	name := b.name()
 	t := task{
-		Role: "crowd", Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Name: name,
+		Role: "contention", Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Name: name,
 		Size: size / processes, First: 1, Field: filepath.Join(b.dir, name),
 		Warm: b.warm(c), Span: b.window, Profile: b.profileFile(measure, c),
 	}
@@ -260,8 +260,8 @@ func (b *bench) fleetOne(measure string, c contender, processes, size int) (samp
 	return sum.sample(b.window), nil
 }
 
-// crowdRole is a child's part of a crowd.
-func crowdRole(t *task, parent *lines) error {
+// contentionRole is a child's part of a contention.
+func contentionRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func crowdRole(t *task, parent *lines) error {
 	if err != nil {
 		return err
 	}
-	part := &crowd{lib: lib, name: t.Name, size: t.Size, first: t.First, field: f, warm: t.Warm, span: t.Span}
+	part := &contention{lib: lib, name: t.Name, size: t.Size, first: t.First, field: f, warm: t.Warm, span: t.Span}
 	if err := parent.say("ready"); err != nil {
 		return err
 	}

@@ -27,10 +27,10 @@ var sqliteArena = &arena{
 				"(a futex) until then, and reads once", false, nil, openSQLitePass,
 		},
 	),
-	peers: []string{"modernc.org/sqlite"},
-	note:  "The bare rows wait for other writers as SQLite does with busy_timeout.",
-	calm:  []string{ours, sqliteBare},
-	crowd: []string{ours},
+	peers:       []string{"modernc.org/sqlite"},
+	note:        "The bare rows wait for other writers as SQLite does with busy_timeout.",
+	uncontended: []string{ours, sqliteBare},
+	contended:   []string{ours},
 	measures: func(b *bench) []*measure {
 		return []*measure{b.alone(), b.apart(), b.own(), b.hot(), b.fleet(), b.handOver(sqlitePass), b.start()}
 	},

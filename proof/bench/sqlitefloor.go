@@ -18,7 +18,7 @@ const sqlitePass = "a bare row, passed on"
 type passLibrary struct {
 	db                   *sql.DB
 	insert, look, remove *sql.Stmt
-	bell                 *passBell
+	signal               *futexSignal
 	id                   string
 }
 
@@ -41,7 +41,7 @@ func openSQLitePass(path string, _ time.Duration) (library, error) {
 		l.remove, err = db.PrepareContext(ctx, "DELETE FROM pass WHERE name = ? AND id = ?")
 	}
 	if err == nil {
-		l.bell, err = openPassBell(path + ".bell")
+		l.signal, err = openFutexSignal(path + ".signal")
 	}
 	if err != nil {
 		db.Close()
@@ -54,7 +54,7 @@ func (l *passLibrary) mutex(name string) mutex { return passMutex{l, name} }
 
 func (l *passLibrary) close() {
 	l.db.Close()
-	l.bell.close()
+	l.signal.close()
 }
 
 type passMutex struct {
@@ -69,14 +69,14 @@ func (m passMutex) lock(ctx context.Context) (held, error) {
 		return nil, err
 	}
 	for ctx.Err() == nil {
-		rung, other := l.bell.rung(), 0
+		seen, other := l.signal.wakeups(), 0
 		err := l.look.QueryRowContext(context.Background(), m.name, l.id).Scan(&other) // a context that may end costs a goroutine
 		if errors.Is(err, sql.ErrNoRows) {
 			return m, nil
 		} else if err != nil {
 			return nil, err
 		}
-		l.bell.hear(rung)
+		l.signal.wait(seen)
 	}
 	return nil, errors.Join(context.Cause(ctx), m.Unlock())
 }
@@ -84,6 +84,6 @@ func (m passMutex) lock(ctx context.Context) (held, error) {
 // Unlock has the other process hold.
 func (m passMutex) Unlock() error {
 	_, err := m.l.remove.ExecContext(context.Background(), m.name, m.l.id)
-	m.l.bell.ring()
+	m.l.signal.wake()
 	return err
 }

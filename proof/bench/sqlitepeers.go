@@ -29,7 +29,7 @@ func openSQLiteBare(path string, _ time.Duration) (library, error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxIdleConns(crowdSize)
+	db.SetMaxIdleConns(contentionSize)
 	l, ctx := &sqliteLibrary{db: db}, context.Background()
 	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS lock (name TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT")
 	if err == nil {

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A passBell is a number in memory that processes share. Who waits sleeps there until the kernel wakes it, as stile's waiters do
+// A futexSignal is a number in memory that processes share. Who waits sleeps there until the kernel wakes it, as stile's waiters do
 // (store/sqlite/signal_linux.go).
-type passBell struct {
+type futexSignal struct {
 	memory []byte
 	count  *uint32 // in it
 }
 
-func openPassBell(path string) (*passBell, error) {
+func openFutexSignal(path string) (*futexSignal, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -30,30 +30,30 @@ func openPassBell(path string) (*passBell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &passBell{memory, (*uint32)(unsafe.Pointer(&memory[0]))}, nil
+	return &futexSignal{memory, (*uint32)(unsafe.Pointer(&memory[0]))}, nil
 }
 
-func (b *passBell) close() { _ = unix.Munmap(b.memory) } // the end of the process unmaps it too
+func (b *futexSignal) close() { _ = unix.Munmap(b.memory) } // the end of the process unmaps it too
 
-// rung is how often somebody has rung.
-func (b *passBell) rung() uint32 { return atomic.LoadUint32(b.count) }
+// wakeups is how often somebody has woken the others.
+func (b *futexSignal) wakeups() uint32 { return atomic.LoadUint32(b.count) }
 
 const (
 	futexWait = 0
 	futexWake = 1
 	everybody = 1<<31 - 1
 
-	hearsFor = 100 * time.Millisecond // one sleep, at the most
+	waitsFor = 100 * time.Millisecond // one sleep, at the most
 )
 
-// ring wakes all who listen; a futex that is mapped cannot refuse that.
-func (b *passBell) ring() {
+// wake wakes all who wait; a futex that is mapped cannot refuse that.
+func (b *futexSignal) wake() {
 	atomic.AddUint32(b.count, 1)
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWake, everybody, 0, 0, 0)
 }
 
-// hear returns once somebody has rung more often, or after some time, or early: the caller looks again in any case.
-func (b *passBell) hear(rung uint32) {
-	most := unix.NsecToTimespec(hearsFor.Nanoseconds())
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWait, uintptr(rung), uintptr(unsafe.Pointer(&most)), 0, 0)
+// wait returns once there are more wakeups than the caller has seen, or after some time, or early: the caller looks again in any case.
+func (b *futexSignal) wait(seen uint32) {
+	most := unix.NsecToTimespec(waitsFor.Nanoseconds())
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWait, uintptr(seen), uintptr(unsafe.Pointer(&most)), 0, 0)
 }

@@ -4,14 +4,14 @@ package main
 
 import "time"
 
-// A passBell has nobody woken: only Linux has what that needs.
-type passBell struct{}
+// A futexSignal wakes nobody: only Linux has futexes.
+type futexSignal struct{}
 
-func openPassBell(string) (*passBell, error) { return &passBell{}, nil }
+func openFutexSignal(string) (*futexSignal, error) { return &futexSignal{}, nil }
 
-func (*passBell) close()       {}
-func (*passBell) rung() uint32 { return 0 }
-func (*passBell) ring()        {}
+func (*futexSignal) close()          {}
+func (*futexSignal) wakeups() uint32 { return 0 }
+func (*futexSignal) wake()           {}
 
-// hear returns after some time, as stile's waiters look there.
-func (*passBell) hear(uint32) { time.Sleep(time.Millisecond) }
+// wait returns after some time, as stile's waiters look there.
+func (*futexSignal) wait(uint32) { time.Sleep(time.Millisecond) }

@@ -24,7 +24,7 @@ func (b *bench) waiting() *measure {
 			"What keeps the holder's lease and the connections alive is counted. A library that does not renew, such as redsync, holds " +
 			"its lock for a minute from the beginning.",
 		columns: []column{{"commands", "commands/s", 1}, {"requests", "requests/s", 1}},
-		rows:    b.arena.among(b.waitingOne, b.arena.crowd...),
+		rows:    b.arena.among(b.waitingOne, b.arena.contended...),
 	}
 }
 

@@ -90,10 +90,10 @@ func bareHandOver(r *run) ([]figure, error) {
 	var b bare
 	_, floor, ratio, err := r.beside(
 		func(part *run) (float64, error) {
-			return part.turns(crowd, func(int) error { return lockAndUnlock(l) })
+			return part.turns(goroutines, func(int) error { return lockAndUnlock(l) })
 		},
 		func(part *run) (float64, error) {
-			return part.turns(crowd, func(int) error {
+			return part.turns(goroutines, func(int) error {
 				err := b.lock(context.Background())
 				b.unlock()
 				return err

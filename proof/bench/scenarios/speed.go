@@ -19,8 +19,8 @@ import (
 // How fast locks are taken and handed on.
 
 const (
-	crowd  = 64
-	linger = 10 * time.Millisecond
+	goroutines = 64
+	linger     = 10 * time.Millisecond
 )
 
 func lockAndUnlock(l *stile.Lock) error {
@@ -114,7 +114,7 @@ func (r *run) each(clients int, lock func(c *stile.Client, i int) *stile.Lock) (
 		if err != nil {
 			return nil, err
 		}
-		for range crowd / clients {
+		for range goroutines / clients {
 			locks = append(locks, lock(c, len(locks)))
 		}
 	}

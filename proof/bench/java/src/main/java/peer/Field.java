@@ -9,7 +9,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** What the holders of one lock leave their trace in: two numbers in a file that all processes map; see crowd.go. */
+/** What the holders of one lock leave their trace in: two numbers in a file that all processes map; see contention.go. */
 final class Field {
   private static final VarHandle NUMBERS = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder());
   private static final int LAST = 0;

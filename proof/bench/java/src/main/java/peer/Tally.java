@@ -4,7 +4,7 @@ import com.google.gson.annotations.SerializedName;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What came of a crowd within its window, as crowd.go has it. */
+/** What came of a contention within its window, as contention.go has it. */
 final class Tally {
   @SerializedName("Each")
   final List<Long> each = new ArrayList<>();

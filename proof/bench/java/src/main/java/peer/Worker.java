@@ -49,9 +49,9 @@ public final class Worker {
         begin();
         say(own());
         return;
-      case "crowd":
+      case "contention":
         begin();
-        say(new Crowd(task, locks).run());
+        say(new Contention(task, locks).run());
         return;
       case "waiter":
         waiter();

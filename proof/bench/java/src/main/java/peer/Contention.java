@@ -4,20 +4,20 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** Some threads that lock and unlock one name as fast as they can, with nothing in between, as crowd.go has it. */
-final class Crowd {
+/** Some threads that lock and unlock one name as fast as they can, with nothing in between, as contention.go has it. */
+final class Contention {
   private final Task task;
   private final Locks locks;
   private final Field field;
   private final AtomicReference<Exception> failed = new AtomicReference<>();
 
-  Crowd(Task task, Locks locks) throws Exception {
+  Contention(Task task, Locks locks) throws Exception {
     this.task = task;
     this.locks = locks;
     this.field = new Field(task.field);
   }
 
-  /** Lets the crowd loose until its window has ended. A wait that is under way then counts as long as it has lasted. */
+  /** Starts the threads, and returns when the window has ended. A wait that is under way then counts as long as it has lasted. */
   Tally run() throws Exception {
     long begin = System.nanoTime() + task.warm;
     long end = begin + task.span;
@@ -41,7 +41,7 @@ final class Crowd {
     return sum;
   }
 
-  /** One thread of the crowd. */
+  /** One of the threads. */
   private final class Member extends Thread {
     private final long me;
     private final long begin;
