@@ -1,14 +1,14 @@
-// Package keyqueue is the rule of [driver.Queue] for stores in which every claim is a key of its own, and the store gives the
-// order: etcd, Consul and ZooKeeper. It is pure.
+// Package keyqueue is the rule of [driver.Queue] for stores in which every claim is a key of its own, and the store orders
+// the keys: etcd, Consul and ZooKeeper. It is pure.
 //
-// A [driver.Queue] decides before a claim enters. A store of keys often lets a claim enter first, and says then whom the claim
-// stands behind. So there are two questions: [Queue.Admit] asks before the key is made, by what was read or by nothing, and
-// [Queue.Judge] asks after that.
+// A [driver.Queue] decides before a claim enters. A store of keys often lets a claim enter first, and only then shows which
+// claims are ahead of it. So there are two questions. [Queue.Admit] asks before the key is made, with the queue that was
+// read last, or with none. [Queue.Judge] asks after the key was made.
 //
-// The queue may have strangers. A foreign entry is another library's, and has no capacity. A claim of another capacity than the
-// queue's came in while its client read, or its client died before it took the claim out again. Each stranger counts for all
-// there is: it holds only at the head, and while it stands, nobody behind it holds. A claim of the queue's own capacity may
-// stand behind a stranger, and waits until that has gone.
+// The queue may have strangers. An entry of another library is foreign, and has no capacity. A claim may also have another
+// capacity than the queue: it came in while its client read the queue, or its client died before it could remove the claim.
+// A stranger counts as the whole capacity: it holds only at the head, and nobody behind it holds. A claim of the queue's
+// own capacity may stand behind a stranger, and waits until the stranger has gone.
 package keyqueue
 
 import (
@@ -18,23 +18,24 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Facts are what the rule needs of an entry.
+// Facts are the parts of an entry that the rule reads.
 type Facts struct {
 	ID, Client, Owner, Record string
 
 	Ticket, Weight, Capacity int64
-	Since                    time.Time // when it entered, for people: no two clocks agree; the zero Time means that it is not known
+	Since                    time.Time // when it entered, for people, since no two clocks agree; the zero Time means unknown
 	Left                     bool      // released, and kept for a while
-	Foreign                  bool      // another library's: it has no id and no owner, and its Capacity is what it keeps from others when alone
+	Foreign                  bool      // another library's: without id and owner; its Capacity is how much it takes when it is alone
 }
 
-// An Entry is what a store has of a claim.
+// An Entry is a claim in the store.
 type Entry interface{ Facts() Facts }
 
 // A Queue is the claims of a name in the order in which they entered, or the first of them.
 type Queue[E Entry] []E
 
-// Capacity is that of the first claim that has one; of foreign entries alone, that of the first; 0 if nobody is there.
+// Capacity returns the capacity of the first claim that has one. If all entries are foreign, it returns the capacity of the
+// first; if nobody is there, 0.
 func (q Queue[E]) Capacity() (foreign int64) {
 	for i := range q {
 		f := q[i].Facts()
@@ -48,7 +49,8 @@ func (q Queue[E]) Capacity() (foreign int64) {
 	return foreign
 }
 
-// Weights are what the entries weigh for a claim of this capacity. It counts a stranger as all there is.
+// Weights returns the weights of the entries, as a claim of this capacity counts them. A stranger weighs the whole
+// capacity.
 func (q Queue[E]) Weights(capacity int64) []int64 {
 	list := make([]int64, len(q))
 	for i := range q {
@@ -71,13 +73,13 @@ func (q Queue[E]) fits(c *driver.Claim) bool {
 	return driver.Holding(c.Capacity, append(q.Weights(c.Capacity), c.Weight)) > len(q)
 }
 
-// Find returns where a claim stands, or -1.
+// Find returns the index of a claim, or -1.
 func (q Queue[E]) Find(id string) int {
 	return slices.IndexFunc(q, func(e E) bool { f := e.Facts(); return f.ID == id && !f.Foreign })
 }
 
-// Earlier returns the claims of earlier runs of a claim's job, which go when the claim enters. This run's own claims are no
-// earlier run's, and one that is kept keeps everybody out, the next run too.
+// Earlier returns the claims of earlier runs of a claim's job, which are removed when the claim enters. This run's own
+// claims are not among them, and neither are kept claims: a kept claim keeps everybody out, also the next run.
 func (q Queue[E]) Earlier(c *driver.Claim) (earlier Queue[E]) {
 	for _, e := range q {
 		if f := e.Facts(); reclaims(c, &f) {
@@ -96,8 +98,8 @@ func (q Queue[E]) Without(c *driver.Claim) Queue[E] {
 	return slices.DeleteFunc(slices.Clone(q), func(e E) bool { f := e.Facts(); return reclaims(c, &f) })
 }
 
-// Admit decides by a queue in which a claim does not stand whether it may enter. The place is that of a try which would have to
-// wait, and does not enter; it is nil for a claim that may.
+// Admit decides whether a claim that is not in the queue may enter. For a try that would have to wait, and so does not
+// enter, it returns the place that the try would have; for a claim that may enter, nil.
 func (q Queue[E]) Admit(c *driver.Claim) (*driver.Place, error) {
 	rest := q.Without(c)
 	if err := rest.refuses(c); err != nil {
@@ -120,7 +122,7 @@ func (q Queue[E]) Another(capacity int64) int64 {
 	return 0
 }
 
-// refuses returns the error of a claim that would come in behind a queue of another capacity, or nil.
+// refuses returns an error if the queue has another capacity than a claim that would enter it.
 func (q Queue[E]) refuses(c *driver.Claim) error {
 	if have := q.Capacity(); have != 0 && have != c.Capacity {
 		return &driver.CapacityError{Have: have, Want: c.Capacity}
@@ -128,7 +130,7 @@ func (q Queue[E]) refuses(c *driver.Claim) error {
 	return nil
 }
 
-// A Verdict is what the queue says of a claim that stands in it.
+// A Verdict says how a claim fares that stands in the queue.
 type Verdict int
 
 const (
@@ -136,16 +138,16 @@ const (
 	Waits Verdict = iota
 	// Holds says that the claim holds.
 	Holds
-	// Evicts says that the claim stays, and that claims of earlier runs before it go first.
+	// Evicts says that the claim stays, and that claims of earlier runs ahead of it must be removed first.
 	Evicts
-	// Refused says that the claim was not let in and goes, since those before it have another capacity.
+	// Refused says that the claim was not let in and must leave, since the claims ahead of it have another capacity.
 	Refused
-	// TooLate says that the claim was not let in and goes, since it only tries and would wait.
+	// TooLate says that the claim was not let in and must leave, since it is a try and would have to wait.
 	TooLate
 )
 
-// Judge decides about the claim at an index. One that knows its ticket was let in. The error is that of a claim that is
-// Refused.
+// Judge decides about the claim at an index. A claim that knows its ticket was let in before. Only Refused comes with an
+// error.
 func (q Queue[E]) Judge(c *driver.Claim, at int) (Verdict, error) {
 	ahead, holds := q[:at], at < q.Holding()
 	if c.Ticket == 0 {
@@ -165,7 +167,7 @@ func (q Queue[E]) Judge(c *driver.Claim, at int) (Verdict, error) {
 	return Waits, nil
 }
 
-// Place is where entry i stands, or, if i is one past the tail, where it would.
+// Place returns the place of entry i. If i is one past the tail, it returns the place of a claim that would enter there.
 func (q Queue[E]) Place(i int) driver.Place {
 	p := driver.Place{Ahead: i}
 	if i < len(q) {
@@ -177,7 +179,7 @@ func (q Queue[E]) Place(i int) driver.Place {
 	return p
 }
 
-// Standing is entry i as an observer sees it.
+// Standing returns entry i as an observer sees it.
 func (q Queue[E]) Standing(i int) driver.ClaimInfo { return q.standing(i, q.Holding()) }
 
 func (q Queue[E]) standing(i, holding int) driver.ClaimInfo {
@@ -192,7 +194,7 @@ func (q Queue[E]) standing(i, holding int) driver.ClaimInfo {
 	return s
 }
 
-// Standings are all entries as an observer sees them.
+// Standings returns all entries as an observer sees them.
 func (q Queue[E]) Standings() []driver.ClaimInfo {
 	list, holding := make([]driver.ClaimInfo, len(q)), q.Holding()
 	for i := range q {
@@ -201,15 +203,15 @@ func (q Queue[E]) Standings() []driver.ClaimInfo {
 	return list
 }
 
-// Watches returns the indexes of the entries that a waiting claim watches: it cannot come to hold before one of them goes or
-// weighs less. They are as few and as near as can be, since those near the head go first and would wake it in vain: mostly one.
-// A claim that holds has none.
+// Watches returns the indexes of the entries that a waiting claim watches: the claim cannot hold before one of them goes or
+// weighs less. They are as few as possible, mostly one, and as near to the claim as possible: the entries near the head go
+// first, and would wake the claim in vain. A claim that holds watches none.
 func (q Queue[E]) Watches(own int) (watched []int) {
 	if own < q.Holding() {
 		return nil
 	}
 	f := q[own].Facts()
-	needed := f.Capacity - f.Weight + 1 // of its own capacity: at the head may stand a claim of another one
+	needed := f.Capacity - f.Weight + 1 // by its own capacity: the claim at the head may have another one
 	weights := q[:own].Weights(f.Capacity)
 	for i, w := range slices.Backward(weights) {
 		if w >= needed {

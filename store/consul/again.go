@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// enterAgain finds a claim of this client where it stands, and starts its lease anew. A claim that does not know whether it
-// ever entered, and does not stand there, may enter anew.
+// enterAgain finds a claim of this client in the queue and renews its lease. A claim that is not there, and does not know
+// whether it ever entered, may enter as a new one.
 func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim) (p driver.Place, anew bool, err error) {
 	var q *queue
 	gone := d.sessions.freshen(ctx, lc.session)
@@ -23,7 +23,7 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 		return p, false, gone
 	}
 	if anew = c.Ticket == 0 && !q.kept(c.ID); anew {
-		// The request for its key may be on its way yet, and needs the session.
+		// The request for its key may still be on its way. It needs the session, so the session ends.
 		if err := d.sessions.end(ctx, lc.session); err != nil {
 			return p, false, err
 		}
@@ -39,8 +39,8 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 	return p, false, err
 }
 
-// goneWith is the error of a claim that does not stand by its session. That the session is over says more than that its key
-// is not there.
+// goneWith returns the error of a claim whose session has no key in the queue. ErrSession is the better reason if the
+// session is over.
 func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) error {
 	if other == nil && errors.Is(d.sessions.extend(ctx, lc.session), driver.ErrSession) {
 		return driver.ErrSession
@@ -48,8 +48,8 @@ func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) err
 	return driver.ErrGone
 }
 
-// visit tells where a claim stands that another client entered, for the call that asks for it: it is not in the table, where
-// [Driver.Renew] alone puts it.
+// visit returns the place of a claim that another client entered, for one call. It does not put the claim into the table;
+// only [Driver.Renew] does that.
 func (d *Driver) visit(ctx context.Context, c *driver.Claim, q *queue, had string) (driver.Place, error) {
 	lc, q, err := d.visitor(ctx, c, q, had)
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *Driver) visit(ctx context.Context, c *driver.Claim, q *queue, had strin
 	return p, err
 }
 
-// visitor returns a claim that another client entered, with its lease started anew. If this client had entered it before,
-// had is the session that it had.
+// visitor returns a claim that another client entered, and renews its lease. If this client had entered the claim before,
+// had is the session that the claim had then.
 func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had string) (*localClaim, *queue, error) {
 	if q == nil {
 		var err error

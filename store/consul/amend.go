@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// amendAll amends those of the claims that are to be changed, after their renewal.
+// amendAll amends the claims that ask for it, after their renewal.
 func (d *Driver) amendAll(ctx context.Context, cs []*driver.Claim, answers []driver.Renewal) {
 	for i, c := range cs {
 		if c.Amend == nil || answers[i].Err != nil {
@@ -38,12 +38,13 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	case endRefused:
 		return m.why
 	}
-	// What was lost before finds another index now, and renewals look for the lock's key again.
+	// An amendment whose answer was lost finds another index from now on. Renewals check the lock's key again.
 	d.claims.become(lc, claimHolding)
 	return nil
 }
 
-// uncertain is the error of a request that came after the session was renewed: only a refusal says that nothing changed.
+// uncertain marks the error of a request that came after the session was renewed: only a refusal means that nothing
+// changed.
 func uncertain(err error) error {
 	if driver.OutcomeOf(err) == driver.OutcomeRefused {
 		return err

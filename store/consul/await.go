@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// maxWait is how long a blocking query stays open before it is asked anew.
+	// maxWait is how long a blocking query stays open before it is sent again.
 	maxWait = time.Minute
 
-	// maxQueries is how many blocking queries a driver has open. Each takes a connection, and an agent allows a client
-	// 200 of them unless it is told otherwise.
+	// maxQueries is how many blocking queries a driver has open at most. Each takes a connection, and an agent allows a
+	// client 200 connections by default.
 	maxQueries = 120
 	maxConns   = 160
 
-	// pollEvery is how often Await returns where it would take one query too many.
+	// pollEvery is how often Await returns when maxQueries are open already.
 	pollEvery = time.Second
 )
 
-// A target is a key, or a folder of keys, that is waited for to change.
+// A target is a key or a folder of keys, and the index from which a change is waited for.
 type target struct {
 	key     string
 	recurse bool
 	index   uint64
 }
 
-// changed waits until the keys of a target are others than at its index, and returns them.
+// changed waits until the keys of a target differ from its index, and returns the keys.
 func (a *agent) changed(ctx context.Context, t *target) ([]pair, error) {
 	for {
 		if err := driver.Ended(ctx, true); err != nil {
@@ -51,7 +51,7 @@ func (a *agent) changed(ctx context.Context, t *target) ([]pair, error) {
 		case err != nil:
 			return nil, err
 		case index != t.index || index == 0:
-			// It may also have gone backwards, after a restore: what it was counted from is gone.
+			// After a restore the index may also be lower: the former count no longer means anything.
 			t.index = max(1, index)
 			return pairs, nil
 		case end:
@@ -61,7 +61,7 @@ func (a *agent) changed(ctx context.Context, t *target) ([]pair, error) {
 	}
 }
 
-// Await waits for the one key to change that the claim waits for.
+// Await waits until the claim's target changes, mostly the key ahead of it.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
@@ -112,7 +112,8 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return driver.Place{}, nil
 }
 
-// targetOf returns what a claim waits for. With turn there is nothing to wait for, and nil means that it cannot be told.
+// targetOf returns the target that a claim waits for. If turn is true, there is nothing to wait for. A nil target means
+// that the target is not known.
 func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn bool, err error) {
 	if lc := d.claims.of(c); lc != nil {
 		d.mu.Lock()
@@ -135,8 +136,8 @@ func (d *Driver) targetOf(ctx context.Context, c *driver.Claim) (t *target, turn
 	return q.waitsFor(i), i < q.entries.Holding() && !q.barred(), nil
 }
 
-// waitsFor returns what has to change before entry i can hold: mostly the one key before it, so that a lock that is handed
-// on wakes one client.
+// waitsFor returns the target that must change before entry i can hold. Mostly it is the one key ahead of the entry, so
+// that a hand-over wakes one client.
 func (q *queue) waitsFor(i int) *target {
 	watched := q.entries.Watches(i)
 	switch {

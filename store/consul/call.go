@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// patience bounds a call whose caller sets no bound, and what a blocking query takes beyond its wait.
+	// patience bounds a call whose caller sets no bound, and the time that a blocking query takes beyond its wait.
 	patience = 5 * time.Second
 
-	// hush is how long an answer is waited for before the request is sent once more. An agent leaves what it passed on to a leader
-	// that freezes without an answer for a minute, and what comes later goes to the next leader.
+	// hush is the time without an answer after which the request is sent once more. If the leader freezes, an agent leaves
+	// the requests that it passed on to this leader unanswered for a minute; later requests go to the next leader.
 	hush = time.Second
 
-	// maxCopies is how often a request is sent. The pauses double, so that a slow agent is not flooded.
+	// maxCopies is how often a request is sent at most. The pauses double, so that a slow agent is not flooded.
 	maxCopies = 4
 
-	// maxAnswer is the size in bytes that an answer may have.
+	// maxAnswer is the largest size of an answer, in bytes.
 	maxAnswer = 64 << 20
 )
 
-// An agent is how Consul is reached: it sends requests, and explains the answers. It knows nothing of claims and sessions.
-// All but the index stays as it is once the driver is open.
+// An agent sends requests to Consul and explains the answers. It knows nothing of claims and sessions. Only its index
+// changes once the driver is open.
 type agent struct {
 	ctx    context.Context // of the driver's life
 	client *http.Client
-	owned  bool // the client is the driver's to close
+	owned  bool // the driver closes the client
 	base   string
 	host   string // for messages
 	token  string
@@ -50,10 +50,10 @@ type request struct {
 	method, path string // the path is below /v1/, escaped
 	query        url.Values
 	body         any  // sent as JSON; nil means nothing
-	repeatable   bool // sent again after hush: it may be applied twice, and late
+	repeatable   bool // sent again after hush; so it may be applied twice, and late
 }
 
-// A response is what came back. Its text is read.
+// A response is the answer to a request. Its body was read.
 type response struct {
 	status int
 	index  uint64
@@ -90,7 +90,7 @@ func (a *agent) call(ctx context.Context, q request) (*response, error) {
 	return nil, a.refused(r.status, string(r.text))
 }
 
-// insist is send for a request that is sent again if no answer comes. The first answer counts.
+// insist sends a request, and sends it again if no answer comes. The first answer counts.
 func (a *agent) insist(ctx context.Context, q request) (r *response, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var copies sync.WaitGroup
@@ -160,11 +160,11 @@ func (a *agent) send(ctx context.Context, q request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, _ := strconv.ParseUint(answer.Header.Get("X-Consul-Index"), 10, 64) // 0 where there is none
+	index, _ := strconv.ParseUint(answer.Header.Get("X-Consul-Index"), 10, 64) // 0 if the header is missing
 	return &response{status: answer.StatusCode, index: index, text: text}, nil
 }
 
-// coming is an answer that is on its way, and may be long.
+// coming is the body of an answer that is on its way. It may be long, so each read shows that the server answers.
 type coming struct {
 	ctx  context.Context
 	body io.Reader
@@ -184,7 +184,7 @@ func (r *response) decode(into any) error {
 	return nil
 }
 
-// A pair is a key with what it has.
+// A pair is a key with its value and its metadata.
 type pair struct {
 	Key         string
 	Flags       uint64
@@ -194,8 +194,8 @@ type pair struct {
 	ModifyIndex uint64
 }
 
-// read returns the keys that begin with a text, or the one key, as the servers agree that they are. With an index it
-// returns when they are others than at that index, or after the wait.
+// read returns the keys that begin with a text, or one key, as a majority of the servers confirms them (consistent). With
+// an index it returns when the keys differ from that index, or after the wait.
 func (a *agent) read(
 	ctx context.Context, key string, recurse bool, index uint64, wait time.Duration,
 ) ([]pair, uint64, error) {
@@ -222,5 +222,5 @@ func (a *agent) read(
 	return pairs, r.index, err
 }
 
-// escape makes a key fit for a path. Its slashes stay.
+// escape escapes a key for a path, and leaves its slashes.
 func escape(key string) string { return (&url.URL{Path: "/" + key}).EscapedPath()[1:] }

@@ -16,7 +16,7 @@ type claims struct {
 	limit known.Limit
 }
 
-// of returns what is known of a claim, or nil.
+// of returns the claim in the table, or nil.
 func (t *claims) of(c *driver.Claim) *localClaim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,8 +41,8 @@ func (t *claims) remember(lc *localClaim) *localClaim {
 	return lc
 }
 
-// forgetOver forgets claims whose sessions were not renewed here for long. One that was detached may live on by another
-// client, so its session is left alone. The caller holds mu.
+// forgetOver forgets claims whose sessions were not renewed here for long. A detached claim may live on in another client,
+// so its session is left alone. The caller holds mu.
 func (t *claims) forgetOver() {
 	for id, lc := range t.known {
 		if lc.session.left() < -lc.session.ttl {
@@ -53,14 +53,14 @@ func (t *claims) forgetOver() {
 	t.limit.Swept(len(t.known))
 }
 
-// become is localClaim.become for those who do not hold mu.
+// become is localClaim.become for callers that do not hold mu.
 func (t *claims) become(lc *localClaim, next state) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return lc.become(next)
 }
 
-// weigh notes whether a claim is exclusive, as its key has it, and returns what was noted before.
+// weigh notes whether a claim is exclusive by its key, and returns the former value.
 func (t *claims) weigh(lc *localClaim, exclusive bool) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,15 +68,15 @@ func (t *claims) weigh(lc *localClaim, exclusive bool) (was bool) {
 	return was
 }
 
-// hasLockKey is localClaim.hasLockKey for those who do not hold mu.
+// hasLockKey is localClaim.hasLockKey for callers that do not hold mu.
 func (t *claims) hasLockKey(lc *localClaim) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return lc.hasLockKey()
 }
 
-// finish brings a claim to its end and gives its session back, once: of two requests that both find it gone, such as a Leave
-// and a renewal, the second finds it over.
+// finish ends a claim and gives its session back, only once: if a Leave and a renewal both find the claim gone, the second
+// one changes nothing.
 func (t *claims) finish(lc *localClaim, how state) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *claims) finish(lc *localClaim, how state) {
 		delete(t.known, lc.id)
 	}
 	if how == claimLost && lc.session.borrowed {
-		return // if the claim has left by its own client, the session serves another claim there
+		return // if the claim left by its own client, its session serves another claim there
 	}
 	t.sessions.recycle(lc.session)
 }

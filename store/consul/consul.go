@@ -74,7 +74,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// DefaultPrefix is what keys begin with.
+// DefaultPrefix is the beginning of all keys, unless Options name another one.
 const DefaultPrefix = "stile/"
 
 // Options say how a [Driver] reaches Consul. Nil means the defaults, and so does the zero of each field.
@@ -82,9 +82,9 @@ type Options struct {
 	Client     *http.Client // nil means one of the driver's own, without TLS
 	URL        string       // of the agent; "" means http://127.0.0.1:8500
 	Token      string       // of the ACL system
-	Datacenter string       // "" means the agent's
+	Datacenter string       // "" means the agent's own
 	Namespace  string       // of Consul Enterprise
-	Prefix     string       // what keys begin with
+	Prefix     string       // the beginning of all keys
 	Bare       bool         // keys begin with the name, and Prefix is not used
 }
 
@@ -94,7 +94,7 @@ type Driver struct {
 	sessions *sessions
 	claims   *claims
 	prefix   string
-	queries  chan struct{} // has room for one of each blocking query that may be open
+	queries  chan struct{} // has one slot for each blocking query that may be open
 
 	life     *work.Life
 	ctx      context.Context // of the life
@@ -130,10 +130,10 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 	return d, nil
 }
 
-// Traits tells what the servers can promise. They are asked again now and then: servers come and go behind the agent.
+// Traits returns the servers' promises. They are asked again now and then, since servers behind the agent come and go.
 func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
-// Alert names the function that hears of claims that had better be renewed at once.
+// Alert sets the function that is called with the claims that should be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,11 +13,12 @@ const (
 	// maxDelay is the longest lock-delay that Consul keeps.
 	maxDelay = time.Minute
 
-	// delayRetry is how often a claim at the head asks again while a lock-delay is in its way. Consul tells no end of it.
+	// delayRetry is how often a claim at the head asks again during a lock-delay. Consul does not say when a lock-delay
+	// ends.
 	delayRetry = 250 * time.Millisecond
 )
 
-// Enter takes a free lock by one transaction. Where the lock is taken, it puts the claim into the queue by a second one.
+// Enter takes a free lock in one transaction. If the lock is taken, a second transaction puts the claim into the queue.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
 	case c.Delay > maxDelay:
@@ -32,24 +33,24 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		if p, anew, err := d.enterAgain(ctx, c, lc); !anew {
 			return p, err
 		}
-	case c.Ticket != 0: // it has entered before: it is found, or it is gone
+	case c.Ticket != 0: // it entered before: it is found, or it is gone
 		return d.visit(ctx, c, nil, "")
 	}
 	return d.enterNew(ctx, c)
 }
 
-// enterNew puts a claim at the tail of its queue, unless it is not let in. Nothing is known of the queue before the first
-// attempt, mostly: then the lock may well be free.
+// enterNew puts a claim at the tail of its queue, if it is let in. Mostly it has not read the queue before the first
+// attempt, and supposes that the lock is free.
 func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	var q *queue
-	if c.Reclaim || c.Try && !exclusive(c) { // it may have to stay out, or takes others out
+	if c.Reclaim || c.Try && !exclusive(c) { // it may have to stay out, or remove others
 		var err error
 		if q, err = d.look(ctx, c.Name); err != nil {
 			return driver.Place{}, driver.NotYet(err)
 		}
 	}
 	for range rounds {
-		if q.find(c.ID) != nil { // by another client, or by a request of ours whose answer was lost
+		if q.find(c.ID) != nil { // another client entered it, or a request of ours whose answer was lost
 			p, err := d.visit(ctx, c, q, "")
 			return p, driver.Afterwards(err)
 		}
@@ -72,7 +73,7 @@ func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, e
 	return driver.Place{}, driver.Refused(errQuicker)
 }
 
-// join asks for a claim's key, with a session that it gets, if it may have one.
+// join gets a session and asks for the claim's key, if the claim may have one.
 func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, lc *localClaim, after *queue, err error) {
 	if _, m = admit(c, q); m.end != goesOn {
 		return m, nil, q, nil
@@ -85,7 +86,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	if err != nil {
 		return m, nil, q, err
 	}
-	// It is in the table before the request: should the answer be lost, the next call knows which session it has.
+	// The claim is in the table before the request: if the answer is lost, the next call knows its session.
 	lc = newLocalClaim(c, folderOf(d.prefix, c.Name), session, claimAsking)
 	lc.seen = seen
 	d.claims.remember(lc)
@@ -96,16 +97,16 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	case m.end == endAgain && m.spoils:
 		d.claims.finish(lc, claimLost)
 	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
-		d.claims.finish(lc, claimLeft) // nothing of it is in the store, and nothing is on its way
+		d.claims.finish(lc, claimLeft) // the store has nothing of it, and no request is on its way
 	}
 	return m, lc, after, err
 }
 
-// entered tells where a claim stands whose key was made just now.
+// entered returns the place of a claim whose key was just made.
 func (d *Driver) entered(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (driver.Place, error) {
 	p, how, _, err := d.stand(ctx, seatOf(c, lc), lc, q)
 	if how == endExpelled {
-		return p, err // which says that it has not entered
+		return p, err // the error says that it has not entered
 	}
 	if how == endGone {
 		d.claims.finish(lc, claimLost)
@@ -113,7 +114,8 @@ func (d *Driver) entered(ctx context.Context, c *driver.Claim, lc *localClaim, q
 	return p, driver.Afterwards(err)
 }
 
-// stand tells where a claim stands that has entered, and how that was found out. One that may not stay is taken out.
+// stand returns the place of a claim that has entered, and the end of the goal that found it. A claim that may not stay is
+// removed.
 func (d *Driver) stand(
 	ctx context.Context, s *seat, lc *localClaim, q *queue,
 ) (p driver.Place, how end, now *queue, err error) {
@@ -123,7 +125,8 @@ func (d *Driver) stand(
 	}
 	d.deleteDead(ctx, q)
 	if s.c.Ticket == 0 && lc.seen > 0 && (m.end == endHolds || m.end == endWaits) {
-		// Now it learns its ticket, by the answer to the request for its key or, if that was lost, by a later one.
+		// Only now the claim learns its ticket, from the answer to the request for its key or, if that answer was lost,
+		// from a later one.
 		if other := d.agent.index.wrote(q.find(s.c.ID), lc.seen); other != nil {
 			return p, endExpelled, q, d.withdraw(ctx, s.c, lc, q, other)
 		}
@@ -147,7 +150,8 @@ func (d *Driver) stand(
 	return m.place, m.end, q, nil
 }
 
-// withdraw takes a claim out that entered and may not stay, and returns why. It may be out already, with its session.
+// withdraw removes a claim that entered and may not stay, and returns the reason. The claim may be gone already, with its
+// session.
 func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue, why error) error {
 	if err := d.leave(ctx, c, lc, q); err != nil && !errors.Is(err, driver.ErrGone) {
 		return driver.Unknown(err)
@@ -155,8 +159,8 @@ func (d *Driver) withdraw(ctx context.Context, c *driver.Claim, lc *localClaim, 
 	return why
 }
 
-// deleteDead removes claims whose session is over. It does not matter if that fails: they count for nothing, and a claim that
-// enters anew does not get their place (newKey).
+// deleteDead removes claims whose session is over. A failure does not matter: such claims do not count, and a claim that
+// enters does not get their place (newKey).
 func (d *Driver) deleteDead(ctx context.Context, q *queue) {
 	var ops []op
 	for _, p := range q.dead[:min(len(q.dead), maxReclaim)] {

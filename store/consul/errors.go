@@ -14,19 +14,19 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// explain turns an error of the client into one of the driver, which tells whether the request may have been applied.
+// explain turns an error of the client into one of the driver, marked with whether the request may have been applied.
 func (a *agent) explain(ctx context.Context, err error) error {
 	if a.ctx.Err() != nil {
 		return driver.Unknown(fmt.Errorf("%w while consul had the request", driver.ErrClosed))
 	}
 	if err := driver.Ended(ctx, true); err != nil {
-		return err // the client wraps the cause, so this comes before anything that the error could say itself
+		return err // checked first: the client wraps the cause, which may be any error
 	}
 	if driver.NotApplied(err) {
 		return err
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // without the address, which may tell more than it should
+		err = wrapped.Err // without the address, which may contain a secret
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("consul cannot be reached: %w", foreign(err))))
@@ -44,18 +44,19 @@ func (a *agent) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("consul did not answer: %w", foreign(err)))
 }
 
-// foreign hides that an error is of a context, since it is not the caller's, and what is not fit to be shown.
+// foreign hides that an error is a context's, since the caller's context has not ended. It also hides texts that users
+// should not see.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer in time")
 	}
-	if strings.Contains(err.Error(), "readLoopPeekFail") { // what the library says of an answer that came before the request
+	if strings.Contains(err.Error(), "readLoopPeekFail") { // the library's words for an answer that came before the request
 		return errors.New("the server ended the connection at once: it may refuse more of them from here")
 	}
 	return err
 }
 
-// refused explains an answer that is an error, by the table of faults.
+// refused explains an error answer by the table of faults.
 func (a *agent) refused(status int, text string) error {
 	text = strings.Join(strings.Fields(text), " ")
 	text = secure.Hide(text, a.token)

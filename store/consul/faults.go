@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A fault is what an answer means that is an error. Consul has no codes for most of them, so they are told by a part of
-// their text. Connections are kept: each request of HTTP has its own answer.
+// A fault is one kind of error answer. Consul has no codes for most errors, so a part of their text tells them apart.
+// Connections are kept: each HTTP request has its own answer.
 type fault struct {
 	status int    // 0 means any
 	has    string // a part of the text; "" means any
@@ -17,7 +17,7 @@ type fault struct {
 	anonymous bool // counts only for a client without a token
 	elsewhere bool // counts only for a client that names a datacenter
 
-	says    string // before Consul's own words; {host} is replaced
+	says    string // comes before Consul's own words; {host} is replaced
 	outcome driver.Outcome
 	passes  bool // the same request may work a moment later, or at another server
 }
@@ -34,7 +34,7 @@ const (
 	tooMuch  = "consul refuses more requests or connections from here for the moment"
 )
 
-// faults are looked at in this order.
+// faults are searched in this order.
 var faults = []fault{
 	{has: "ACL not found", says: noToken, outcome: refused},
 	{has: "token does not exist", says: noToken, outcome: refused},
@@ -45,7 +45,7 @@ var faults = []fault{
 	{status: http.StatusForbidden, says: noRight, outcome: refused},
 	{has: "Permission denied", says: noRight, outcome: refused},
 
-	// Limits, which are looked at before anything is done.
+	// Limits, which Consul checks before it does anything.
 	{status: http.StatusTooManyRequests, says: tooMuch, outcome: refused, passes: true},
 	{has: "rate limit exceeded", says: tooMuch, outcome: refused, passes: true},
 
@@ -62,7 +62,7 @@ var faults = []fault{
 	{has: "HTTP request to an HTTPS server", says: speaksTLS, outcome: refused},
 	{has: "Invalid Session TTL", says: "consul refused the request", outcome: refused},
 
-	// A leader had it, such as one that lost its place while it put the request into its log.
+	// A leader got the request, such as one that lost its leadership while it appended the request to its log.
 	{status: http.StatusInternalServerError, says: "consul could not do it", outcome: unknown, passes: true},
 	{status: http.StatusBadGateway, says: "consul could not do it", outcome: unknown, passes: true},
 	{status: http.StatusServiceUnavailable, says: "consul could not do it", outcome: unknown, passes: true},
@@ -75,7 +75,7 @@ const (
 	speaksTLS = "consul at {host} speaks TLS: use consuls:// in place of consul://"
 )
 
-// faultOf returns the row that an answer is of. The last is of all.
+// faultOf returns the first row that matches an answer. The last row matches every answer.
 func faultOf(status int, text string, token, datacenter bool) *fault {
 	i := slices.IndexFunc(faults, func(f fault) bool {
 		return (f.status == 0 || f.status == status) && strings.Contains(text, f.has) &&

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/keyqueue"
 )
 
-// A goal is what a call wants for its claim. It decides, and does nothing else: by the queue as it was read last and by the
-// answer to the transaction before, it returns the next move. These are the cases:
+// A goal is the part of a call that decides, and does nothing else. From the queue that was read last and the answer to the
+// last transaction it returns the next move. These are the cases:
 //
 //	                                           queue                      answer
 //	the call begins                            nil, or what it has read   nil
@@ -20,20 +20,20 @@ import (
 // The goals are joins, stands, leaves, stays and amends. The method that pursues one has the same name without the s.
 type goal func(s *seat, q *queue, was *answer) move
 
-// A seat is what a goal knows of the claim beside its queue.
+// A seat is what a goal knows of its claim, beside the queue.
 type seat struct {
 	c           *driver.Claim
 	folder, key string
 	session     string
-	record      []byte // what the lock's key shows
-	text        []byte // what the claim's own key is to hold; of joins alone
+	record      []byte // the value of the lock's key
+	text        []byte // the value for the claim's own key; only for joins
 
 	exclusive bool   // as localClaim has it, before each move
 	state     state  // as localClaim has it, before each move
-	heir      string // the session that gets the keys of a claim that is kept; "" while there is none; of stays alone
+	heir      string // the session that gets the keys of a kept claim, "" before there is one; only for stays
 }
 
-// An answer is what became of a move. A transaction whose outcome is unknown has none, and ends the call.
+// An answer is the outcome of a move. If the outcome of a transaction is unknown, there is no answer, and the call ends.
 type answer struct {
 	of  move
 	bad *conflict // nil if the move was made
@@ -42,53 +42,53 @@ type answer struct {
 func (a *answer) made() bool    { return a != nil && a.bad == nil }
 func (a *answer) blocked() bool { return a != nil && a.bad != nil }
 
-// A move is what a call does next. It is one of three: a transaction, if it has operations; the end of the call, if it has
-// an end; and with neither it reads the queue.
+// A move is the next step of a call, one of three: a transaction, if the move has operations; the end of the call, if it
+// has an end; otherwise it reads the queue.
 type move struct {
 	ops []op
-	out bool // of a transaction: the claim is out, and the operations take away what remains of it
+	out bool // of a transaction: the claim has left, and the operations remove its remains
 
-	weighs *bool // whether the claim is exclusive by its key, after the operations or at the end; nil if that is as noted
+	weighs *bool // whether the claim is exclusive by its key, after the operations or at the end; nil if that does not change
 
 	end     end
 	why     error        // of endRefused and endExpelled
 	place   driver.Place // of endOutside, endExpelled, endWaits and endHolds
-	wait    *target      // of endWaits: what is to change first; nil if that is not known
+	wait    *target      // of endWaits: the target that must change first; nil if unknown
 	index   uint64       // of endHolds: of its key
-	spoils  bool         // of endAgain: the session is of no more use
+	spoils  bool         // of endAgain: the session is no longer usable
 	delayed bool         // of endAgain: a lock-delay was in the way
 }
 
-// An end is why a goal has no next move.
+// An end is the reason why a goal has no next move.
 type end int
 
 const (
 	goesOn      end = iota // there is a next move
-	endEntered             // its key is there
-	endAgain               // its key was not made, since others were quicker or its session is over
-	endRefused             // it may not enter, and has not; or it may not be amended
+	endEntered             // its key was made
+	endAgain               // its key was not made: others were quicker, or its session is over
+	endRefused             // it may not enter and has not entered, or it may not be amended
 	endOutside             // it only tried, and has not entered
-	endExpelled            // it has entered and may not stay: it is to leave
-	endWaits               // it stands and waits
-	endHolds               // it stands and holds
-	endGone                // it does not stand there by its session
-	endLeft                // it is out, or another session has its keys
-	endUnheld              // it does not hold, and so it cannot be kept
-	endHeirless            // it needs a session that it is kept by
-	endAmended             // it is as the amendment wants it
+	endExpelled            // it has entered and may not stay, so it must leave
+	endWaits               // it is in the queue and waits
+	endHolds               // it is in the queue and holds
+	endGone                // its session has no key in the queue
+	endLeft                // it has left, or another session has its keys
+	endUnheld              // it does not hold, so it cannot be kept
+	endHeirless            // it needs a session that keeps it
+	endAmended             // it is amended
 )
 
-// reads is the move that reads the queue.
+// reads is the move that only reads the queue.
 var reads = move{}
 
-// asks is the move of a transaction that returns the queue as it is then.
+// asks returns the move of a transaction that also returns the queue after it.
 func (s *seat) asks(ops ...[]op) move {
 	return move{ops: append(slices.Concat(ops...), op{Verb: tree, Key: s.folder})}
 }
 
-// joins has a claim enter that does not stand in its queue. Mostly nothing is known of the queue: then the lock may well be
-// free. So an exclusive claim asks for the lock's key too, although another may stand ahead of it: where it stands, and
-// whether it keeps that key, is for stands to say.
+// joins makes a claim enter that is not in its queue. Mostly the queue was not read before, and the lock may well be free.
+// So an exclusive claim asks for the lock's key too, although another claim may be ahead of it. Afterwards stands finds out
+// its place, and whether it keeps the lock's key.
 func joins(s *seat, q *queue, was *answer) move {
 	if was.made() {
 		return move{end: endEntered}
@@ -103,16 +103,16 @@ func joins(s *seat, q *queue, was *answer) move {
 	case !was.blocked():
 		return s.asks(enters, takes)
 	case !s.c.Try && was.bad.isOnlyAbout(lockKey):
-		// Somebody has the lock's key, or it is in its lock-delay: stand in the queue without it. If it comes free between
-		// the two requests, stands takes it.
+		// Somebody has the lock's key, or the key is in its lock-delay: enter the queue without it. If it comes free
+		// between the two requests, stands takes it.
 		return s.asks(enters)
 	}
-	// If the claim's key is there, nobody knows by whose request.
+	// If the claim's key exists, nobody knows which request made it.
 	return move{end: endAgain, spoils: was.bad.sessionless() || was.bad.about[ownKey], delayed: was.bad.delayed()}
 }
 
-// admit decides whether a claim may enter a queue, and which claims of earlier runs go then. Nothing speaks against it if the
-// queue is nil.
+// admit decides whether a claim may enter a queue, and which claims of earlier runs must go then. A nil queue refuses
+// nothing.
 func admit(c *driver.Claim, q *queue) (earlier []*entry, m move) {
 	if q == nil {
 		return nil, m
@@ -131,14 +131,14 @@ func admit(c *driver.Claim, q *queue) (earlier []*entry, m move) {
 	return earlier, m
 }
 
-// stands has a claim that entered told where it stands, and takes the lock's key for an exclusive one whose turn it is.
+// stands finds out the place of a claim that has entered, and takes the lock's key for an exclusive claim at its turn.
 func stands(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.blocked() && !was.bad.delayed():
 		return reads
 	case q == nil && s.state == claimCalled && s.exclusive && !was.blocked():
-		// What stood before it is gone, so the way is free, most likely. Should others stand before it yet, it gives the key
-		// back, and who is at the head can take it from here meanwhile.
+		// The key ahead is gone, so most likely it is the claim's turn. If other claims are still ahead, this claim gives
+		// the lock's key back; meanwhile the claim at the head can take that key from it.
 		return s.asks(s.check(), takeLockKey(nil, s))
 	case q == nil:
 		return reads
@@ -160,16 +160,16 @@ func stands(s *seat, q *queue, was *answer) move {
 		return s.atTurn(q, at, was)
 	}
 	if q.hasLockKey(s.session) {
-		// The lock passed on while this claim asked: it found the lock's key free, and others ahead. Until it has given the
-		// key back, clients of Consul's own find the lock taken, as they will when the head takes it.
+		// The lock was handed on while this claim asked: it found the lock's key free, and others ahead. Until it has given
+		// the key back, Consul's own clients find the lock taken, as they will anyway when the head takes it.
 		return s.asks(returnLockKey(q, s, at))
 	}
 	return s.waits(q, at)
 }
 
-// judge is the verdict on a claim that has entered, and the reason why it is refused. Clients of other kinds may have a key there.
-// And a claim that does not know its ticket may find claims of another capacity behind it, since an answer was lost: then it
-// goes too.
+// judge returns the verdict on a claim that has entered, and the reason for a refusal. Clients of other kinds may have a
+// key in the folder. And a claim that does not know its ticket, since an answer was lost, may find claims of another
+// capacity behind it: then it must leave too.
 func judge(c *driver.Claim, q *queue, at int) (keyqueue.Verdict, error) {
 	verdict, why := q.entries.Judge(c, at)
 	have := q.entries[at+1:].Another(c.Capacity)
@@ -183,7 +183,7 @@ func judge(c *driver.Claim, q *queue, at int) (keyqueue.Verdict, error) {
 	return verdict, why
 }
 
-// atTurn is the move of a claim whose turn it is by the order of the queue. It may have to take the lock's key before it
+// atTurn returns the move of a claim whose turn it is in the queue. The claim may have to take the lock's key before it
 // holds.
 func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	if s.holds(q, at) {
@@ -204,15 +204,15 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	return m
 }
 
-// holds reports whether a claim holds: it is its turn, and it has what it needs. An exclusive one needs the lock's key. One
-// that shares does not, but what is left of the lock's key may be in its lock-delay: then only the claims that held before
-// that go on holding.
+// holds reports whether a claim holds: it is its turn, and it has the keys that it needs. An exclusive claim needs the
+// lock's key. A shared claim does not; but while the lock's key is in its lock-delay, only the claims go on holding that
+// held before.
 func (s *seat) holds(q *queue, at int) bool {
 	shares := !q.entries[at].exclusive() && (s.state == claimHolding || !q.leftover())
 	return at < q.entries.Holding() && (q.hasLockKey(s.session) || shares)
 }
 
-// waits is the end of a claim that does not hold now. A try does not wait.
+// waits returns the end of a claim that does not hold now. A try does not wait.
 func (s *seat) waits(q *queue, at int) move {
 	if s.c.Try {
 		return s.tooLate(q)
@@ -227,12 +227,12 @@ func (s *seat) waits(q *queue, at int) move {
 	return m
 }
 
-// tooLate is the end of a try that has entered and does not hold.
+// tooLate returns the end of a try that has entered and does not hold.
 func (s *seat) tooLate(q *queue) move {
 	return move{end: endExpelled, place: outside(q.except(func(e *entry) bool { return e.Session == s.session }))}
 }
 
-// outside is the place of a try that is not in the queue.
+// outside returns the place of a try that is not in the queue.
 func outside(q *queue) driver.Place {
 	switch n := len(q.entries); {
 	case n > 0:
@@ -243,9 +243,9 @@ func outside(q *queue) driver.Place {
 	return driver.Place{}
 }
 
-// leaves takes a claim out. If it is not known to have the lock's key, the transaction reads that key, so the queue after it
-// has no claims. If the claim has the key nevertheless, such as by a request that came late, another transaction takes it
-// away.
+// leaves removes a claim. If it is not known to have the lock's key, the transaction reads that key, and so does not return
+// the claims of the queue. If the claim has the key after all, for example by a request that came late, another transaction
+// removes the key.
 func leaves(s *seat, q *queue, was *answer) move {
 	switch {
 	case was != nil && was.of.out:
@@ -266,7 +266,7 @@ func leaves(s *seat, q *queue, was *answer) move {
 	return move{ops: append(gone, op{Verb: tree, Key: s.folder + lockKeyName})}
 }
 
-// stays hands the keys of a claim that holds over to a session that lasts as long as the lock is to stay taken.
+// stays hands the keys of a claim that holds to a session that lasts as long as the lock must stay taken.
 func stays(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.made():
@@ -286,8 +286,8 @@ func stays(s *seat, q *queue, was *answer) move {
 	return move{ops: handOver(q, s, at)}
 }
 
-// amends changes a claim where it stands, if nobody has changed it since it was read. So an amendment that arrives after a later
-// one, or after the claim has left, finds another index and changes nothing.
+// amends changes a claim, unless somebody has changed it since it was read. So an amendment that arrives after a later one,
+// or after the claim has left, finds another index and changes nothing.
 func amends(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.made():

@@ -8,10 +8,10 @@ import (
 	"github.com/stilelock/stile/internal/storeid"
 )
 
-// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, without a session, which has no slash
-// after the prefix and so stands in no queue. It is one read that the servers agree on, and while there is no id, a
-// transaction and another read. The transaction makes the key unless there is one: so all who ask at once read the same,
-// and one whose answer was lost asks again.
+// Identity is [driver.Identifier.Identity]. The id is the value of a key without a session; this key has no slash after the
+// prefix, and so is in no queue. Mostly Identity is one read that a majority of the servers confirms. While there is no id,
+// it takes a transaction and a second read. The transaction makes the key only if it does not exist. So all clients that
+// ask at once read the same id, and a client whose answer was lost asks again.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	key := d.prefix + storeid.Place
 	pairs, _, err := d.agent.read(ctx, key, false, 0, 0)

@@ -28,9 +28,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	return d.leave(ctx, l.Claim, lc, q)
 }
 
-// owner returns a claim as it stands in a queue: the one that is known here or, if it stands there by another client, that
-// client's. It is nil if the claim is not there. Another's session is not renewed, and is ended when the claim has left:
-// the client that made it may be gone.
+// owner returns a claim as it is in the queue: the claim that is known here or, if another client's session has its key,
+// that client's. It returns nil if the claim is not there. A session of another client is not renewed, and ends when the
+// claim has left, since the client that made it may be gone.
 func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	e := q.find(c.ID)
 	if lc != nil && e != nil && e.Session == lc.session.id {
@@ -46,7 +46,8 @@ func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	return newLocalClaim(c, folderOf(d.prefix, c.Name), s, claimUnsure)
 }
 
-// leave takes a claim out of its queue, which is as it says if it is known. Its session is free for another claim then.
+// leave removes a claim from its queue; q is the queue if it was read, or nil. Afterwards its session is free for another
+// claim.
 func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) error {
 	for range rounds {
 		m, now, err := d.pursue(ctx, seatOf(c, lc), lc, q, leaves)
@@ -64,10 +65,10 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 	return driver.Refused(errQuicker)
 }
 
-// parting is the error of a move by which a claim was to leave.
+// parting returns the error of the move by which a claim was to leave.
 func parting(m move, err error) error {
 	switch {
-	case m.out: // the claim is out, and what remains of it keeps others out
+	case m.out: // the claim has left, and its remains keep others out
 		return driver.Afterwards(err)
 	case errors.Is(err, errQuicker):
 		return driver.Refused(err)
@@ -77,11 +78,11 @@ func parting(m move, err error) error {
 	return err
 }
 
-// stay has a claim that holds kept by a session that lasts as long as the lock is to stay taken, and ends that when the time is
-// over. Should this client be gone by then, the session's own time ends it, later.
+// stay keeps a claim that holds, by a session that lasts as long as the lock must stay taken, and ends that session when
+// the time is over. If this client is gone by then, the session's own TTL ends it later.
 func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
 	var (
-		heir  *session // made once it is known that the claim holds
+		heir  *session // made once the claim is known to hold
 		keeps bool     // whether the heir may have the keys
 	)
 	defer func() {
@@ -140,7 +141,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		if i < 0 {
 			return driver.ClaimInfo{}, driver.ErrGone
 		}
-		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
+		// The transaction that deletes also reads the queue, since the claims ahead may have left meanwhile.
 		e := q.entries[i]
 		pairs, bad, err := d.agent.transact(ctx, append([]op{{Verb: tree, Key: q.folder}}, evict(q, []*entry{e})...))
 		if err != nil {
@@ -149,7 +150,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 		if bad == nil {
 			now := parse(b.Name, q.folder, pairs)
 			at := slices.IndexFunc(now.entries, func(n *entry) bool { return n.id == e.id })
-			if at < 0 { // somebody has written over the claim by hand
+			if at < 0 { // somebody has overwritten the claim by hand
 				return q.standing(i), nil
 			}
 			return now.standing(at), nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// List is one request for one name, and two for a prefix. It leaves out what is not stile's.
+// List sends one request for one name, and two for a prefix. It leaves out keys that are not stile's.
 func (d *Driver) List(ctx context.Context, l *driver.Query) ([]driver.Listing, error) {
 	if l.Name != "" {
 		q, err := d.look(ctx, l.Name)
@@ -20,7 +20,7 @@ func (d *Driver) List(ctx context.Context, l *driver.Query) ([]driver.Listing, e
 	}
 	prefix := driver.EncodeName(l.Prefix)
 	if l.Prefix == "." || l.Prefix == ".." || l.Prefix == "" {
-		prefix = "" // such a name is encoded as no other that begins with it
+		prefix = "" // the encoding of such a name begins like no other one
 	}
 	pairs, _, err := d.agent.read(ctx, d.prefix+prefix, true, 0, 0)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *Driver) List(ctx context.Context, l *driver.Query) ([]driver.Listing, e
 	return all, nil
 }
 
-// byFolder sorts keys by the folder of the name that they belong to.
+// byFolder groups keys by the folder of their name.
 func byFolder(prefix string, pairs []pair) map[string][]pair {
 	folders := map[string][]pair{}
 	for _, p := range pairs {

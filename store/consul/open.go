@@ -20,7 +20,7 @@ const (
 	defaultURL         = "http://127.0.0.1:8500"
 	defaultDialTimeout = 5 * time.Second
 
-	// keepAlive is how often an idle connection is tried, so that one to a host that is gone does not hang for long.
+	// keepAlive is how often an idle connection is checked, so that a connection to a dead host does not hang for long.
 	keepAlive = 5 * time.Second
 	idleAfter = time.Minute
 )
@@ -87,12 +87,12 @@ func optionsOf(a *driver.Address) (*Options, error) {
 	case a.User != "":
 		return nil, fmt.Errorf("consul has no users: a token goes where a password does, as in %s://:token@host", a.Scheme)
 	}
-	o.URL, o.Token = (&url.URL{Scheme: scheme, Host: hosts[0]}).String(), a.Password // which writes a zone as a URL has it
+	o.URL, o.Token = (&url.URL{Scheme: scheme, Host: hosts[0]}).String(), a.Password // URL.String escapes the zone of an address
 	o.Client = &http.Client{Transport: transport(timeout, trust)}
 	return o, a.Done()
 }
 
-// transport makes connections that are kept, since a lock is many small requests.
+// transport keeps its connections, since a lock is many small requests.
 func transport(timeout time.Duration, trust *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{

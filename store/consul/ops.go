@@ -5,23 +5,23 @@ import "slices"
 // maxReclaim is how many claims of an earlier run one transaction removes.
 const maxReclaim = 16
 
-// check is the operation that fails unless the claim is there.
+// check returns the operation that fails unless the claim's key is there with its session.
 func (s *seat) check() []op {
 	return []op{{Verb: locked, Key: s.key, Session: s.session, about: ownKey}}
 }
 
-// at returns where a claim stands by its session, or -1.
+// at returns the index of the claim by its session, or -1.
 func (q *queue) at(s *seat) int {
 	return slices.IndexFunc(q.entries, func(e *entry) bool { return e.Key == s.key && e.Session == s.session })
 }
 
-// after returns the queue once the earlier claims have gone.
+// after returns the queue without the earlier claims.
 func (q *queue) after(earlier []*entry) *queue {
 	return q.except(func(e *entry) bool { return slices.Contains(earlier, e) })
 }
 
-// newKey returns the operations that make a claim's key. It must not be there: who locks a key that has lost its session gets the
-// key's place of before, which may be ahead of claims that hold by now.
+// newKey returns the operations that make a claim's key. The key must not exist: locking a key that has lost its session
+// gives the claim the former place of the key, which may be ahead of claims that hold by now.
 func newKey(q *queue, s *seat) (ops []op) {
 	if q != nil {
 		for _, p := range q.dead {
@@ -35,8 +35,8 @@ func newKey(q *queue, s *seat) (ops []op) {
 		op{Verb: lock, Key: s.key, Value: s.text, Flags: claimFlags, Session: s.session, about: ownKey})
 }
 
-// takeLockKeyAtOnce returns the operations that take the lock's key with the request for the claim's key, if nobody but
-// the earlier claims is known to stand in the queue.
+// takeLockKeyAtOnce returns the operations that take the lock's key together with the claim's key, if no claim but the
+// earlier ones is known to be in the queue.
 func takeLockKeyAtOnce(q *queue, s *seat, earlier []*entry) []op {
 	if q != nil {
 		q = q.after(earlier)
@@ -47,8 +47,9 @@ func takeLockKeyAtOnce(q *queue, s *seat, earlier []*entry) []op {
 	return takeLockKey(q, s)
 }
 
-// takeLockKey returns the operations that give the lock's key to the session of a claim at the head, if the lock's key
-// is what the queue says; with no queue, if it is not there. There are none if a client of another kind has it.
+// takeLockKey returns the operations that give the lock's key to the session of a claim at the head, on condition that the
+// lock's key is as in the queue or, without a queue, does not exist. It returns none if a client of another kind has the
+// key.
 func takeLockKey(q *queue, s *seat) []op {
 	takes := acquireLockKey(s, s.session)
 	switch {
@@ -59,15 +60,15 @@ func takeLockKey(q *queue, s *seat) []op {
 	case q.lockKey.Session == "":
 		return []op{{Verb: same, Key: takes.Key, Index: q.lockKey.ModifyIndex, about: lockKey}, takes}
 	case q.of(q.lockKey.Session) != nil:
-		// A claim that is not at the head took it before it saw that others stand ahead. It does not hold by it, since stands
-		// goes by the order of the queue first: so the head may take it away.
+		// A claim that is not at the head took the key before it saw the claims ahead. It does not hold by that key, since
+		// stands checks the order of the queue first. So the head may take the key away.
 		return []op{releaseLockKey(q), takes}
 	}
 	return nil
 }
 
-// turn returns the operations by which a claim takes its turn. One that shares takes away what is left of the lock's
-// key, which can be had when its lock-delay is over.
+// turn returns the operations by which a claim takes its turn. A shared claim removes the lock's key that its last holder
+// left; this succeeds once the lock-delay is over.
 func turn(q *queue, s *seat, at int) []op {
 	takes := takeLockKey(q, s)
 	if len(takes) > 0 && !q.entries[at].exclusive() {
@@ -84,14 +85,14 @@ func releaseLockKey(q *queue) op {
 	return op{Verb: unlock, Key: q.lockKey.Key, Flags: q.lockKey.Flags, Session: q.lockKey.Session, about: lockKey}
 }
 
-// dropLockKey returns the operations that take the lock's key away which a claim has.
+// dropLockKey returns the operations that remove the lock's key if the claim has it.
 func dropLockKey(s *seat) []op {
 	key := s.folder + lockKeyName
 	return []op{{Verb: locked, Key: key, Session: s.session, about: lockKey}, {Verb: remove, Key: key, about: lockKey}}
 }
 
-// returnLockKey returns the operations that give the lock's key back which a claim has that is behind another. The answer
-// may be lost, and the request come when the claim holds by that key. So it does nothing once the one before has gone.
+// returnLockKey returns the operations that give back the lock's key of a claim that is behind another one. The answer may
+// be lost, and the request may arrive when the claim holds by that key. So it does nothing once the claim ahead has gone.
 func returnLockKey(q *queue, s *seat, at int) []op {
 	before := q.entries[at-1]
 	return append([]op{{Verb: same, Key: before.Key, Index: before.ModifyIndex}}, dropLockKey(s)...)
@@ -108,7 +109,7 @@ func evict(q *queue, victims []*entry) (ops []op) {
 	return ops
 }
 
-// handOver returns the operations that give the keys of a claim to another session, and mark it as one that has left.
+// handOver returns the operations that give the keys of a claim to another session, and mark the claim as left.
 func handOver(q *queue, s *seat, at int) []op {
 	e := *q.entries[at]
 	e.Left = true
@@ -125,8 +126,8 @@ func handOver(q *queue, s *seat, at int) []op {
 	return ops
 }
 
-// rewrite returns the operations that give a claim another weight and record. The lock's key shows the record too. A writer that
-// becomes a reader gives the lock's key back in the same transaction.
+// rewrite returns the operations that change the weight and the record of a claim. The lock's key shows the record too. A
+// writer that becomes a reader gives the lock's key back in the same transaction.
 func rewrite(q *queue, at int, weight int64, record string) []op {
 	e := *q.entries[at]
 	e.Weight = weight

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// probeWithin bounds the questions that the driver asks on its own behalf.
+	// probeWithin bounds the requests that the driver sends on its own behalf.
 	probeWithin = 5 * time.Second
 
-	// usualFloor is the shortest session of servers that are not told otherwise (session_ttl_min).
+	// usualFloor is the shortest session of servers by default (session_ttl_min).
 	usualFloor = 10 * time.Second
 )
 
-// probe asks what the servers can promise. The error says that Consul cannot be used like this.
+// probe asks for the servers' promises. An error means that Consul cannot be used.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -32,15 +32,15 @@ func (d *Driver) probe(ctx context.Context) error {
 	return err
 }
 
-// promises asks the servers anew. The shortest session stays as it was found out.
+// promises asks the servers again. The shortest session stays as found at first.
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	return d.ask(ctx)
 }
 
-// ask asks the servers what they promise. How fast they elect a leader (raft_multiplier) makes them slow at worst, and a
-// server has no setting by which it confirms what is not on its disk but the dev mode.
+// ask asks the servers for their promises. The time of an election (raft_multiplier) bounds how slow they are at worst.
+// Only the dev mode makes a server confirm what is not on its disk; no setting does.
 func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	var servers []string
 	r, err := d.agent.call(ctx, request{method: http.MethodGet, path: "status/peers"})
@@ -70,7 +70,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 			t.Warn("an agent without -dev", "The agent runs in dev mode: a restart forgets all claims.")
 			t.Restart = false
 		}
-	case err != nil && !lasting: // trouble on the way to the agent says nothing of it
+	case err != nil && !lasting: // trouble on the way says nothing about the agent
 		return t, err
 	default:
 		t.Warn("agent_prefix \"\" { policy = \"read\" }", "The token does not let the agent's settings be read, "+
@@ -88,7 +88,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	return t, nil
 }
 
-// shortest finds out the shortest session that the servers give, from their refusal of a shorter one.
+// shortest finds the shortest session that the servers allow, in their refusal of a shorter one.
 func (d *Driver) shortest(ctx context.Context) (time.Duration, error) {
 	r, err := d.agent.send(ctx, request{method: http.MethodPut, path: "session/create", body: map[string]any{
 		"Name": "stile", "TTL": "1ns", "Behavior": "delete", "Checks": []string{}, "NodeChecks": []string{},

@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// rounds is how often a call looks again because others were quicker.
+	// rounds is how often a call tries again because other clients were quicker.
 	rounds = 8
 
-	// maxMoves is how many moves a call makes at most that each bring it further, such as the removal of some of many claims.
+	// maxMoves is how many moves a call makes at most if each one makes progress, such as removing some of many claims.
 	maxMoves = 1 << 10
 )
 
-// errQuicker says that the last move of a call was not made either.
+// errQuicker says that other clients were quicker than the last move of a call, too.
 var errQuicker = driver.Unreachable(errors.New("other clients were quicker each time"))
 
-// pursue makes the moves of a goal until it ends, and returns the end with the queue as it was read last. No other call
-// about a claim sends a transaction that changes its keys. With an error pursue returns the move that failed.
+// pursue makes the moves of a goal until the goal ends, and returns the end and the queue that was read last. It is the
+// only place that sends transactions which change the keys of a call's claim. With an error pursue returns the move that
+// failed.
 func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, next goal) (m move, after *queue, err error) {
 	var was *answer
 	conflicts := 0
@@ -49,7 +50,7 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 			return m, q, err
 		}
 		if was.made() {
-			q = nil // it is another by now
+			q = nil // it has changed
 			if last := m.ops[len(m.ops)-1]; last.Verb == tree {
 				q = parse(s.c.Name, s.folder, found)
 			}
@@ -58,7 +59,7 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 	return m, q, driver.Unreachable(errors.New("there is no end of what is in the way"))
 }
 
-// change makes a move. A transaction whose answer was lost leaves the claim unsure, and with that its session serves no other
+// change makes a move. If the answer to a transaction is lost, the claim becomes unsure, and its session serves no other
 // claim.
 func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *conflict, error) {
 	before := false
@@ -75,7 +76,7 @@ func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *c
 	return found, bad, err
 }
 
-// seatOf is what a goal knows of a claim.
+// seatOf returns the seat of a claim.
 func seatOf(c *driver.Claim, lc *localClaim) *seat {
 	return &seat{c: c, folder: lc.folder, key: lc.key, session: lc.session.id, record: lc.record}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/keyqueue"
 )
 
-// The flags of keys, by which clients know their own.
+// The flags of keys, by which clients recognize their own.
 const (
 	claimFlags     uint64 = 0x7374696c65       // a claim
 	lockFlags      uint64 = 0x2ddccbc058a50c18 // a lock, of Consul's own client
@@ -23,15 +23,15 @@ const (
 	lockKeyName           = ".lock"
 )
 
-// A value is what a claim's key holds.
+// A value is the content of a claim's key.
 type value struct {
-	Name     string `json:"name,omitempty"` // where the key has but its hash
+	Name     string `json:"name,omitempty"` // if the key only has its hash
 	Weight   int64  `json:"weight"`
 	Capacity int64  `json:"capacity"`
 	Client   string `json:"client"`
 	Owner    string `json:"owner,omitempty"`
 	Record   string `json:"record,omitempty"`
-	Raw      []byte `json:"raw,omitempty"` // the record where it is not text
+	Raw      []byte `json:"raw,omitempty"` // the record, if it is not text
 	Entered  int64  `json:"entered"`       // in milliseconds of Unix time, by the clock of the client; to be shown
 	Left     bool   `json:"left,omitempty"`
 }
@@ -46,7 +46,7 @@ type entry struct {
 func (e *entry) ticket() int64   { return int64(e.CreateIndex) } //nolint:gosec // an index of Raft is far below 1<<63
 func (e *entry) exclusive() bool { return e.Weight == driver.All && e.Capacity == driver.All }
 
-// Facts are what the rule needs of the entry.
+// Facts returns the parts of the entry that the rule reads.
 func (e *entry) Facts() keyqueue.Facts {
 	return keyqueue.Facts{
 		ID: e.id, Client: e.Client, Owner: e.Owner, Record: e.Record,
@@ -60,10 +60,10 @@ type queue struct {
 	entries keyqueue.Queue[*entry] // in ticket order
 	lockKey *pair                  // nil if it is not there
 	dead    []*pair                // claims whose session is over, and that had a lock-delay
-	foreign bool                   // the lock's key or another there is not for locks of this kind
+	foreign bool                   // the lock's key, or another one there, is of another kind of lock
 }
 
-// maxText is how long a key may be, and roomForID what of it is kept for a claim's id.
+// maxText is the longest key, and roomForID the part of it that is reserved for a claim's id.
 const (
 	maxText   = 512
 	maxPrefix = 256
@@ -71,8 +71,8 @@ const (
 	hashed    = "%sha256-" // no encoded name begins like this
 )
 
-// folderOf is what the keys of a name begin with. A name that is too long for a key is told by its hash; the claims there
-// have the name itself.
+// folderOf returns the beginning of the keys of a name. For a name that is too long for a key it has the name's hash; each
+// claim's value has the name itself.
 func folderOf(prefix, name string) string {
 	text := driver.EncodeName(name)
 	if len(prefix)+len(text)+1+roomForID > maxText {
@@ -82,7 +82,7 @@ func folderOf(prefix, name string) string {
 	return prefix + text + "/"
 }
 
-// look reads the queue of a name as the servers agree that it is.
+// look reads the queue of a name, as a majority of the servers confirms it.
 func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
 	folder := folderOf(d.prefix, name)
 	pairs, bad, err := d.agent.transact(ctx, []op{{Verb: tree, Key: folder}})
@@ -95,7 +95,7 @@ func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
 	return parse(name, folder, pairs), nil
 }
 
-// parse makes a queue of the keys in a folder. What is no claim of stile's is passed over.
+// parse makes a queue of the keys in a folder, and ignores keys that are no claims of stile.
 func parse(name, folder string, pairs []pair) *queue {
 	q := &queue{folder: folder}
 	for i := range pairs {
@@ -119,7 +119,7 @@ func parse(name, folder string, pairs []pair) *queue {
 	return q
 }
 
-// entryOf returns the claim that a key is, or nil. A name of "" is every name.
+// entryOf returns the claim of a key, or nil. The name "" matches every name.
 func entryOf(p *pair, id, name string) *entry {
 	e := &entry{pair: *p, id: id}
 	if json.Unmarshal(p.Value, &e.value) != nil || e.Weight < 1 || e.Weight > e.Capacity {
@@ -145,13 +145,13 @@ func (q *queue) find(id string) *entry {
 	return nil
 }
 
-// kept reports whether a claim stands there that has left and is kept.
+// kept reports whether a claim has left and is kept in the queue.
 func (q *queue) kept(id string) bool {
 	e := q.find(id)
 	return e != nil && e.Left
 }
 
-// of returns the claim that a session belongs to, or nil.
+// of returns the claim of a session, or nil.
 func (q *queue) of(session string) *entry {
 	for _, e := range q.entries {
 		if session != "" && e.Session == session {
@@ -166,12 +166,12 @@ func (q *queue) hasLockKey(session string) bool {
 	return q.lockKey != nil && q.lockKey.Session == session
 }
 
-// leftover reports whether the lock's key has lost its session, and may be in its lock-delay.
+// leftover reports whether the lock's key has lost its session, so that it may be in its lock-delay.
 func (q *queue) leftover() bool {
 	return q.lockKey != nil && q.lockKey.Session == "" && q.lockKey.Flags == lockFlags
 }
 
-// foreignKey explains what is in the place of the lock's key.
+// foreignKey explains what stands in place of the lock's key.
 func (q *queue) foreignKey() error {
 	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
 		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
@@ -199,20 +199,20 @@ func (q *queue) barred() bool {
 	return q.lockKey != nil && q.lockKey.Session != "" && q.of(q.lockKey.Session) == nil
 }
 
-// standing tells what an observer sees of entry i.
+// standing returns entry i as an observer sees it.
 func (q *queue) standing(i int) driver.ClaimInfo {
 	s := q.entries.Standing(i)
 	s.Holds = s.Holds && !(q.entries[i].exclusive() && q.barred())
 	return s
 }
 
-// stranger is what an observer sees of the client of another kind that has the lock.
+// stranger returns the client of another kind that has the lock, as an observer sees it.
 func (q *queue) stranger() driver.ClaimInfo {
 	ticket := int64(q.lockKey.CreateIndex) //nolint:gosec // as tickets
 	return driver.ClaimInfo{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 
-// valueOf is what the key of a claim holds that enters at a time.
+// valueOf returns the content of the key of a claim that enters at a time.
 func valueOf(c *driver.Claim, prefix string, entered time.Time) value {
 	v := value{Weight: c.Weight, Capacity: c.Capacity, Client: c.Client, Owner: c.Owner, Entered: entered.UnixMilli()}
 	v.set(c.Record)
@@ -222,18 +222,18 @@ func valueOf(c *driver.Claim, prefix string, entered time.Time) value {
 	return v
 }
 
-// set gives the claim a record.
+// set sets the record.
 func (v *value) set(record string) {
 	if v.Record, v.Raw = record, nil; !utf8.ValidString(record) {
 		v.Record, v.Raw = "", []byte(record)
 	}
 }
 
-// text is what the key holds.
+// text returns the content as JSON.
 func (v *value) text() []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // there is nothing in a value that JSON cannot say
+		panic(err) // JSON can encode every value
 	}
 	return text
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	atOnce = 16 // how many sessions are renewed at a time
+	atOnce = 16 // how many sessions are renewed at once
 	perTxn = 64 // how many operations a transaction may have
 )
 
-// Renew renews the session of each claim, and looks whether the keys of all are theirs yet, many in one transaction.
+// Renew renews the session of each claim, and checks whether the claims still have their keys, many in one transaction.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	locals := make([]*localClaim, len(cs))
@@ -25,7 +25,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		}
 		d.claims.finish(lc, claimLost)
 		switch now, err := d.adopt(ctx, cs[i], lc.session.id); {
-		case err == nil: // it entered again by another client
+		case err == nil: // another client entered it again
 			answers[i] = driver.Renewal{TTL: now.session.ttl}
 		case !errors.Is(err, driver.ErrGone):
 			answers[i].Err = err
@@ -35,9 +35,9 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// adopt takes up a claim that another client entered, such as one that was detached there. It is the one way by which
-// such a claim becomes this client's own: every other call has to do with it once. The error is [driver.ErrGone] if the
-// claim is not there, or by no other session than the one that it had here.
+// adopt takes up a claim that another client entered, such as a claim that was detached there. Only adopt makes such a
+// claim this client's own; every other call uses it once. The error is [driver.ErrGone] if the claim is not there, or only
+// by the session that it had here.
 func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*localClaim, error) {
 	lc, q, err := d.visitor(ctx, c, nil, had)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, drive
 	return lc, driver.Renewal{TTL: lc.session.ttl}
 }
 
-// confirm looks whether the renewed claims have their keys.
+// confirm checks whether the renewed claims have their keys.
 func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []driver.Renewal) {
 	var (
 		ops   []op
@@ -93,9 +93,9 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 	d.decide(ctx, ops, whose, locals, answers)
 }
 
-// decide asks for operations in one transaction, each of which belongs to a claim, and notes what that says of each claim.
-// A transaction of which some operations are denied says nothing of the others: they are asked for again, without those
-// claims, so they are fewer each time.
+// decide sends operations in one transaction; each belongs to a claim, and the answer decides about the claim's renewal. If
+// some operations are denied, the transaction says nothing of the others: they are sent again without the denied claims, so
+// there are fewer each time.
 func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*localClaim, answers []driver.Renewal) {
 	for len(ops) > 0 {
 		_, bad, err := d.agent.transact(ctx, ops)
@@ -118,7 +118,7 @@ func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*lo
 	}
 }
 
-// undecided returns the operations of the claims whose renewal has no error, and the claim of each.
+// undecided returns the operations of the claims whose renewal has no error, and the claim of each operation.
 func undecided(ops []op, whose []int, answers []driver.Renewal) (left []op, theirs []int) {
 	for k, i := range whose {
 		if answers[i].Err == nil {

@@ -10,8 +10,8 @@ import (
 var errOtherStore = errors.New("the Consul that answers is not the one that answered before, or was restored from an old copy: " +
 	"its tokens mean nothing here; open it anew")
 
-// A storeIndex is how far the store has counted, as far as this client has seen. What is written has a higher index than all
-// that was seen before, unless the store was wiped, swapped or restored: such a one would give the same tokens again.
+// A storeIndex is the newest index of the store that this client has seen. Whatever is written later has a higher index,
+// unless the store was wiped, swapped or restored; such a store would give the same tokens again.
 type storeIndex struct {
 	mu       sync.Mutex // guards what follows
 	newest   uint64
@@ -37,7 +37,8 @@ func (s *storeIndex) saw(pairs []pair) {
 	}
 }
 
-// wrote checks the key that was written by a request which was sent when so much was seen.
+// wrote checks the key of an entry that was written by a request, where seen was the newest index when the request was
+// sent.
 func (s *storeIndex) wrote(e *entry, seen uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

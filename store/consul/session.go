@@ -12,37 +12,38 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A kind is what sessions have in common that can serve the same claims.
+// A kind is the part of a session that decides which claims it can serve.
 type kind struct{ ttl, delay time.Duration }
 
-// A session is the lease of one claim at a time. Its fields are guarded by the driver's mu, but for the id and the kind.
+// A session is the lease of one claim at a time. The driver's mu guards its fields, except the id and the kind, which never
+// change.
 type session struct {
 	id string
 	kind
-	sent     time.Duration // when the request was sent that its lease counts from
-	spoiled  bool          // it serves no other claim than the one that it has; set by become
-	borrowed bool          // another client made it, and may use it for another claim once this one has left
+	sent     time.Duration // when the request was sent from which its lease counts
+	spoiled  bool          // it serves no other claim after this one; set by become
+	borrowed bool          // another client made it, and may use it for another claim after this one has left
 	over     bool          // the store said that there is no such session
-	expiry   *time.Timer   // gives it back when no claim uses it
+	expiry   *time.Timer   // ends it if no claim uses it
 }
 
-// sessions makes, renews and ends sessions, and keeps those that no claim uses.
+// sessions makes, renews and ends sessions, and keeps unused ones for later claims.
 type sessions struct {
 	agent *agent
 	life  *work.Life
-	floor time.Duration // the shortest session that the servers give
+	floor time.Duration // the shortest session that the servers allow
 
-	mu   *sync.Mutex // guards what follows; the driver's, since become moves a claim and its session at once
+	mu   *sync.Mutex // guards what follows; the driver's own, since become changes a claim and its session together
 	idle map[kind][]*session
 }
 
-// minLeft is the part of its lease that a session must have left to serve another claim as it is.
+// minLeft says how much of its lease an unused session needs to serve another claim without a renewal: more than 1/minLeft.
 const minLeft = 2
 
-// left is what is left of the session's lease for sure. The caller holds mu.
+// left returns how much of the session's lease is surely left. The caller holds mu.
 func (s *session) left() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
 
-// kindOf is what the session of a claim must be like.
+// kindOf returns the kind of session that a claim needs.
 func (ss *sessions) kindOf(c *driver.Claim) kind {
 	ttl := max(c.TTL, ss.floor).Round(time.Millisecond)
 	if ttl < c.TTL {
@@ -51,7 +52,7 @@ func (ss *sessions) kindOf(c *driver.Claim) kind {
 	return kind{ttl, c.Delay}
 }
 
-// take returns a session that no claim uses: one that a claim left, or a new one.
+// take returns a session that no claim uses: an unused one, or a new one.
 func (ss *sessions) take(ctx context.Context, k kind) (*session, error) {
 	for {
 		s, fresh := ss.unused(k)
@@ -71,7 +72,7 @@ func (ss *sessions) take(ctx context.Context, k kind) (*session, error) {
 	}
 }
 
-// unused returns a session that waits to be used, and whether it can be as it is.
+// unused returns an unused session, and whether it can serve without a renewal.
 func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -85,12 +86,12 @@ func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 	return s, s.left() > k.ttl/minLeft
 }
 
-// create makes a session that its time alone ends: neither the agent's health nor a check of its node does.
+// create makes a session that ends only by its TTL: neither the agent's health nor a check of its node ends it.
 //
-// With a lock-delay, its keys stay in the store without a session when it ends. A server looks for a lock-delay before it
-// puts a request into its log, and the end of a session may be on its way there: where nothing is left of the lock's key, a
-// request that comes in that moment slips through. So the keys stay: a claim takes the lock's key by the index that it has
-// after the session's end, and by then the server knows of the lock-delay.
+// With a lock-delay, the session's keys stay in the store without a session when it ends. Consul checks for a lock-delay
+// before it puts a request into its log, and the end of the session may be on its way into the log then. If the lock's key
+// were deleted, a request that comes in this moment would slip through. So the keys stay: a claim takes the lock's key by
+// the index that the key has after the session's end, and by then the server knows the lock-delay.
 func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 	sent := boottime.Now()
 	behavior := "delete"
@@ -102,7 +103,7 @@ func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 		"Checks": []string{}, "NodeChecks": []string{},
 	}})
 	if err != nil {
-		return nil, driver.NotYet(err) // of the claim nothing was asked yet; a session without keys is in nobody's way
+		return nil, driver.NotYet(err) // no request about the claim was sent; a session without keys is in nobody's way
 	}
 	var made struct{ ID string }
 	if err := r.decode(&made); err != nil {
@@ -111,7 +112,7 @@ func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 	return &session{id: made.ID, kind: k, sent: sent}, nil
 }
 
-// prolong starts a session's lease anew. It reports whether the session is over.
+// prolong renews a session, and reports whether the session is over.
 func (ss *sessions) prolong(ctx context.Context, s *session) (over bool, err error) {
 	sent := boottime.Now()
 	info, err := ss.renewal(ctx, s.id)
@@ -128,7 +129,8 @@ func (ss *sessions) prolong(ctx context.Context, s *session) (over bool, err err
 	return false, nil
 }
 
-// freshen starts a session's lease anew if much of it is over. The error is [driver.ErrSession] if the session is over.
+// freshen renews a session if more than a quarter of its lease has passed. The error is [driver.ErrSession] if the session
+// is over.
 func (ss *sessions) freshen(ctx context.Context, s *session) error {
 	ss.mu.Lock()
 	stale := s.left() < s.ttl*3/4
@@ -139,7 +141,7 @@ func (ss *sessions) freshen(ctx context.Context, s *session) error {
 	return ss.extend(ctx, s)
 }
 
-// extend starts a session's lease anew. The error is [driver.ErrSession] if the session is over.
+// extend renews a session. The error is [driver.ErrSession] if the session is over.
 func (ss *sessions) extend(ctx context.Context, s *session) error {
 	over, err := ss.prolong(ctx, s)
 	if err == nil && over {
@@ -148,13 +150,13 @@ func (ss *sessions) extend(ctx context.Context, s *session) error {
 	return err
 }
 
-// An info is what Consul tells of a session.
+// An info is a session as Consul describes it.
 type info struct {
 	TTL       string
 	LockDelay time.Duration
 }
 
-// renewal renews a session and returns what it is, or nil if there is none.
+// renewal renews a session and returns its description, or nil if there is no such session.
 func (ss *sessions) renewal(ctx context.Context, id string) (*info, error) {
 	r, err := ss.agent.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id), repeatable: true})
 	if err != nil || r.status == http.StatusNotFound {
@@ -176,12 +178,12 @@ func (ss *sessions) joinSession(ctx context.Context, id string) (*session, error
 	}
 	ttl, err := time.ParseDuration(is.TTL)
 	if err != nil {
-		ttl = ss.floor // it has none, and never ends by itself
+		ttl = ss.floor // it has no TTL, and never ends by itself
 	}
 	return &session{id: id, kind: kind{ttl, is.LockDelay}, sent: sent, spoiled: true, borrowed: true}, nil
 }
 
-// end ends a session, and with it every request that needs it, unless another client made it.
+// end ends a session unless another client made it. Requests that are still on their way with this session fail then.
 func (ss *sessions) end(ctx context.Context, s *session) error {
 	if s.borrowed {
 		return nil
@@ -195,8 +197,9 @@ func (ss *sessions) end(ctx context.Context, s *session) error {
 	return err
 }
 
-// recycle keeps a session for the next claim, since the one that used it has left. One that is spoiled is ended, and so is
-// every request that needs it; and one of another client, which may be gone. The caller holds mu.
+// recycle keeps a session for the next claim, since its claim has left. A spoiled session is ended instead, so that
+// requests that are still on their way with it fail. So is another client's session, since that client may be gone. The
+// caller holds mu.
 func (ss *sessions) recycle(s *session) {
 	if ss.agent.ctx.Err() != nil || s.over {
 		return
@@ -210,7 +213,7 @@ func (ss *sessions) recycle(s *session) {
 	s.expiry = time.AfterFunc(left, func() { ss.retire(s) })
 }
 
-// retire gives a session back that was not used for as long as it lasts.
+// retire ends a session that no claim has used for its whole TTL.
 func (ss *sessions) retire(s *session) {
 	ss.mu.Lock()
 	i := slices.Index(ss.idle[s.kind], s)
@@ -239,7 +242,7 @@ func (ss *sessions) endAfter(s *session, length time.Duration) {
 	})
 }
 
-// giveBack is recycle for a session that no claim came to use, or for nil.
+// giveBack is recycle for a session that no claim used in the end, or for nil.
 func (ss *sessions) giveBack(s *session) {
 	if s == nil {
 		return
@@ -249,7 +252,7 @@ func (ss *sessions) giveBack(s *session) {
 	ss.recycle(s)
 }
 
-// drain takes out all sessions that no claim uses. The caller holds mu.
+// drain removes and returns all unused sessions. The caller holds mu.
 func (ss *sessions) drain() (unused []*session) {
 	for _, list := range ss.idle {
 		unused = append(unused, list...)
@@ -261,10 +264,10 @@ func (ss *sessions) drain() (unused []*session) {
 	return unused
 }
 
-// giveBackWithin bounds what is done for sessions that would end by themselves.
+// giveBackWithin bounds the requests that end sessions, which would end by themselves too.
 const giveBackWithin = time.Second
 
-// returnAll ends sessions, also when the driver is closed. It does not matter if that fails: their time ends them.
+// returnAll ends sessions, also when the driver is closed. A failure does not matter: their TTL ends them.
 func (ss *sessions) returnAll(list []*session) {
 	if len(list) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A verb is what an operation of a transaction does.
+// A verb is the kind of an operation in a transaction.
 type verb string
 
 const (
@@ -19,24 +19,24 @@ const (
 	locked  verb = "check-session"
 	same    verb = "check-index"
 	missing verb = "check-not-exists"
-	create  verb = "cas" // without an index: unless the key is there
+	create  verb = "cas" // without an index: only if the key does not exist
 )
 
 // writes reports whether the operation changes the store.
 func (v verb) writes() bool { return v == lock || v == unlock || v == remove || v == create }
 
-// answers reports whether the operation has a result of one key. A tree has as many as there are keys.
+// answers reports whether the operation has a result of one key. A tree has one result for each key.
 func (v verb) answers() bool {
 	return v == lock || v == unlock || v == locked || v == same || v == create
 }
 
-// A part says what an operation is about, so that a transaction that fails tells what was in its way.
+// A part says which key an operation is about, so that a failed transaction shows the reason of its failure.
 type part int
 
 const (
 	others  part = iota
 	ownKey       // the claim's
-	lockKey      // the lock's, which an exclusive claim holds besides
+	lockKey      // the lock's; an exclusive claim holds it too
 )
 
 // An op is one operation of a transaction.
@@ -52,7 +52,7 @@ type op struct {
 	about part
 }
 
-// A conflict is a transaction that was not applied, since some of its operations could not be.
+// A conflict is a transaction that was not applied, since some of its operations could not be applied.
 type conflict struct {
 	about   map[part]bool
 	indexes map[int]bool
@@ -63,7 +63,7 @@ func (c *conflict) Error() string {
 	return "consul did not apply the transaction: " + strings.Join(c.what, "; ")
 }
 
-// says reports whether one of the reasons has this text.
+// says reports whether one of the reasons contains a text.
 func (c *conflict) says(text string) bool {
 	for _, what := range c.what {
 		if strings.Contains(what, text) {
@@ -73,17 +73,17 @@ func (c *conflict) says(text string) bool {
 	return false
 }
 
-// isOnlyAbout reports whether nothing else than this part was in the way.
+// isOnlyAbout reports whether only operations on this part failed.
 func (c *conflict) isOnlyAbout(p part) bool { return len(c.about) == 1 && c.about[p] }
 
-// delayed reports whether a lock-delay is in the way.
+// delayed reports whether a lock-delay was a reason.
 func (c *conflict) delayed() bool { return c.says("lock delay") }
 
-// sessionless reports whether a session that was used is over.
+// sessionless reports whether the end of a session was a reason.
 func (c *conflict) sessionless() bool { return c.says("invalid session") }
 
-// transact applies all operations or none, and returns the keys that an operation of the tree kind found, which is the first or
-// the last one. The error is a [*conflict] if none was applied because of what is in the store.
+// transact applies all operations or none, and returns the keys that the tree operation found; that operation is the first
+// or the last. The error is a [*conflict] if nothing was applied because of the store's contents.
 func (a *agent) transact(ctx context.Context, ops []op) ([]pair, *conflict, error) {
 	type wrapped struct{ KV op }
 	body := make([]wrapped, len(ops))
@@ -136,8 +136,8 @@ type failure struct {
 	What    string
 }
 
-// A denial is the error of a transaction with operations to which the token has no right. Consul looks at the rights first, so
-// it says nothing of the other operations.
+// A denial is the error of a transaction with operations that the token may not do. Consul checks the rights first, so it
+// says nothing of the other operations.
 type denial struct {
 	error
 	indexes map[int]bool
@@ -145,7 +145,8 @@ type denial struct {
 
 func (n *denial) Unwrap() error { return n.error }
 
-// conflictOf tells why a transaction was not applied. A token without the right is an error, not a conflict: a [*denial].
+// conflictOf returns the reasons why a transaction was not applied. A missing right of the token is an error, not a
+// conflict: a [*denial].
 func (a *agent) conflictOf(ops []op, failures []failure) (*conflict, error) {
 	c := &conflict{about: map[part]bool{}, indexes: map[int]bool{}}
 	denied := &denial{indexes: map[int]bool{}}

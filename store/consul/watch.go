@@ -8,17 +8,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// watchAfter is how long a claim holds before its key is watched: most sections are over by then.
+// watchAfter is how long a claim holds before its key is watched: most critical sections are over by then.
 const watchAfter = 300 * time.Millisecond
 
-// watchSoon has the key of a claim that holds watched, once it has held for a while. The caller holds mu.
+// watchSoon starts to watch the key of a claim after it has held for watchAfter. The caller holds mu.
 func (d *Driver) watchSoon(lc *localClaim, index uint64) {
 	if lc.watch == nil && d.endangered != nil && d.claims.known[lc.id] == lc {
 		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, index) })
 	}
 }
 
-// watchOver tells the engine when the key of a claim that holds is not the claim's any more.
+// watchOver calls endangered when the key of a claim that holds no longer belongs to its session.
 func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	d.mu.Lock()
 	if d.ctx.Err() != nil || lc.state != claimHolding || lc.stop != nil {
@@ -27,7 +27,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	}
 	select {
 	case d.queries <- struct{}{}:
-	default: // renewals will tell, a little later
+	default: // renewals will find out, a little later
 		d.mu.Unlock()
 		return
 	}
@@ -55,7 +55,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	d.mu.Unlock()
 }
 
-// unwatch ends the watching over a claim. The caller holds mu.
+// unwatch stops the watching of a claim's key. The caller holds mu.
 func (lc *localClaim) unwatch() {
 	if lc.watch != nil {
 		lc.watch.Stop()
@@ -75,7 +75,7 @@ func pause(ctx context.Context, length time.Duration) {
 	}
 }
 
-// Watch is one blocking query at a time on all keys of the name.
+// Watch has one blocking query open at a time, on all keys of the name.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	t := &target{key: folderOf(d.prefix, name), recurse: true}
 	if _, index, err := d.agent.read(ctx, t.key, true, 0, 0); err != nil {
