@@ -101,7 +101,7 @@ func paired(page, word, head string, further int, unit string) (bars []Bar) {
 	rows := table(page, word)
 	i := at(rows, head)
 	for _, row := range rows[1:] {
-		for _, b := range []Bar{bar("stile on "+row[0], row[i]), bar("other on "+row[0], row[i+further])} {
+		for _, b := range []Bar{bar("stile on "+row[0], row[i]), bar("best other on "+row[0], row[i+further])} {
 			b.Text += unit
 			bars = append(bars, b)
 		}

@@ -18,7 +18,7 @@ var lease = Timeline{
 			{20, Failed, ""}, {21, Failed, ""}, {22, Failed, ""}, {23, Failed, ""},
 		}},
 		{Name: "the store", Spans: []Span{
-			{0, 25, Store, "keeps the claim until 15 s after the last renewal"}, {25, 28, Waiting, "the next holds"},
+			{0, 25, Store, "keeps the claim until 15 s after the last renewal"}, {25, 28, Held, "the next holds"},
 		}},
 	},
 	Moments: []Moment{{23.85, "23.85: the context ends"}, {25, "25: the lease ends"}},

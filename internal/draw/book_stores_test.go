@@ -3,11 +3,11 @@ package draw
 var vote = Diagram{
 	Title: "Redlock: the client with a majority holds",
 	Desc: "Clients A and B ask all three servers at once. Servers 1 and 2 give the lock to A, and server 3 gives it to B. A has two of " +
-		"three and holds. B has one, takes it out of server 3 again, and waits.",
+		"three and holds. B has one, leaves server 3 again, and waits.",
 	Rows: []Row{
 		{Boxes: []Box{
 			{ID: "A", Text: "client A: 2 of 3\nholds", Kind: Held},
-			{ID: "B", Text: "client B: 1 of 3\ntakes it out and waits", Kind: Waiting},
+			{ID: "B", Text: "client B: 1 of 3\nleaves server 3, waits", Kind: Waiting},
 		}},
 		{Boxes: []Box{
 			{ID: "1", Text: "server 1\nhas A", Kind: Store},
