@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// precheck looks before a claim enters that may not have to. It returns the place of one that does not, and removes what
-// is to be reclaimed for one that does.
+// precheck reads the queue before a claim that may not have to enter, such as a try or one that reclaims. It returns the
+// place of a claim that does not enter, and removes the claims that an entering one reclaims.
 func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
 	for {
 		q, err := d.queueUnder(ctx, s, dir, c)
@@ -30,7 +30,7 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 	}
 }
 
-// reclaim removes what a claim reclaims under a folder, and does not ask whether it fits there.
+// reclaim removes the claims under a folder that a claim reclaims, without asking whether the claim fits there.
 func (d *Driver) reclaim(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) error {
 	for {
 		q, err := d.queueUnder(ctx, s, dir, c)
@@ -43,7 +43,8 @@ func (d *Driver) reclaim(ctx context.Context, s *wire.Session, dir string, c *dr
 	}
 }
 
-// queueUnder returns the queue of a folder for a claim that is to enter. What the nodes hold is read for one that reclaims.
+// queueUnder returns the queue of a folder for a claim that is about to enter. If the claim reclaims, the nodes' data are
+// read too.
 func (d *Driver) queueUnder(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (queue, error) {
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
@@ -65,7 +66,8 @@ func (d *Driver) queueUnder(ctx context.Context, s *wire.Session, dir string, c 
 
 func reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
-// evict removes the claims that are reclaimed. If one of them left just now, and is kept, all is to be looked at again.
+// evict removes the claims that are reclaimed. If one of them just left and is kept, again is true, and the caller starts
+// over.
 func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier queue) (again bool, err error) {
 	if len(earlier) == 0 {
 		return false, nil
@@ -88,9 +90,9 @@ func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier
 	return false, nil
 }
 
-// evictSince removes what earlier runs made before the claim's own node, after precheck had looked. It returns the list of
-// the children as it is then. Nobody comes in before a claim that has a place, so one that knows its ticket has none to
-// remove.
+// evictSince removes the claims of earlier runs that were made ahead of the claim's own node after precheck had read the
+// queue, and returns the new list of children. Nobody enters ahead of a claim that has a place, so a claim that knows its
+// ticket has nothing to remove.
 func (d *Driver) evictSince(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
 ) (*wire.Call, error) {
@@ -119,7 +121,7 @@ func (d *Driver) evictSince(
 	return list, nil
 }
 
-// behind is the place of a try that did not enter a queue.
+// behind returns the place of a try that did not enter a queue.
 func (d *Driver) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
 	if len(q) == 0 {
 		return driver.Place{}, nil

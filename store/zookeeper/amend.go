@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// renewAmending renews claims, and then amends those that are to be changed.
+// renewAmending renews claims, and then amends the claims that ask for it.
 func (d *Driver) renewAmending(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	plain := make([]*driver.Claim, len(cs))
 	for i, c := range cs {
@@ -30,12 +30,13 @@ func (d *Driver) renewAmending(ctx context.Context, cs []*driver.Claim) []driver
 	return answers
 }
 
-// amend changes a claim where it stands. The record is in its node's data. The weight is in its node's name, so there
-// another node comes in the place of the first, in one step: with the number of the first, so that Curator's recipes too find
-// it in the same place of the line, and with the claim's ticket in its data. Who waits for the first node to go looks again.
+// amend changes a claim without moving it in the queue. The record is in the node's data. The weight is in the node's name,
+// so for another weight another node takes the place of the first, in one step. It gets the number of the first node, so
+// that Curator's recipes find it in the same place of the queue, and the claim's ticket in its data. Clients that wait for
+// the first node to go look again.
 //
-// To make a second node first and remove the old one after that, as Curator's recipe does, would put the claim behind all
-// who wait: a writer among them would hold beside it.
+// If the second node were made first and the old one removed after that, as Curator's recipe does, the claim would stand
+// behind all waiters, and a writer among them would hold beside it.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	for {
 		lc := d.localClaimOf(c.ID)
@@ -56,7 +57,8 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	}
 }
 
-// amendNode amends a claim by its node as it is now. It is to be done again if somebody changes the node meanwhile.
+// amendNode amends a claim's present node. If somebody changes the node meanwhile, again is true, and the caller starts
+// over.
 func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim) (again bool, err error) {
 	d.mu.Lock()
 	path, weight, holds := lc.path(), lc.claim.Weight, lc.state == claimHolding
@@ -104,7 +106,7 @@ func (d *Driver) renamed(lc *localClaim, name string) bool {
 	return lc.name != name
 }
 
-// amended explains what the server answered to a request about a claim's node.
+// amended explains the server's answer to a request about a claim's node.
 func (d *Driver) amended(path string, err error) error {
 	if errors.Is(err, wire.NoNode) {
 		return driver.ErrGone
@@ -112,8 +114,8 @@ func (d *Driver) amended(path string, err error) error {
 	return d.refused(path, err)
 }
 
-// replacement returns the request that puts a node of another weight in the place of a claim's, and has settle find out what
-// becomes of it. It is nil if the claim is on its way out.
+// replacement returns the request that replaces a claim's node by one of another weight; settle finds out its outcome. It
+// returns nil if the claim is on its way out.
 func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *data, version int32) *wire.Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,8 +130,8 @@ func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *da
 	return call
 }
 
-// notReplaced notes that a claim has the node that it had, since the request for another one was in vain: nobody is to wait for the
-// answer.
+// notReplaced notes that a claim still has its former node, since the request for another one failed: nobody needs to wait
+// for the answer.
 func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,7 +140,7 @@ func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
 	}
 }
 
-// replaced notes which of two nodes a claim has: that which a call made or found, or, if it is nil, the one that it had.
+// replaced notes which of two nodes a claim has: the node that a call made or found or, if the call is nil, the former one.
 // The caller holds mu.
 func (lc *localClaim) replaced(l layout, c *wire.Call) {
 	if c == nil {
@@ -158,7 +160,7 @@ func (d *data) write(record string) {
 	d.Record, d.Binary = fresh.Record, fresh.Binary
 }
 
-// ticketOf is the ticket of the claim that a node is of: it was given to the first of its nodes.
+// ticketOf returns the ticket of a node's claim, which its first node got.
 func ticketOf(get *wire.Call) int64 {
 	if held := readData(get.Data); held.Ticket != 0 {
 		return held.Ticket

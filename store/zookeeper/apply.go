@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// fresh has a claim enter that is not in the store.
+// fresh makes the node of a claim that is not in the store.
 func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
 	if c.Try || reclaims(c) {
 		p, err := d.precheck(ctx, s, dir, c)
@@ -22,7 +22,8 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 	for range attempts {
 		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
 		list := wire.List(dir, nil)
-		// One for each request: while the last was out, its lease may have run out, and the janitor have forgotten it.
+		// Each request gets a local claim of its own: during the last request the lease may have run out, and the janitor
+		// may have forgotten the claim.
 		lc := &localClaim{claim: *c, dir: dir, session: s, create: create}
 		if !d.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
@@ -40,7 +41,7 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
 }
 
-// begin remembers a claim whose node is about to be asked for. It reports false if the driver is closed.
+// begin enters a claim into the table before the request for its node. It reports false if the driver is closed.
 func (d *Driver) begin(lc *localClaim) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +54,7 @@ func (d *Driver) begin(lc *localClaim) bool {
 	return true
 }
 
-// created notes what became of the request for a claim's node. A claim whose node certainly was not made is dropped.
+// created notes the outcome of the request for a claim's node. A claim whose node certainly was not made is dropped.
 func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
 	if inVain(err) {
 		d.drop(lc)
@@ -72,20 +73,19 @@ func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lc.create != nil { // else the janitor has settled it, since the lease ran out meanwhile
+	if lc.create != nil { // otherwise the janitor has settled it, since the lease ran out meanwhile
 		lc.made(create)
 	}
 	return nil
 }
 
-// inVain reports whether a request was not sent, or its session is over: the node that it was to make is not there, and never will
-// be.
+// inVain reports whether a request was not sent, or its session is over: then its node does not exist, and never will.
 func inVain(err error) bool {
 	_, unsent := errors.AsType[*wire.Unsent](err)
 	return unsent || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrRefused)
 }
 
-// judgeFresh tells where a claim stands whose node was made just now.
+// judgeFresh returns the place of a claim whose node was just made.
 func (d *Driver) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call) (driver.Place, error) {
 	p, err := d.judge(ctx, c, lc, list, true, false)
 	if errors.Is(err, errUnproven) {
@@ -93,8 +93,8 @@ func (d *Driver) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim
 	}
 	switch driver.OutcomeOf(err) {
 	case driver.OutcomeUnsent:
-		err = driver.Unknown(err) // what was not sent came after the request that has let it in
-	case driver.OutcomeRefused: // which says that nothing was done
+		err = driver.Unknown(err) // the unsent request came after the one that made the node
+	case driver.OutcomeRefused: // so nothing was done
 		d.mu.Lock()
 		if d.localClaims[c.ID] == lc && lc.end() {
 			d.look(0)
@@ -111,7 +111,8 @@ func orZero(p *driver.Place) *driver.Place {
 	return p
 }
 
-// parents returns calls that make what is above a claim's node, but not the chroot. What is there already refuses them.
+// parents returns calls that make the nodes above a claim's node, except the chroot. The server refuses a call whose node
+// exists.
 func (d *Driver) parents(dir string) []*wire.Call {
 	var calls []*wire.Call
 	for i := len(d.chroot) + 1; i <= len(dir); i++ {
@@ -122,8 +123,9 @@ func (d *Driver) parents(dir string) []*wire.Call {
 	return calls
 }
 
-// makesParents reports whether a node that lacks a parent asks for these to be made, once more if they were made before: the server
-// removes containers that are empty, also between two requests. If the first is refused for lack of a node, the chroot is missing.
+// makesParents reports whether the parents of a node must be made, since the node lacks one. They may have to be made a
+// second time: the server removes empty containers, also between two requests. If the first call is refused for lack of a
+// node, the chroot is missing.
 func makesParents(parents []*wire.Call) bool {
 	for i, p := range parents {
 		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && (i == 0 || !errors.Is(p.Err, wire.NoNode)) {

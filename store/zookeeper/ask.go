@@ -8,9 +8,9 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// ask writes into the node of a claim that holds that somebody asks for the lock. Into a node of stile's it writes how often,
-// so that observers go on to see who holds. The data of any other it replaces, as Curator's Revoker does. Every change of the
-// node's data is heard by the watch that its client has on it.
+// ask notes in the node of a claim that holds that somebody asks for the lock. In a node of stile it counts the requests,
+// so that observers still see who holds. In any other node it replaces the data, as Curator's Revoker does. The holder's
+// client watches its node, and so notices each change of the data.
 func (d *Driver) ask(ctx context.Context, s *wire.Session, holder *driver.ClaimInfo, seen *wire.Call) error {
 	path := seen.Target()
 	for {

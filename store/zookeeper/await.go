@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Await waits for the watches that Enter set.
+// Await waits until one of the watches fires that Enter set.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
@@ -14,7 +14,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return driver.Place{}, d.await(ctx, d.waitsBy(c.ID))
 }
 
-// await waits for the watches of one local claim.
+// await waits until a watch of one local claim fires.
 func (d *Driver) await(ctx context.Context, id string) error {
 	d.mu.Lock()
 	var b *signal

@@ -9,21 +9,21 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// data is what a claim's node holds, as JSON, and so as the valid UTF-8 that other clients expect.
+// data is the content of a claim's node, as JSON, and so as the valid UTF-8 that other clients expect.
 type data struct {
-	Stile  int           `json:"stile"` // the version of this, 1
+	Stile  int           `json:"stile"` // the version of this format, 1
 	Client string        `json:"client,omitempty"`
 	Owner  string        `json:"owner,omitempty"`
 	Record string        `json:"record,omitempty"`
 	Binary string        `json:"binary,omitempty"` // the record in base64, if it is not valid UTF-8
-	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left and is to be removed this long after
+	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left, and its node stays this long
 	Asks   int64         `json:"asks,omitempty"`   // how often somebody has asked for the lock
-	Ticket int64         `json:"ticket,omitempty"` // of the claim, if it is not that of the node
+	Ticket int64         `json:"ticket,omitempty"` // of the claim, if it differs from the node's
 }
 
 const dataVersion = 1
 
-// revokeWord is what Curator's revocation replaces the data of a holder's node with.
+// revokeWord is the text that Curator's revocation writes over the data of a holder's node.
 const revokeWord = "__REVOKE__"
 
 func newData(c *driver.Claim) data {
@@ -37,12 +37,12 @@ func newData(c *driver.Claim) data {
 func (d *data) text() string {
 	text, err := json.Marshal(d)
 	if err != nil {
-		panic(err) // texts and numbers can be written
+		panic(err) // texts and numbers can always be encoded
 	}
 	return string(text)
 }
 
-// readData reads what a node holds. What is not stile's becomes a record, as it is.
+// readData reads the content of a node. Data that are not stile's become the record, unchanged.
 func readData(text string) data {
 	var d data
 	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Stile != dataVersion {

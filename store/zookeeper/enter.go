@@ -8,10 +8,10 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// attempts is how often a request is made anew that met a parent which was removed, or a session that was over.
+// attempts is how often a request is sent again because a parent was removed or the session was over.
 const attempts = 4
 
-// Enter is one round trip for a lock that was in use before and is free, or for a claim that waits and is watched.
+// Enter takes one round trip for a free lock that was in use before, and for a claim that waits and whose watches stand.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
@@ -29,9 +29,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.enter(ctx, dir, c)
 }
 
-// enter puts a claim among the children of a path, or finds it there, in four steps that have a file each. lookup.go finds
-// a claim that has entered before. admit.go looks first where a claim may not have to enter. apply.go makes its node.
-// judge.go tells where it stands.
+// enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
+// claim that has entered before. admit.go reads the queue for a claim that may not have to enter. apply.go makes the node.
+// judge.go finds the claim's place.
 func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	lc := d.localClaimOf(c.ID)
 	if lc != nil {

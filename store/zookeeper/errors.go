@@ -11,8 +11,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// explain turns an error of a session into one of the driver: what it means, and whether the request may have been
-// applied.
+// explain turns an error of a session into one of the driver: its meaning, and whether the request may have been applied.
 func (d *Driver) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -39,7 +38,7 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
 }
 
-// asking is for requests that are not about a claim of this session: that it is over says nothing about another's.
+// asking is for requests about claims of other sessions: if this session is over, that says nothing about theirs.
 func asking(err error) error {
 	if errors.Is(err, driver.ErrSession) {
 		return driver.Unreachable(errors.New("the session with zookeeper ended before the answer came"))
@@ -47,7 +46,7 @@ func asking(err error) error {
 	return err
 }
 
-// refused explains what the server answered to a request about a path, by the table of faults, or returns nil.
+// refused explains the server's answer to a request about a path by the table of faults, or returns nil.
 func (d *Driver) refused(path string, err error) error {
 	code, ok := errors.AsType[wire.Code](err)
 	if !ok {
@@ -64,7 +63,7 @@ func (d *Driver) refused(path string, err error) error {
 	return driver.Refused(err)
 }
 
-// undeleted is refused for the removal of a node. What that needs is a right on the node above.
+// undeleted is refused for the removal of a node, which needs a right on the parent.
 func (d *Driver) undeleted(path string, err error) error {
 	if !errors.Is(err, wire.NoAuth) {
 		return d.refused(path, err)
@@ -74,7 +73,8 @@ func (d *Driver) undeleted(path string, err error) error {
 	return driver.Refused(fmt.Errorf(says, d.who(), shown(dir)))
 }
 
-// final reports whether an error is the server's no, to which a repeat changes nothing. A verdict on the claim is none.
+// final reports whether the server refused a request for good, so that a repeat changes nothing. A verdict on the claim is
+// not final in this sense.
 func final(err error) bool {
 	verdict := errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed)
 	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !verdict
@@ -87,7 +87,7 @@ func (d *Driver) who() string {
 	return fmt.Sprintf("user %q", d.user)
 }
 
-// shown makes a path fit for a message: it may have been named by anybody.
+// shown makes a path fit for a message, since anybody may have named it.
 func shown(path string) string {
 	quoted := strconv.Quote(path)
 	if quoted[1:len(quoted)-1] == path {

@@ -4,10 +4,9 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// A fault is what a code means that a server answered to a request: it refused it, and did not apply it. What a code does to
-// the connection is in the table of package wire, where also those codes are after which it is not known what became of the
-// request: the connection is dropped then, and the calls on it are unanswered. A code that is in neither table is a refusal
-// for good.
+// A fault is the meaning of a code with which a server refused a request, and so did not apply it. The table of package
+// wire says what a code does to the connection. It also has the codes after which the outcome of the request is unknown:
+// the connection is dropped then, and its calls get no answer. A code that is in neither table is a final refusal.
 type fault struct {
 	says   string // {user} and {path} are replaced
 	passes bool   // the same request may work a moment later, or on another server
@@ -26,6 +25,6 @@ var faults = map[wire.Code]fault{
 		"zookeeper keeps sessions on one server, where no lock can live: turn localSessionsUpgradingEnabled on", false,
 	},
 
-	// The server has not taken the request up.
+	// The server has not accepted the request.
 	wire.Throttled: {"zookeeper has too many requests to do", true},
 }

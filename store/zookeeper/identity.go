@@ -10,10 +10,10 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// Identity is [driver.Identifier.Identity]. The id is the data of a node of its own, which stays, beside those of the
-// names, whatever the layout. It is one round trip, which a quorum agrees on, and two more while there is no such node.
+// Identity is [driver.Identifier.Identity]. The id is the data of a node that stays, beside the nodes of the names, in
+// every layout. Identity takes one round trip, which a quorum agrees on, and two more while there is no such node.
 func (d *Driver) Identity(ctx context.Context) (id string, err error) {
-	for range attempts { // a session that is over is found out by using it
+	for range attempts { // using a session shows that it is over
 		var s *wire.Session
 		if s, err = d.live(); err != nil {
 			return "", err
@@ -25,8 +25,8 @@ func (d *Driver) Identity(ctx context.Context) (id string, err error) {
 	return "", asking(err)
 }
 
-// keepID reads the id, and makes its node if there is none. Only what was read counts: so all who ask at once get the same,
-// and one whose answer was lost asks again.
+// keepID reads the id, and makes its node if there is none. Only the node's data count: so all clients that ask at once get
+// the same id, and a client whose answer was lost asks again.
 func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 	path := d.prefix + storeid.Place
 	above, _ := splitNode(path)
@@ -62,7 +62,7 @@ func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 	return "", driver.Refused(driver.Unreachable(fmt.Errorf(says, shown(path))))
 }
 
-// firstRefused returns the first of the calls that was refused for another reason than that the node is there.
+// firstRefused returns the first call that was refused for another reason than that its node exists.
 func firstRefused(parents []*wire.Call, otherwise *wire.Call) *wire.Call {
 	for _, p := range parents {
 		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) {

@@ -14,18 +14,18 @@ import (
 const (
 	never = time.Duration(1<<63 - 1)
 
-	// Most sections are over before their node would be worth a watch.
+	// Most critical sections are over before a watch on their node would pay.
 	watchAfter = 50 * time.Millisecond
 
-	// And most waits, of a claim that has several before it, before it would be worth while to ask who holds.
+	// And most waits of a claim with several others ahead are over before it would pay to ask who holds.
 	watchWaiter = 250 * time.Millisecond
 
-	// How soon what failed is tried again, and how long a try may take.
+	// The pause before another try after a failure, and the bound of a try.
 	tendAgain  = 200 * time.Millisecond
 	tendWithin = 5 * time.Second
 )
 
-// look has the janitor look at the local claims at a time, or a little before. The caller holds mu.
+// look schedules the janitor no later than at. The caller holds mu.
 func (d *Driver) look(at time.Duration) {
 	if at < d.next {
 		d.next = at
@@ -47,7 +47,7 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.told = endangered
 }
 
-// alert has the engine told that a claim is in danger. The caller holds mu.
+// alert reports a claim in danger to the engine. The caller holds mu.
 func (d *Driver) alert(lc *localClaim) {
 	if lc.stands() || errors.Is(lc.gone, driver.ErrSession) {
 		d.alerts[lc.claim.ID] = true
@@ -55,7 +55,7 @@ func (d *Driver) alert(lc *localClaim) {
 	}
 }
 
-// hurt is told that a session lost its connection, or is over.
+// hurt is called when a session has lost its connection, or is over.
 func (d *Driver) hurt(s *wire.Session) {
 	over := s.Err() != nil
 	d.mu.Lock()
@@ -75,8 +75,8 @@ func (d *Driver) hurt(s *wire.Session) {
 	}
 }
 
-// tend sees to the local claims until the driver is closed: it ends leases, removes nodes that must go, watches the nodes of
-// claims, and tells which are in danger.
+// tend is the janitor. Until the driver is closed, it ends leases, removes nodes that must go, watches the nodes of claims,
+// and reports claims in danger.
 func (d *Driver) tend() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -101,7 +101,7 @@ func (d *Driver) tend() {
 	}
 }
 
-// attend does what is due, or has it done. The caller holds mu.
+// attend does the work that is due, or starts it. The caller holds mu.
 func (d *Driver) attend() {
 	now := wire.Now()
 	d.next = never
@@ -131,7 +131,7 @@ func (d *Driver) attend() {
 	d.compareWhenDue(now)
 }
 
-// age moves a claim whose time is over, or its session. The caller holds mu.
+// age moves a claim whose lease, or whose session, is over. The caller holds mu.
 func (d *Driver) age(lc *localClaim, now time.Duration) {
 	switch {
 	case d.ctx.Err() != nil:
@@ -145,9 +145,9 @@ func (d *Driver) age(lc *localClaim, now time.Duration) {
 	}
 }
 
-// sweep removes the node of a claim that is over. If the server says no for good it is not asked again and again: only whoever
-// gives the right back changes that, so the claim is forgotten. Its node is a stray then, which is tried once in compareEvery, and
-// not at all once there are no claims. Who released the claim was told, and who waits is shown the node.
+// sweep removes the node of a claim that is over. After a final refusal it does not ask again, since only an operator can
+// give the right back: the claim is forgotten. Its node is a stray then, whose removal is tried once in compareEvery, and
+// not at all once there are no claims. The releasing caller got the error, and waiters are shown the node.
 func (d *Driver) sweep(lc *localClaim) {
 	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
@@ -179,18 +179,18 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	for i, lc := range list {
 		lc.tended = false
 		lc.watchAt = wire.Now() + tendAgain
-		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asks > lc.told) { // the renewal proves it, or not, and tells
+		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asks > lc.told) { // the renewal proves it, or not, and reports it
 			d.alerts[lc.claim.ID] = true
 			d.wake()
 		}
 		if lc.state == claimWaiting && lc.head == nil && lc.signal != nil {
-			lc.signal.raise() // so that it looks once more, and tells who holds
+			lc.signal.raise() // so that it looks again, and reports who holds
 		}
 	}
 	d.look(wire.Now() + tendAgain)
 }
 
-// inspect returns a call that reads a claim's node, and watches it from then on. The caller holds mu.
+// inspect returns a call that reads a claim's node and watches it from then on. The caller holds mu.
 func (d *Driver) inspect(lc *localClaim) *wire.Call {
 	w := wire.NewWatch(func() {
 		d.mu.Lock()
@@ -208,19 +208,19 @@ func (d *Driver) inspect(lc *localClaim) *wire.Call {
 	return wire.Get(lc.path(), w)
 }
 
-// inspected takes the answer to inspect, and returns why the claim is over. If the answer is not proven, that the node is
-// not there is no verdict, but [errUnproven]. The caller holds mu.
+// inspected takes the answer to inspect, and returns why the claim is over, or nil. If a missing node may only be unknown
+// to the server, since proven is false, it returns [errUnproven]. The caller holds mu.
 func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 	switch {
 	case !lc.stands():
 		c.Unwatch()
 		return lc.gone
-	case c.Target() != lc.path(): // another node has come in its place meanwhile
+	case c.Target() != lc.path(): // another node has replaced it meanwhile
 		c.Unwatch()
 		return nil
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
 		c.Unwatch()
-		return nil // no permission to read it, which says nothing about the claim
+		return nil // no permission to read it says nothing about the claim
 	case c.Err != nil || c.Stat.Czxid != lc.czxid || c.Stat.Owner != lc.session.ID():
 		c.Unwatch()
 		if !proven {
@@ -242,8 +242,8 @@ func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 	return nil
 }
 
-// hear notes how often somebody has asked for the lock: in the node's data, as stile does, or in its place, as Curator does.
-// The caller holds mu.
+// hear notes how often somebody has asked for the lock: stile counts in the node's data, and Curator overwrites them. The
+// caller holds mu.
 func (lc *localClaim) hear(c *wire.Call, held *data) {
 	switch {
 	case c.Data == revokeWord && c.Stat.Version != lc.data:
@@ -254,7 +254,7 @@ func (lc *localClaim) hear(c *wire.Call, held *data) {
 	lc.counted = held.Asks
 }
 
-// keep notes that a claim has left, and that its node is to stay a while. The caller holds mu.
+// keep notes that a claim has left, and that its node stays for a while. The caller holds mu.
 func (d *Driver) keep(lc *localClaim, length time.Duration) {
 	if lc.become(claimKept, driver.ErrGone) {
 		lc.ends = wire.Now() + length

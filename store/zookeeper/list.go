@@ -11,16 +11,16 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// atOnce is how many nodes are asked for together.
+// atOnce is how many nodes are read in one request.
 const atOnce = 256
 
-// List is three round trips for one name. For a prefix it asks for each name that begins with it.
+// List takes three round trips for one name. For a prefix it does the same for each name that begins with it.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	var (
 		all []driver.Listing
 		err error
 	)
-	for range attempts { // a session that is over is found out by using it
+	for range attempts { // using a session shows that it is over
 		var s *wire.Session
 		if s, err = d.live(); err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]
 	return all, nil
 }
 
-// names returns the names under the prefix that begin with a text, in order. They may have no claims.
+// names returns the names below the prefix that begin with a text, in order. Some may have no claims.
 func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]string, error) {
 	at := strings.LastIndexByte(d.prefix, '/')
 	dir, begin := d.prefix[:at], d.prefix[at+1:]
@@ -80,7 +80,7 @@ func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]s
 	return names, nil
 }
 
-// listings returns the queues of names, without those that are empty.
+// listings returns the queues of names, except empty ones.
 func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if d.layout == semaphoreLayout {
 		return d.semaphoreListings(ctx, s, names)
@@ -111,7 +111,8 @@ func (d *Driver) listings(ctx context.Context, s *wire.Session, names []string) 
 	return all, nil
 }
 
-// standing returns the claims of a list of children that are there yet, in the order of their tickets, with what their nodes hold.
+// standing returns the claims of a list of children that still exist, in the order of their tickets, with their nodes'
+// data.
 func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call) (there queue, err error) {
 	dir := list.Target()
 	if errors.Is(list.Err, wire.NoNode) {
@@ -139,8 +140,8 @@ func (d *Driver) standing(ctx context.Context, s *wire.Session, list *wire.Call)
 	return there, nil
 }
 
-// Break is [driver.Breaker]. The claim is read first and deleted then: the answer says that it waited, also if it came to hold
-// in between.
+// Break is [driver.Breaker]. It reads the claim and then deletes it. So the answer says that the claim waited, even if it
+// came to hold in between.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	s, err := d.live()
 	if err != nil {
@@ -185,7 +186,7 @@ func (d *Driver) breaks(ctx context.Context, s *wire.Session, b *driver.BreakReq
 	return driver.ClaimInfo{}, driver.ErrGone
 }
 
-// read reads the nodes of claims. Each has the answer then.
+// read reads the nodes of claims, and puts the answers into the queue.
 func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue) error {
 	gets := make([]*wire.Call, len(q))
 	for i := range q {
@@ -195,7 +196,7 @@ func (d *Driver) read(ctx context.Context, s *wire.Session, dir string, q queue)
 		return nil
 	}
 	if err := d.do(ctx, s, gets...); err != nil {
-		return err // an answer may still arrive, and is written then
+		return err // an answer may still arrive, and would be written then
 	}
 	for i := range q {
 		q[i].read = gets[i]

@@ -11,7 +11,7 @@ import (
 // errAnew says that a claim is not in the store, and that its client does not know that it ever was.
 var errAnew = errors.New("the claim enters as if for the first time")
 
-// again finds a claim where it stands.
+// again returns the place of a claim that has entered before.
 func (d *Driver) again(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	d.mu.Lock()
 	err := d.verdict(lc)
@@ -31,7 +31,7 @@ func (d *Driver) again(ctx context.Context, c *driver.Claim, lc *localClaim) (dr
 	return driver.Place{}, d.clear(ctx, c, lc, err)
 }
 
-// find tells where a claim stands by its node, if that was made.
+// find returns the place of a claim if its node was made.
 func (d *Driver) find(ctx context.Context, c *driver.Claim, lc *localClaim) (driver.Place, error) {
 	stands, err := d.settle(ctx, lc)
 	if err != nil {
@@ -48,9 +48,9 @@ func (d *Driver) find(ctx context.Context, c *driver.Claim, lc *localClaim) (dri
 	return p, err
 }
 
-// clear tells the client of a claim why that is gone, or with errAnew that it may enter: then nothing is left of the claim.
-// Its lease may have run out a moment ago, while the driver looked for its node. Then clear removes the node first. The
-// claim that enters has the same id, and takes the place in the table by which the janitor would find the node.
+// clear returns why a claim is gone or, with errAnew, that it may enter as a new one; then nothing is left of it. If its
+// lease ran out a moment ago, while the driver looked for its node, clear removes the node first: the claim that enters has
+// the same id, and takes the entry in the table by which the janitor would find the node.
 func (d *Driver) clear(ctx context.Context, c *driver.Claim, lc *localClaim, gone error) error {
 	d.mu.Lock()
 	if errors.Is(gone, driver.ErrSession) {
@@ -73,8 +73,8 @@ func (d *Driver) clear(ctx context.Context, c *driver.Claim, lc *localClaim, gon
 	return errAnew
 }
 
-// stands tells where a claim stands whose node is there, most likely. If that is not to be proven, and the server does not
-// show the node, the error is errUnproven.
+// stands returns the place of a claim whose node most likely exists. If proven is false, and the server does not show the
+// node, the error is errUnproven.
 func (d *Driver) stands(ctx context.Context, c *driver.Claim, lc *localClaim, proven bool) (driver.Place, error) {
 	list := wire.List(lc.dir, nil)
 	calls := []*wire.Call{list}
@@ -99,8 +99,8 @@ func (d *Driver) stands(ctx context.Context, c *driver.Claim, lc *localClaim, pr
 	return d.judge(ctx, c, lc, list, false, proven)
 }
 
-// present is inspected for a claim that asks where it stands. It forgets a claim that is gone for certain, and not one whose
-// lease ran out meanwhile: the node of that is still there.
+// present is inspected for a claim that asks for its place. It forgets a claim that is certainly gone, but not one whose
+// lease ran out meanwhile: the node of that claim is still there.
 func (d *Driver) present(lc *localClaim, inspect *wire.Call, proven bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

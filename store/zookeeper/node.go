@@ -18,25 +18,25 @@ import (
 type layout int
 
 const (
-	mutexLayout     layout = iota // Curator's mutex and go-zookeeper's lock see every claim as one of theirs
-	rwLayout                      // Curator's read-write lock does; there are no permits
-	latchLayout                   // Curator's leader latch does
-	semaphoreLayout               // Curator's semaphore does. A name has the two parents that follow
-	locksLayout                   // what stands under locks: one of them at a time may take permits
-	leasesLayout                  // what stands under leases: each is a permit
+	mutexLayout     layout = iota // for Curator's mutex and go-zookeeper's lock every claim is one of theirs
+	rwLayout                      // the same for Curator's read-write lock; there are no permits
+	latchLayout                   // the same for Curator's leader latch
+	semaphoreLayout               // the same for Curator's semaphore; a name has two parents, in the next two layouts
+	locksLayout                   // the nodes under locks: one of them at a time may take permits
+	leasesLayout                  // the nodes under leases: each is a permit
 )
 
-// A node is a claim as the name of its node tells it, and with what the node holds if that was read.
+// A node is a claim as the name of its node describes it, with the node's data if they were read.
 type node struct {
 	name     string
-	seq      int32 // what the server appended
+	seq      int32 // the number that the server appended
 	weight   int64
 	capacity int64
 	read     *wire.Call // nil if it was not read
 }
 
-// Facts are what the rule needs of the node. Another client's node counts as a mutex, or as a reader or writer, and so its name
-// tells a capacity.
+// Facts returns the parts of the node that the rule reads. Another client's node counts as a mutex, or as a reader or
+// writer, so its capacity follows from its name.
 func (n node) Facts() keyqueue.Facts {
 	f := keyqueue.Facts{Weight: n.weight, Capacity: n.capacity}
 	if n.read == nil || n.read.Err != nil {
@@ -58,16 +58,17 @@ const (
 	writeWord = "__WRIT__"
 )
 
-// lockWords are those of all locks that are not semaphores, and kazoo's.
+// lockWords are the words of all locks that are not semaphores, including kazoo's.
 var lockWords = []string{lockWord, latchWord, readWord, writeWord, "__lock__", "__rlock__"}
 
-// guid is what the names of a claim's nodes begin with: it is found by this again if the reply to its making is lost.
+// guid is the beginning of the names of a claim's nodes, by which a node is found again if the answer to its creation is
+// lost.
 func guid(id string) string {
 	h := sha256.Sum256([]byte(id))
 	return fmt.Sprintf("_c_%x-%x-%x-%x-%x-", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-// stem is the name of a claim's node, up to the number.
+// stem returns the name of a claim's node, up to the number.
 func (l layout) stem(c *driver.Claim) string {
 	switch l {
 	case locksLayout:
@@ -92,8 +93,8 @@ func (l layout) stem(c *driver.Claim) string {
 	return fmt.Sprintf("%sp%dof%d-%s", guid(c.ID), c.Weight, c.Capacity, word)
 }
 
-// parse takes the name of a node apart. What is a lock of another client's counts as exclusive, or as a reader or writer
-// where they are; it is false for what is no lock at all.
+// parse decodes the name of a node. Another client's lock counts as exclusive or, in the layout of the read-write lock, as
+// a reader or writer. It returns false if the node is no lock.
 func (l layout) parse(name string) (node, bool) {
 	at, word, words := -1, "", lockWords
 	if l == leasesLayout {
@@ -116,7 +117,7 @@ func (l layout) parse(name string) (node, bool) {
 	switch {
 	case l == leasesLayout:
 		n.permit()
-	case l == locksLayout: // whatever it wants, it goes through alone
+	case l == locksLayout: // whatever its weight, it goes through alone
 	case l == rwLayout && word == readWord:
 		n.weight = 1
 	case (word == lockWord || word == latchWord) && strings.HasPrefix(name, "_c_"):
@@ -125,7 +126,8 @@ func (l layout) parse(name string) (node, bool) {
 	return n, true
 }
 
-// shape reads weight and capacity from what stands before the last word. What is not understood stays exclusive.
+// shape reads weight and capacity from the text before the last word. If the text is not understood, the claim stays
+// exclusive.
 func (n *node) shape(before string) {
 	i := strings.LastIndexByte(strings.TrimSuffix(before, "-"), '-')
 	tag, ok := strings.CutSuffix(before[i+1:], "-")
@@ -145,14 +147,15 @@ func (n *node) shape(before string) {
 	}
 }
 
-// before reports whether one sequence number was given before another of the same time: they wrap at 2^31.
+// before reports whether one sequence number was given before another one that exists at the same time: numbers wrap at
+// 2^31.
 func before(a, b int32) bool { return a-b < 0 }
 
 // A queue is the claims of a name in the order in which they entered.
 type queue = keyqueue.Queue[node]
 
-// newQueue orders the children of a lock by the numbers in their names, which agree with the order of creation. It
-// returns too the names that are no claims.
+// newQueue sorts the children of a lock by the numbers in their names, which is the order of their creation. It also
+// returns the names that are no claims.
 func (l layout) newQueue(children []string) (q queue, odd []string) {
 	for _, name := range children {
 		if n, ok := l.parse(name); ok {
@@ -184,21 +187,21 @@ func find(q queue, name string) int {
 	return slices.IndexFunc(q, func(n node) bool { return n.name == name })
 }
 
-// named returns where the claim is whose names begin like this, or -1.
+// named returns the index of the claim whose names begin like this, or -1.
 func named(q queue, guid string) int {
 	return slices.IndexFunc(q, func(n node) bool { return strings.HasPrefix(n.name, guid) })
 }
 
-// plain reports whether a node is one of a mutex, or named like one, in whose place no client of others puts another node.
+// plain reports whether a node is a mutex's, or named like one: no other client replaces such a node by another one.
 func (n *node) plain() bool {
 	before := strings.TrimRight(n.name, "0123456789")
 	return strings.HasSuffix(before, lockWord) || strings.HasSuffix(before, latchWord)
 }
 
-// succeeds reports whether the claim at an index holds once the node before it is deleted. That is so for the second of
-// mutexes, whose numbers rise. It is not so for readers and writers: a reader of Curator's that held to write has the
-// writer's number, and goes on when the writer's node is deleted. A claim of stile's that is amended has another node in
-// its place, but is not heard to be deleted; see [wire.Replace].
+// succeeds reports whether the claim at an index holds once the node before it is deleted. This is true of mutexes, whose
+// numbers rise, but not of readers and writers: if a client of Curator reads while it holds the write lock, its reader has
+// the writer's number, and goes on after the writer's node is deleted. An amended claim of stile gets another node, but the
+// old one is not reported as deleted; see [wire.Replace].
 func succeeds(q queue, own int) bool {
 	return own == 1 && q[0].plain() && q[1].plain() && q[0].seq < q[1].seq && q[1].seq < math.MaxInt32
 }

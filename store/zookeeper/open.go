@@ -47,7 +47,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	}
 	_, err := secure.Open(ctx, servers, func(ctx context.Context) (struct{}, error) { return struct{}{}, d.probe(ctx) })
 	if err != nil {
-		_ = d.Close() // it was not open yet
+		_ = d.Close() // it was not open
 		return nil, err
 	}
 	d.life.Go(d.tend)
@@ -85,7 +85,7 @@ func (d *Driver) configure(a *driver.Address) error {
 	return a.Done()
 }
 
-// configurePaths takes where locks are.
+// configurePaths sets where locks are.
 func (d *Driver) configurePaths(a *driver.Address) error {
 	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
 		d.chroot = "/" + path
@@ -104,7 +104,7 @@ func (d *Driver) configurePaths(a *driver.Address) error {
 	return nil
 }
 
-// configureNodes takes what the nodes of locks are like.
+// configureNodes sets how the nodes of locks look.
 func (d *Driver) configureNodes(a *driver.Address) error {
 	switch text := a.Param("layout", "mutex"); text {
 	case "mutex":
@@ -131,7 +131,7 @@ func (d *Driver) configureNodes(a *driver.Address) error {
 	return nil
 }
 
-// checkPath tells why a path, which is empty or begins with a slash, cannot be one of ZooKeeper's.
+// checkPath returns why a path, which is empty or begins with a slash, cannot be one of ZooKeeper's.
 func checkPath(path string) error {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch {

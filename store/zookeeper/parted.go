@@ -9,8 +9,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A parted claim is one of a semaphore, which has several nodes: its entrance under locks, and one under leases for each
-// permit. Each is a local claim of its own, by the rules of all local claims; what follows says which of them there are.
+// A parted claim is a claim of a semaphore, which has several nodes: its entrance under locks, and one node under leases
+// for each permit. Each node has a local claim of its own, by the rules of all local claims. A parted says which of them
+// there are.
 //
 //	               its entrance          its entrance           it has all permits, and
 //	              is not the first         is first             its entrance was there
@@ -22,31 +23,32 @@ import (
 //	                                                          │ leaving, keeping │
 //	                                                          └──────────────────┘
 //
-// It is the protocol of Curator's InterProcessSemaphoreV2. Who is first under locks makes nodes under leases, and waits
-// until there is room for them; nobody else makes any meanwhile. Each judges by what stands there after its own node was
-// made. So of those that hold, the one whose node came last has seen the nodes of all others, whoever made them.
+// This is the protocol of Curator's InterProcessSemaphoreV2. The first claim under locks makes nodes under leases, and
+// waits until there is room for them; meanwhile nobody else makes any. Each claim judges by the nodes that exist after its
+// own was made. So of all claims that hold, the one whose node came last has seen the nodes of all others, whoever made
+// them.
 //
-// The claim's ticket is that of its entrance. The order of tickets is the order of holding, since the entrance is seen to
-// stand after the last permit was made: all that time nobody behind it could have a permit.
+// The claim's ticket is its entrance's. Tickets are in the order of holding, since the entrance still exists after the last
+// permit was made: until then nobody behind it could get a permit.
 type parted struct {
 	id, dir, tag string
-	size         int // how many permits it is of
+	size         int // how many nodes it has under leases: one for each permit, or 1 if it takes them all
 
-	phase  phase   // guarded by the driver's mu, as what follows
-	ticket int64   // that of the entrance
-	leases []int64 // those of the nodes under leases, as far as they were made
+	phase  phase   // the driver's mu guards it and the fields below
+	ticket int64   // the entrance's
+	leases []int64 // the tickets of the nodes under leases that were made
 }
 
-// A phase is where a parted claim is on its way.
+// A phase is a step on the way of a parted claim.
 type phase int
 
 const (
-	partsAsking  phase = iota // its entrance was asked for, and it is not yet said that the claim may stay
+	partsAsking  phase = iota // its entrance was asked for, and it is not certain yet that the claim may stay
 	partsQueued               // its entrance waits
-	partsTaking               // its entrance is first, and its permits are asked for
+	partsTaking               // its entrance is first, and it asks for its permits
 	partsHolding              // it has all permits, and the entrance goes
-	partsLeaving              // all its nodes are to go
-	partsKeeping              // its permits are to stay for a while
+	partsLeaving              // all its nodes must go
+	partsKeeping              // its permits stay for a while
 )
 
 func newParted(dir string, c *driver.Claim) *parted {
@@ -57,14 +59,15 @@ func newParted(dir string, c *driver.Claim) *parted {
 	return p
 }
 
-// partedOf returns the parted claim of an id, or nil.
+// partedOf returns the parted claim with an id, or nil.
 func (d *Driver) partedOf(id string) *parted {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.parted[id]
 }
 
-// entrance is the claim under locks, which waits as long as the whole does. The caller holds mu, or is the only one.
+// entrance returns the claim under locks, which waits as long as the whole claim does. The caller holds mu, or nobody else
+// has p.
 func (p *parted) entrance(c *driver.Claim) *driver.Claim {
 	e := *c
 	e.ID, e.Ticket, e.Try = partID(p.id, p.tag), p.ticket, false
@@ -74,7 +77,7 @@ func (p *parted) entrance(c *driver.Claim) *driver.Claim {
 	return &e
 }
 
-// permit is the claim under leases for one of the permits. The caller holds mu.
+// permit returns the claim under leases for one permit. The caller holds mu.
 func (p *parted) permit(c *driver.Claim, i int) *driver.Claim {
 	e := *c
 	e.ID, e.Ticket, e.Try, e.Reclaim = partID(p.id, fmt.Sprint(i+1, p.tag)), 0, false, false
@@ -91,7 +94,7 @@ func (p *parted) permit(c *driver.Claim, i int) *driver.Claim {
 	return &e
 }
 
-// parts are the claims that may have a node now. The caller holds mu.
+// parts returns the claims that may have a node now. The caller holds mu.
 func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 	for i := range p.leases {
 		list = append(list, p.permit(c, i))
@@ -102,7 +105,7 @@ func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 	return list
 }
 
-// reach moves the claim, and reports whether it has left, and so does not come back.
+// reach moves the claim to a phase, and reports whether it has left, which is final.
 func (d *Driver) reach(p *parted, next phase) (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,7 +115,7 @@ func (d *Driver) reach(p *parted, next phase) (left bool) {
 	return p.phase >= partsLeaving && next < partsLeaving
 }
 
-// unlist takes a claim out of the table whose nodes are gone, or see to themselves.
+// unlist removes a claim from the table whose nodes are gone, or go without it.
 func (d *Driver) unlist(p *parted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +124,7 @@ func (d *Driver) unlist(p *parted) {
 	}
 }
 
-// forgetWhole takes a claim out of the table whose last part was forgotten. The caller holds mu.
+// forgetWhole removes a claim from the table whose last part was forgotten. The caller holds mu.
 func (d *Driver) forgetWhole(id string) {
 	whole, _ := cutPart(id)
 	p := d.parted[whole]
@@ -136,8 +139,8 @@ func (d *Driver) forgetWhole(id string) {
 	delete(d.parted, whole)
 }
 
-// abandon has all nodes of a claim go that has lost one of them. If the claim has entered anew meanwhile, those under its parts'
-// ids are of that, and stay.
+// abandon removes all nodes of a claim that has lost one of them. If the claim has entered again meanwhile, the nodes under
+// its parts' ids belong to the new entry, and stay.
 func (d *Driver) abandon(p *parted) {
 	d.mu.Lock()
 	if now := d.parted[p.id]; now == nil || now == p {
@@ -153,7 +156,7 @@ func (d *Driver) abandon(p *parted) {
 	d.unlist(p)
 }
 
-// withdrawParts takes a claim out that was not let in.
+// withdrawParts removes a claim that was not let in.
 func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
 	d.mu.Lock()
 	var localClaims []*localClaim
@@ -169,10 +172,10 @@ func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
 		failed = errors.Join(failed, d.withdraw(ctx, lc))
 	}
 	d.unlist(p)
-	return driver.Afterwards(failed) // the janitor goes on
+	return driver.Afterwards(failed) // the janitor goes on with it
 }
 
-// trustedParts is the lease that a whole claim has for certain. The caller holds mu.
+// trustedParts returns the certain rest of a whole claim's lease. The caller holds mu.
 func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	ttl := never
 	for _, part := range p.parts(c) {
@@ -186,7 +189,7 @@ func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	return ttl
 }
 
-// waitsBy returns the id of the local claim whose watches a claim waits for.
+// waitsBy returns the id of the local claim whose watches a claim waits on.
 func (d *Driver) waitsBy(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +203,7 @@ func (d *Driver) waitsBy(id string) string {
 	return p.entrance(&driver.Claim{}).ID
 }
 
-// wholes returns the ids of the claims that these local claims are parts of.
+// wholes returns the ids of the claims to which these local claims belong.
 func (d *Driver) wholes(ids []string) []string {
 	if d.layout != semaphoreLayout {
 		return ids

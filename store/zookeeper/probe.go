@@ -10,13 +10,13 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// probeWithin bounds the questions that the driver asks when it is made.
+// probeWithin bounds the requests that the driver sends when it is made.
 const probeWithin = 5 * time.Second
 
 // The shortest lease leaves time for a few round trips.
 const minTTL = 100 * time.Millisecond
 
-// probe asks the ensemble what it can promise.
+// probe asks for the ensemble's promises.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -42,8 +42,8 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the ensemble anew who is in it. A server of it that was restarted to be alone shows the list of before, and
-// whether servers write to the disk what they confirm (forceSync) they tell nobody.
+// promises asks the ensemble again for its list of servers. A server that was restarted alone still shows the old list. And
+// servers do not say whether they write to the disk what they confirm (forceSync).
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -62,7 +62,7 @@ func (d *Driver) noChroot() error {
 	return driver.Refused(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
 }
 
-// promise says what such an ensemble is good for.
+// promise returns the promises of an ensemble like this.
 func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != rwLayout, InSession: true, Asks: true,

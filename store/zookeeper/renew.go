@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// Renew is one request for all claims whose nodes are watched, and one more for each that is not: a quorum agrees that
-// the session lives, and what it did before has arrived by then, the removal of nodes too.
+// Renew sends one request for all claims whose nodes are watched, and one more for each claim whose node is not. A quorum
+// agrees that the session lives. By then all earlier changes have arrived, including the removals of nodes.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	switch {
 	case !driver.Amending(cs):
@@ -25,7 +25,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return d.renewAll(ctx, cs)
 }
 
-// renewAll renews claims of one node each.
+// renewAll renews claims that have one node each.
 func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	shares := map[*wire.Session][]int{}
@@ -60,7 +60,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 // renew renews claims of one session.
 func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
-	localClaims := make([]*localClaim, len(cs)) // that have no answer yet
+	localClaims := make([]*localClaim, len(cs)) // nil once a claim has its answer
 	left := 0
 	for i, c := range cs {
 		lc := d.localClaimOf(c.ID)
@@ -84,14 +84,14 @@ func (d *Driver) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 			left++
 		}
 	}
-	for left > 0 { // mostly once; a node that changes meanwhile is looked at again
+	for left > 0 { // mostly once; a node that changes meanwhile is read again
 		left = d.renewOnce(ctx, s, cs, localClaims, answers)
 	}
 	return answers
 }
 
-// renewOnce answers those claims whose watches stand all the while, or whose nodes are looked at since they do not. It
-// returns how many are left.
+// renewOnce answers the claims whose watches stood during the request, or whose nodes it read. It returns how many claims
+// are left.
 func (d *Driver) renewOnce(
 	ctx context.Context, s *wire.Session, cs []*driver.Claim, localClaims []*localClaim, answers []driver.Renewal,
 ) (left int) {
@@ -131,7 +131,7 @@ func (d *Driver) renewOnce(
 // renewed takes the answer for one claim. The caller holds mu.
 func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) driver.Renewal {
 	if look != nil {
-		_ = d.inspected(lc, look, true) // the verdict has it
+		_ = d.inspected(lc, look, true) // verdict returns it
 	}
 	if gone := d.verdict(lc); gone != nil {
 		if lc.state == claimOver {
@@ -143,12 +143,12 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 	if lc.state == claimHolding {
 		lease = c.TTL
 	}
-	lc.told = lc.asks // it may hold, and not know it yet
+	lc.told = lc.asks // it may hold without knowing it yet
 	d.prolong(lc, lease)
 	return driver.Renewal{TTL: lc.trusted(), Asks: lc.asks}
 }
 
-// Leave removes the claim's node. One of another client is found by its name.
+// Leave removes the claim's node. The node of another client's claim is found by its name.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed
@@ -183,17 +183,17 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 		}
 	}
 	d.mu.Lock()
-	if !lc.become(claimLeaving, driver.ErrGone) { // it is over, or another client has it leave, and keeps it
+	if !lc.become(claimLeaving, driver.ErrGone) { // it is over, or another client released and keeps it
 		defer d.mu.Unlock()
 		return lc.gone
 	}
-	lc.tryAt = never // the janitor would be the one who removes it, and this call would find it gone
+	lc.tryAt = never // otherwise the janitor might remove it, and this call would find it gone
 	d.mu.Unlock()
 	was, err := d.removeFirst(ctx, lc)
 	return d.left(lc, was || again, err)
 }
 
-// left ends a claim's leaving, and says whether its node was there to be removed.
+// left ends the release of a claim, and returns an error if its node was not there.
 func (d *Driver) left(lc *localClaim, was bool, err error) error {
 	switch {
 	case errors.Is(err, errKept):
@@ -201,7 +201,7 @@ func (d *Driver) left(lc *localClaim, was bool, err error) error {
 	case final(err):
 		return err
 	case err != nil:
-		return driver.Unknown(err) // the janitor goes on to remove it
+		return driver.Unknown(err) // the janitor goes on with the removal
 	}
 	d.drop(lc)
 	if !was {
@@ -210,7 +210,7 @@ func (d *Driver) left(lc *localClaim, was bool, err error) error {
 	return nil
 }
 
-// removeFirst is remove before the janitor, which begins when that has failed, unless the server has said no for good.
+// removeFirst removes the node before the janitor does. The janitor goes on if that fails, unless the refusal is final.
 func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err error) {
 	switch was, err = d.remove(ctx, lc); {
 	case final(err):
@@ -244,7 +244,7 @@ func (d *Driver) keepOwn(ctx context.Context, lc *localClaim, length time.Durati
 	return kept, err
 }
 
-// leaveKept marks a claim that holds as one that has left and is kept. It reports whether it held.
+// leaveKept marks a claim that holds as left and kept, and reports whether it held.
 func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name string, length time.Duration) (bool, error) {
 	list, get := wire.List(dir, nil), wire.Get(dir+"/"+name, nil)
 	if err := d.do(ctx, s, d.proven(list, get)...); err != nil {
@@ -271,7 +271,7 @@ func (d *Driver) leaveKept(ctx context.Context, s *wire.Session, dir, name strin
 	return true, d.refused(dir, set.Err)
 }
 
-// leaveOther takes another client's claim out.
+// leaveOther removes another client's claim.
 func (d *Driver) leaveOther(ctx context.Context, l *driver.Release) error {
 	dir, err := d.path(l.Claim.Name)
 	if err != nil {
@@ -284,7 +284,7 @@ func (d *Driver) leaveOther(ctx context.Context, l *driver.Release) error {
 	return d.leaveNode(ctx, s, dir, guid(l.Claim.ID), l.Keep)
 }
 
-// leaveNode removes the node whose name begins so, or has it kept.
+// leaveNode removes the node whose name begins like this, or keeps it.
 func (d *Driver) leaveNode(ctx context.Context, s *wire.Session, dir, begins string, keep time.Duration) error {
 	list := wire.List(dir, nil)
 	if err := d.do(ctx, s, d.proven(list)...); err != nil {
@@ -319,7 +319,7 @@ func (d *Driver) leaveNode(ctx context.Context, s *wire.Session, dir, begins str
 	}
 	switch {
 	case errors.Is(del.Err, wire.BadVersion):
-		return d.leaveNode(ctx, s, dir, begins, keep) // it was changed meanwhile, most likely to be kept
+		return d.leaveNode(ctx, s, dir, begins, keep) // it changed meanwhile, most likely to be kept
 	case errors.Is(del.Err, wire.NoNode):
 		return driver.ErrGone
 	}

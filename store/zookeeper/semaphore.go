@@ -9,11 +9,11 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// passWithin is how long a try waits for those before it under locks who are about to take free permits.
+// passWithin is how long a try waits while the claims ahead of it under locks take free permits.
 const passWithin = time.Second
 
-// enterSemaphore is five round trips for a free permit: to make the entrance, see the line, make the permit, see that the
-// entrance still stands, and remove it.
+// enterSemaphore takes five round trips for a free permit: make the entrance, read the queue, make the permit, check that
+// the entrance still exists, and remove it.
 func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	p := d.partedOf(c.ID)
 	if p == nil && c.Ticket != 0 {
@@ -32,8 +32,8 @@ func (d *Driver) enterSemaphore(ctx context.Context, dir string, c *driver.Claim
 	return d.advance(ctx, c, p)
 }
 
-// reclaimPermits removes the permits of earlier runs. The claim's entrance stands, and the entrances of earlier runs before it
-// went when it came, so no earlier run gets a permit after this.
+// reclaimPermits removes the permits of earlier runs. The claim's entrance exists, and the entrances of earlier runs ahead
+// of it were removed when it was made. So no earlier run gets a permit after this.
 func (d *Driver) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted) error {
 	if !reclaims(c) {
 		return nil
@@ -50,7 +50,7 @@ func (d *Driver) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted)
 	return driver.Unreachable(driver.ErrSession)
 }
 
-// advance takes a claim as far as it gets.
+// advance moves a claim as far as possible.
 func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
 	d.mu.Lock()
 	phase, entrance := p.phase, p.entrance(c)
@@ -67,7 +67,7 @@ func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (drive
 	}
 	d.mu.Lock()
 	p.ticket = e.Ticket
-	d.parted[p.id] = p // it may have been forgotten when its entrance had to be asked for anew
+	d.parted[p.id] = p // it may have been forgotten before its entrance was asked for again
 	d.mu.Unlock()
 	if phase == partsAsking {
 		if err := d.reclaimPermits(ctx, c, p); err != nil {
@@ -87,7 +87,7 @@ func (d *Driver) advance(ctx context.Context, c *driver.Claim, p *parted) (drive
 	return d.take(ctx, c, p)
 }
 
-// failed sorts out what the error of a part says of the whole.
+// failed turns the error of a part into the error of the whole claim.
 func (d *Driver) failed(c *driver.Claim, p *parted, err error, entered bool) error {
 	switch {
 	case errors.Is(err, driver.ErrGone):
@@ -98,14 +98,14 @@ func (d *Driver) failed(c *driver.Claim, p *parted, err error, entered bool) err
 			d.unlist(p)
 		}
 		return err
-	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // which says that nothing was done
+	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // so nothing was done
 		d.abandon(p)
 		return err
 	}
 	return driver.Afterwards(err)
 }
 
-// admit judges a claim whose entrance stands, by those before it. It reports whether it may stay.
+// admit judges a claim whose entrance exists by the claims ahead of it, and reports whether it may stay.
 func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) (bool, driver.Place, error) {
 	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim, p *parted, e *drive
 	return !d.reach(p, partsQueued), driver.Place{}, nil
 }
 
-// turnAway withdraws a try, and tells what it stood behind.
+// turnAway withdraws a try, and returns its place behind the others.
 func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool, driver.Place, error) {
 	if err := d.withdrawParts(ctx, p); err != nil {
 		return false, driver.Place{}, err
@@ -140,7 +140,7 @@ func (d *Driver) turnAway(ctx context.Context, p *parted, l line, own int) (bool
 	return false, place, err
 }
 
-// pass waits a while for those before a try, who take permits that are free, and leave one.
+// pass waits a while for the claims ahead of a try, if they take free permits and leave one.
 func (d *Driver) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) error {
 	d.mu.Lock()
 	entrance := p.entrance(c)
@@ -162,7 +162,7 @@ func (d *Driver) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver
 	return nil
 }
 
-// take asks for the permits of a claim whose entrance is first, or finds those of one that holds.
+// take asks for the permits of a claim whose entrance is first, or finds the permits of a claim that holds.
 func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
 	holds, err := d.takeNodes(ctx, c, p)
 	switch {
@@ -182,7 +182,7 @@ func (d *Driver) take(ctx context.Context, c *driver.Claim, p *parted) (driver.P
 	return driver.Place{Ticket: p.ticket, Holds: true, TTL: d.trustedParts(c, p), Ahead: ahead}, nil
 }
 
-// takeNodes makes the node of each permit, or finds it, and reports whether there is room for all.
+// takeNodes makes or finds the node of each permit, and reports whether there is room for all.
 func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (bool, error) {
 	holds := true
 	for i := range p.size {
@@ -201,7 +201,7 @@ func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (boo
 		left := p.phase >= partsLeaving
 		d.mu.Unlock()
 		if left {
-			d.abandon(p) // it left meanwhile, and did not see this part
+			d.abandon(p) // it left meanwhile, without seeing this part
 			return false, driver.ErrGone
 		}
 		holds = holds && place.Holds
@@ -209,7 +209,8 @@ func (d *Driver) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (boo
 	return holds, nil
 }
 
-// tryFailed withdraws a try that found room by the line, but not under leases, where another client did not keep to it.
+// tryFailed withdraws a try that found room in the queue but not under leases, where another client did not respect the
+// queue.
 func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error) {
 	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {
@@ -219,8 +220,8 @@ func (d *Driver) tryFailed(ctx context.Context, p *parted) (driver.Place, error)
 	return place, err
 }
 
-// settleIn has a claim hold that has all its permits, if its entrance stands, which then goes. It tells how many claims
-// have permits that came before.
+// settleIn makes a claim hold that has all its permits, if its entrance still exists, and removes the entrance. It returns
+// how many claims have earlier permits.
 func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
 	d.mu.Lock()
 	entrance := d.localClaims[p.entrance(c).ID]
@@ -258,7 +259,7 @@ func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int,
 	return max(0, l.find(p.id)), nil
 }
 
-// queued is the place of a claim that waits.
+// queued returns the place of a claim that waits.
 func (d *Driver) queued(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
 	l, err := d.lineOf(ctx, p.dir)
 	if err != nil {

@@ -18,7 +18,7 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 	for k, got := range d.renewAll(ctx, parts) {
 		i := of[k]
 		if errors.Is(got.Err, driver.ErrGone) && d.passed(wholes[i], parts[k]) {
-			continue // the claim has come to hold meanwhile, and its entrance is gone
+			continue // the claim holds by now, and its entrance is gone
 		}
 		if worse(got.Err, answers[i].Err) {
 			answers[i].Err = got.Err
@@ -40,8 +40,8 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 	return answers
 }
 
-// partsOf returns the parts of claims that are to be renewed, and which claim each is a part of. Claims that are here go to
-// wholes, and the others get their answer.
+// partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the claims that are
+// known here into wholes, and answers the others.
 func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []
 		}
 		wholes[i], answers[i].TTL = p, never
 		for _, part := range p.parts(c) {
-			if part.Ticket != 0 || p.phase == partsAsking { // else it is being asked for
+			if part.Ticket != 0 || p.phase == partsAsking { // otherwise its request is under way
 				parts, of = append(parts, part), append(of, i)
 			}
 		}
@@ -61,7 +61,7 @@ func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []
 	return parts, of
 }
 
-// worse reports whether an error of a part says more of the whole than one of another.
+// worse reports whether one part's error says more about the whole claim than another part's.
 func worse(is, was error) bool {
 	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
 }
@@ -73,7 +73,7 @@ func (d *Driver) passed(p *parted, part *driver.Claim) bool {
 	return p.phase == partsHolding && part.ID == p.entrance(part).ID
 }
 
-// leaveParted removes all nodes of a claim, or has its permits kept.
+// leaveParted removes all nodes of a claim, or keeps its permits.
 func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 	p := d.partedOf(l.Claim.ID)
 	if p == nil {
@@ -98,7 +98,7 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 	if failed != nil && !final(failed) {
 		return driver.Unknown(failed)
 	}
-	if failed != nil { // the parts are no claims any more, whether their nodes stand or not
+	if failed != nil { // the parts are no claims any more, whether or not their nodes exist
 		d.unlist(p)
 		return failed
 	}
@@ -111,13 +111,13 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 	return nil
 }
 
-// part begins the leaving of a claim. It returns its parts, and for how long they are to be kept.
+// part begins the release of a claim. It returns the claim's parts, and for how long they must be kept.
 func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
 	d.mu.Lock()
 	phase := p.phase
 	d.mu.Unlock()
 	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
-		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, which its client has not seen
+		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +131,7 @@ func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts 
 	return parts, keep
 }
 
-// leaveOtherParted takes another client's claim out.
+// leaveOtherParted removes another client's claim.
 func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error {
 	dir, err := d.path(l.Claim.Name)
 	if err != nil {

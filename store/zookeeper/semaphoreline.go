@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Where the nodes of a semaphore stand, under its name.
+// The parents of a semaphore's nodes, below its name.
 const (
 	locksDir  = "/locks"
 	leasesDir = "/leases"
@@ -16,10 +16,10 @@ const (
 // maxPermits is how many nodes a claim may have under leases.
 const maxPermits = 128
 
-// partID is the id of a part of a claim: the claim's own and the tag of its node.
+// partID returns the id of a part of a claim: the claim's id and the tag of the node.
 func partID(id, tag string) string { return id + "/" + tag }
 
-// cutPart takes the id of a part apart.
+// cutPart splits the id of a part.
 func cutPart(id string) (whole, tag string) {
 	i := strings.LastIndexByte(id, '/')
 	if i < 0 {
@@ -28,13 +28,14 @@ func cutPart(id string) (whole, tag string) {
 	return id[:i], id[i+1:]
 }
 
-// partStem is the name of a part's node, up to the number. All parts of a claim begin with the claim's guid.
+// partStem returns the name of a part's node, up to the number. All parts of a claim begin with the claim's guid.
 func partStem(id, word string) string {
 	whole, tag := cutPart(id)
 	return guid(whole) + tag + "-" + word
 }
 
-// shapeTag says in a node's name what the claim wants. What has no such tag is another client's.
+// shapeTag returns the part of a node's name with the weight and capacity of its claim. Other clients' nodes have no such
+// tag.
 func shapeTag(c *driver.Claim) string {
 	if c.Weight == driver.All {
 		return "x"
@@ -42,8 +43,8 @@ func shapeTag(c *driver.Claim) string {
 	return fmt.Sprintf("p%dof%d", c.Weight, c.Capacity)
 }
 
-// readTag reads what the claim of a semaphore's node wants, and with what all its nodes begin. It is false for the node
-// of another client.
+// readTag reads weight and capacity from the name of a semaphore's node, and the key with which all nodes of its claim
+// begin. It returns false for another client's node.
 func readTag(name, word string) (key string, weight, capacity int64, ok bool) {
 	at := strings.LastIndex(name, word)
 	size := len(guid(""))
@@ -62,8 +63,8 @@ func readTag(name, word string) (key string, weight, capacity int64, ok bool) {
 	return name[:size], n.weight, n.capacity, true
 }
 
-// permit reads what a node under leases counts as: one permit, or all of them for a mutex. Of another client's it is not
-// known how many there are.
+// permit sets the weight of a node under leases: one permit, or all for a mutex. Of another client's semaphore the number
+// of permits is unknown.
 func (n *node) permit() {
 	_, weight, capacity, ok := readTag(n.name, leaseWord)
 	n.weight, n.capacity = 1, capacity
@@ -72,8 +73,8 @@ func (n *node) permit() {
 	}
 }
 
-// adopt counts the permits of other clients as some of those that stile's claims are of. Beside a mutex, or readers and
-// writers, each is a mutex.
+// adopt counts the permits of other clients among the permits of stile's claims. Beside a mutex, or readers and writers,
+// each counts as a mutex.
 func adopt(q queue) {
 	capacity := int64(0)
 	for _, n := range q {
@@ -93,18 +94,18 @@ func adopt(q queue) {
 
 // A bundle is the nodes of one claim of a semaphore.
 type bundle struct {
-	key      string   // what their names begin with
-	nodes    []string // their paths, under that of the name
+	key      string   // the beginning of their names
+	nodes    []string // their paths below the name's
 	weight   int64
-	capacity int64 // 0 if nobody's is known
+	capacity int64 // 0 if unknown
 }
 
-// A line is the claims of a semaphore: those that have permits, or are about to take them, and behind them those that
+// A line is the claims of a semaphore: first the claims that have permits or are about to take them, then the claims that
 // wait under locks.
 type line []bundle
 
-// newLine puts the children of both parents together. Those under locks must have been read first: a claim that goes
-// from there to leases is then seen at least once, and its nodes make one bundle.
+// newLine merges the children of both parents. The children of locks must have been read first: so a claim that moves from
+// there to leases is seen at least once, and its nodes make one bundle.
 func newLine(locks, leases []string) (l line, odd []string) {
 	at := map[string]int{}
 	add := func(n node, dir, word string) {
@@ -132,7 +133,7 @@ func newLine(locks, leases []string) (l line, odd []string) {
 	return l, append(odd, more...)
 }
 
-// capacity is that of the first claim that tells it, or 0.
+// capacity returns the capacity of the first claim that has one, or 0.
 func (l line) capacity() int64 {
 	for _, b := range l {
 		if b.capacity != 0 {
@@ -142,7 +143,7 @@ func (l line) capacity() int64 {
 	return 0
 }
 
-// adopt gives the claims of other clients the capacity of those that tell theirs.
+// adopt gives other clients' claims the capacity of stile's.
 func (l line) adopt() {
 	capacity := l.capacity()
 	for i := range l {
@@ -155,7 +156,7 @@ func (l line) adopt() {
 	}
 }
 
-// find returns where a claim stands, or -1.
+// find returns the index of a claim, or -1.
 func (l line) find(id string) int {
 	for i, b := range l {
 		if b.key == guid(id) {
@@ -165,14 +166,14 @@ func (l line) find(id string) int {
 	return -1
 }
 
-// holding reports how many claims hold, or may: one that stands under locks yet takes its permits without waiting.
+// holding returns how many claims hold, or may: a claim under locks that has room takes its permits without waiting.
 func (l line) holding() int {
 	q := make(queue, len(l))
 	for i, b := range l {
 		q[i] = node{weight: b.weight, capacity: b.capacity}
 	}
 	if l.capacity() == 0 {
-		return len(l) // those of other clients alone, who do not say
+		return len(l) // only other clients' claims, whose capacity is unknown
 	}
 	return q.Holding()
 }

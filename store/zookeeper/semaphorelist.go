@@ -25,7 +25,7 @@ func (d *Driver) lineOf(ctx context.Context, dir string) (line, error) {
 	return d.readLine(ctx, s, dir, false)
 }
 
-// readLine reads the line of a name: first who waits, then who has permits.
+// readLine reads the line of a name: first the waiting claims, then the permits.
 func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
 	locks, leases := wire.List(dir+locksDir, nil), wire.List(dir+leasesDir, nil)
 	calls := []*wire.Call{locks, leases}
@@ -45,7 +45,8 @@ func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, prov
 	return l, nil
 }
 
-// inLine reads the first node of each claim, and tells what observers see. Claims that went meanwhile are left out.
+// inLine reads the first node of each claim, and returns the claims as observers see them. Claims that went meanwhile are
+// left out.
 func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.ClaimInfo, error) {
 	var there line
 	var list []driver.ClaimInfo
@@ -73,7 +74,7 @@ func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line
 	return there, list, nil
 }
 
-// standing is a claim as an observer sees it, from what its first node holds.
+// standing returns a claim as an observer sees it, from the data of its first node.
 func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 	held := readData(get.Data)
 	seen := driver.ClaimInfo{
@@ -86,7 +87,7 @@ func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 	return seen
 }
 
-// placeIn is the place behind others in a line.
+// placeIn returns the place behind others in a line.
 func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
 	if own < 0 {
 		own = len(l)
@@ -106,7 +107,7 @@ func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driv
 	return p, err
 }
 
-// semaphoreListings are listings of semaphores.
+// semaphoreListings returns the listings of semaphores.
 func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if err := d.do(ctx, s, wire.Sync(d.conf.Path)); err != nil {
 		return nil, err
@@ -130,14 +131,14 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		}
 		capacity := l.capacity()
 		if capacity == 0 {
-			capacity = int64(len(l)) // as many as that there are, at least
+			capacity = int64(len(l)) // at least this many
 		}
 		all = append(all, driver.Listing{Name: name, Capacity: capacity, Claims: standings})
 	}
 	return all, nil
 }
 
-// newData is what the node of a claim, or of a part of it, is to hold.
+// newData returns the content for the node of a claim, or of a part of it.
 func (d *Driver) newData(c *driver.Claim) data {
 	held := newData(c)
 	if d.layout == semaphoreLayout {

@@ -6,21 +6,21 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A state is where a claim is on its way; the package comment has the drawing.
+// A state is a step on a claim's way; the package comment has the drawing.
 type state int
 
 const (
-	claimAsking  state = iota // its node was asked for; where it stands is not known yet
-	claimWaiting              // it waits, as it was last seen
-	claimHolding              // it holds, as it was last seen
+	claimAsking  state = iota // its node was asked for; its place is unknown
+	claimWaiting              // it waits, as of the last read
+	claimHolding              // it holds, as of the last read
 	claimKept                 // it has left, and its node stays until its time is over
 	claimSpent                // its node was kept, and must go now
 	claimEnding               // its lease ran out, or it was not let in: its node must go
-	claimLeaving              // its client wants it gone, and does not know yet that it is
-	claimOver                 // it is gone for certain, or with its session: nothing is left to be done
+	claimLeaving              // its client releases it, and does not know yet that it is gone
+	claimOver                 // it is certainly gone, or its session is: nothing is left to do
 )
 
-// moves are the ways that a claim can go.
+// moves are the transitions between states.
 var moves = map[state][]state{
 	claimAsking:  {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
 	claimWaiting: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
@@ -31,9 +31,9 @@ var moves = map[state][]state{
 	claimSpent:   {claimOver},
 }
 
-// become moves the claim, and reports whether it is in that state then. A way that is not drawn is not gone: who came
-// first has decided, such as another client that keeps a claim which is about to leave here. Why counts for a claim that is
-// no longer wanted: [driver.ErrSession], or else [driver.ErrGone]. The caller holds mu.
+// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that is not
+// drawn: the first outcome counts, such as when another client keeps a claim that is about to leave here. The reason why is
+// for a claim that must go: [driver.ErrSession], or else [driver.ErrGone]. The caller holds mu.
 func (lc *localClaim) become(next state, why error) bool {
 	if !slices.Contains(moves[lc.state], next) {
 		return lc.state == next
@@ -50,10 +50,10 @@ func (lc *localClaim) become(next state, why error) bool {
 	return true
 }
 
-// stands reports whether the claim is wanted, and in the store as far as is known.
+// stands reports whether the claim is wanted, and in the store as far as known.
 func (lc *localClaim) stands() bool { return lc.state <= claimHolding }
 
-// mustGo reports whether the claim's node may still be there, and is to be removed.
+// mustGo reports whether the claim's node may still exist, and must be removed.
 func (lc *localClaim) mustGo() bool {
 	return lc.state == claimSpent || lc.state == claimEnding || lc.state == claimLeaving
 }
@@ -67,5 +67,5 @@ func (lc *localClaim) place(holds bool) {
 	}
 }
 
-// end ends the claim here, whose node must go.
+// end ends the claim here; its node must go.
 func (lc *localClaim) end() bool { return lc.become(claimEnding, driver.ErrGone) }

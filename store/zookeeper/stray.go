@@ -11,18 +11,18 @@ import (
 )
 
 // A stray is a node of the driver's session that no local claim knows. There should be none: a claim is in the table before
-// its node is asked for, and until the node is gone for certain. But a node that is missed here would stand, and might hold a
-// lock, for as long as the session lives, so the janitor compares: right after a connection was lost, which is when answers
-// are, and every compareEvery while there are claims. Servers before 3.6 cannot list the nodes of a session.
+// its node is asked for, and until the node is certainly gone. But a node that is missed would exist, and might hold a
+// lock, for as long as the session lives. So the janitor compares: right after a connection was lost, since answers are
+// lost with it, and every compareEvery while there are claims. Servers before 3.6 cannot list the nodes of a session.
 const (
 	compareEvery = 10 * time.Second
-	compareAgain = time.Second // after one that failed
+	compareAgain = time.Second // after a comparison that failed
 )
 
 const blindNote = "The servers are older than 3.6 and do not tell which nodes a session has: one that was missed stands until its " +
 	"session ends."
 
-// expect has a comparison made within compareEvery, since a node is about to be asked for. The caller holds mu.
+// expect schedules a comparison within compareEvery, since a node is about to be asked for. The caller holds mu.
 func (d *Driver) expect() {
 	if d.compareAt == never && !d.blind {
 		d.compareAt = wire.Now() + compareEvery
@@ -30,12 +30,12 @@ func (d *Driver) expect() {
 	}
 }
 
-// compareWhenDue begins a comparison that is due. The caller holds mu.
+// compareWhenDue starts a comparison if one is due. The caller holds mu.
 func (d *Driver) compareWhenDue(now time.Duration) {
 	s := d.session
 	switch {
 	case d.compareAt == never:
-	case d.blind || s == nil || s.Err() != nil: // with the session its nodes go
+	case d.blind || s == nil || s.Err() != nil: // the nodes go with the session
 		d.compareAt = never
 	case now < d.compareAt:
 		d.next = min(d.next, d.compareAt)
@@ -45,7 +45,7 @@ func (d *Driver) compareWhenDue(now time.Duration) {
 	}
 }
 
-// compare takes up the strays of a session.
+// compare finds the strays of a session and takes them up.
 func (d *Driver) compare(s *wire.Session) {
 	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
 	defer cancel()
@@ -69,8 +69,8 @@ func (d *Driver) compare(s *wire.Session) {
 	}
 }
 
-// takeUp makes local claims of strays, which the janitor removes like any claim that is over. Each is read first, with a
-// quorum's word: the server may have listed a node that is gone, or its claim may have left it to be kept.
+// takeUp makes local claims of strays, which the janitor removes like any claim that is over. It first reads each node,
+// proven by a quorum: the server may have listed a node that is gone, or whose claim was released and is kept.
 func (d *Driver) takeUp(ctx context.Context, s *wire.Session, paths []string) error {
 	strays := d.strays(s, paths)
 	if len(strays) == 0 {
@@ -103,8 +103,8 @@ func (d *Driver) takeUp(ctx context.Context, s *wire.Session, paths []string) er
 	return nil
 }
 
-// strays returns which paths are of nodes that no local claim knows. The name of a node that was asked for is not known yet,
-// but how it begins.
+// strays returns the paths of nodes that no local claim knows. If a local claim's node was asked for and its name is not
+// known yet, its beginning is compared.
 func (d *Driver) strays(s *wire.Session, paths []string) (strays []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

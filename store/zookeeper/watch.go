@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// Watch has the server watch the lock's children, and the nodes of the claims that hold, which say when one is kept.
+// Watch watches the lock's children, and the nodes of the claims that hold, since their data say when a claim is kept.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	dir, err := d.path(name)
 	if err != nil {
@@ -40,7 +40,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// overlookAll has a signal raised when the queue of a name changes, wherever its parts stand.
+// overlookAll raises a signal when the queue of a name changes, under any of its parents.
 func (d *Driver) overlookAll(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
 	if d.layout != semaphoreLayout {
 		return d.overlook(ctx, dir, b)
@@ -53,7 +53,7 @@ func (d *Driver) overlookAll(ctx context.Context, dir string, b *signal) ([]*wir
 	return append(watches, more...), err
 }
 
-// overlook has a signal raised when a queue changes, and returns the calls whose watches do that.
+// overlook raises a signal when a queue changes, and returns the calls with the watches.
 func (d *Driver) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
 	s, err := d.live()
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Driver) overlook(ctx context.Context, dir string, b *signal) ([]*wire.C
 		return watches, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
-		// Should it come meanwhile, its first claim is a change all the same.
+		// If the node comes meanwhile, its first claim is a change all the same.
 		list = wire.Exists(dir, wire.NewWatch(b.raise))
 		if err := d.do(ctx, s, list); err != nil {
 			return nil, err

@@ -56,7 +56,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// DefaultPrefix is what the paths of locks begin with, under the chroot.
+// DefaultPrefix is the beginning of the paths of locks, below the chroot.
 const DefaultPrefix = "stile/"
 
 // A Driver keeps locks in ZooKeeper. Its methods may be called at once.
@@ -66,23 +66,23 @@ type Driver struct {
 	acl    wire.ACL
 	user   string // for messages
 	chroot string // "" or an absolute path
-	prefix string // what an absolute path to a lock begins with, before the name
+	prefix string // the beginning of an absolute path to a lock, before the name
 
 	life     *work.Life
 	ctx      context.Context // of the life
 	promised promise.Promise
-	kick     chan struct{} // has room for one; has the janitor look
+	kick     chan struct{} // holds one element; wakes the janitor
 
 	mu          sync.Mutex // guards what follows, and what is in the local claims
 	session     *wire.Session
 	localClaims map[string]*localClaim // by claim id
-	parted      map[string]*parted     // by claim id, in the layout of the semaphore: those that have parts
+	parted      map[string]*parted     // by claim id; only in the layout of the semaphore
 	told        func(ids ...string)
-	alerts      map[string]bool // ids to be told
-	odd         []string        // paths that are no claims, in a place for claims
-	next        time.Duration   // when the janitor looks of itself
-	compareAt   time.Duration   // when it looks for strays
-	blind       bool            // the servers do not tell which nodes a session has
+	alerts      map[string]bool // ids to report
+	odd         []string        // paths of nodes that are no claims, in a place for claims
+	next        time.Duration   // when the janitor runs by itself
+	compareAt   time.Duration   // when it looks for strays next
+	blind       bool            // the servers cannot list the nodes of a session
 }
 
 var _ interface {
@@ -105,7 +105,7 @@ func newDriver() *Driver {
 	return d
 }
 
-// path is where the claims of a name are.
+// path returns the parent path of a name's claims.
 func (d *Driver) path(name string) (string, error) {
 	path := d.prefix + driver.EncodeName(name)
 	if path == "/zookeeper" {
@@ -115,7 +115,7 @@ func (d *Driver) path(name string) (string, error) {
 	return path, nil
 }
 
-// shape refuses claims of kinds that the layout does not have.
+// shape refuses the kinds of claims that the layout does not have.
 func (d *Driver) shape(c *driver.Claim) error {
 	reader := c.Weight == 1 && c.Capacity == driver.All
 	if c.Delay > 0 || d.layout == rwLayout && c.Weight != driver.All && !reader {
@@ -131,7 +131,7 @@ func (d *Driver) shape(c *driver.Claim) error {
 	return nil
 }
 
-// layoutOf says how the children of a path are named.
+// layoutOf returns the layout of a path's children.
 func (d *Driver) layoutOf(dir string) layout {
 	switch {
 	case d.layout != semaphoreLayout:
@@ -161,7 +161,7 @@ func (d *Driver) open() {
 	conf := d.conf
 	conf.Busy, conf.Hurt = d.busy, d.hurt
 	if old := d.session; old != nil {
-		conf.Seen = old.Seen() // another ensemble, or an old copy of this one, would give the same tickets again
+		conf.Seen = old.Seen() // a replaced or restored ensemble would give the same tickets again
 		d.life.Go(func() { old.Close(false) })
 	}
 	d.session = wire.New(&conf)
@@ -174,7 +174,7 @@ func (d *Driver) busy() bool {
 	return len(d.localClaims) > 0
 }
 
-// do sends requests on a session and explains what is in the way.
+// do sends requests on a session and explains their errors.
 func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) error {
 	err := s.Do(ctx, calls...)
 	if err == nil {
@@ -183,18 +183,19 @@ func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) e
 	return d.explain(ctx, err)
 }
 
-// proven returns the calls with one before them that a quorum agrees on, so that they show all that was done before. A
-// server answers reads by itself, and one that was just elected, or that was deposed and does not know it, can show the
-// past: what it does not show is not gone for certain. Sync does not help, since a deposed leader answers it alone.
+// proven returns the calls with another one before them that a quorum must agree to, so that they show everything that was
+// done earlier. A server answers reads by itself. So a server that was just elected, or one that was deposed and does not
+// know it, can show the past: a node that it does not show is not certainly gone. Sync does not help, since a deposed
+// leader answers it alone.
 func (d *Driver) proven(calls ...*wire.Call) []*wire.Call {
 	return append([]*wire.Call{wire.Agree(d.conf.Path)}, calls...)
 }
 
-// errUnproven says that the answer of a server that may be behind does not show a claim's node.
+// errUnproven says that a server which may be behind does not show a claim's node.
 var errUnproven = errors.New("the claim's node was not seen")
 
-// Traits tells what the ensemble can promise, and which nodes were found in places for claims that are no claims. The
-// ensemble is asked again now and then: servers come and go while the session stays.
+// Traits returns the ensemble's promises, and notes of nodes that are no claims in places for claims. The ensemble is asked
+// again now and then, since its servers may change while the session lives.
 func (d *Driver) Traits() driver.Traits {
 	t := d.promised.Traits()
 	d.mu.Lock()
@@ -209,7 +210,7 @@ func (d *Driver) Traits() driver.Traits {
 	return t
 }
 
-const maxOdd = 8 // more are not told
+const maxOdd = 8 // more are not listed
 
 // strange notes names that are no claims.
 func (d *Driver) strange(dir string, names []string) {
@@ -226,7 +227,7 @@ func (d *Driver) strange(dir string, names []string) {
 	}
 }
 
-// Close ends every call. Claims that stand stay until the session's time is over; without any it is ended properly.
+// Close ends every call. If claims are left, they stay until the session's time is over; otherwise the session is closed.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	s, standing := d.session, false

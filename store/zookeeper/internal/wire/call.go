@@ -2,11 +2,11 @@ package wire
 
 import "time"
 
-// A Stat is what the server knows about a node.
+// A Stat is the server's metadata of a node.
 type Stat struct {
 	Czxid    int64 // the transaction that created it
-	Ctime    int64 // when that was, by the wall clock of the server that led, in milliseconds since 1970
-	Owner    int64 // the session that it lives in; 0 if it is not ephemeral
+	Ctime    int64 // the time of that, by the wall clock of the leading server, in milliseconds since 1970
+	Owner    int64 // the session that it belongs to; 0 if it is not ephemeral
 	Children int32
 	Version  int32 // how often its data were replaced
 }
@@ -27,11 +27,11 @@ func (r *reader) stat() Stat {
 	return s
 }
 
-// A Call is one request, and its answer once [Session.Do] has returned nil. It is used once.
+// A Call is one request, and after [Session.Do] has returned nil also its answer. It is used once.
 type Call struct {
-	Err error // the server's refusal, a [Code]; nil if it did as it was asked
+	Err error // the server's refusal, a [Code]; nil if the request was carried out
 
-	Path     string // of Create: what was created
+	Path     string // of Create: the node that was made
 	Data     string // of Get
 	Stat     Stat   // of Create, Get, Exists and Children
 	Children []string
@@ -46,7 +46,7 @@ type Call struct {
 	xid  int32
 	sent time.Duration
 	fate error         // why there is no answer; nil if there is one
-	done chan struct{} // closed when there is an answer, or will be none
+	done chan struct{} // closed when there is an answer, or there never will be one
 }
 
 // The protocol's numbers of requests.
@@ -75,13 +75,13 @@ const (
 	container           int32 = 4
 )
 
-// An ACL says who may do what with a node.
+// An ACL says who may do something with a node.
 type ACL int
 
-// The two that are offered.
+// The two ACLs that stile offers.
 const (
-	Open    ACL = iota // everybody may do everything
-	Creator            // whoever authenticated as the node's creator may do everything, and nobody else anything
+	Open    ACL = iota // everybody may do anything
+	Creator            // only users that authenticated as the node's creator may do anything
 )
 
 func (a ACL) put(b []byte) []byte {
@@ -97,7 +97,7 @@ func newCall(op int32, path string, body []byte, read func(*Call, *reader)) *Cal
 	return &Call{op: op, path: path, body: body, read: read, done: make(chan struct{})}
 }
 
-// Create makes an ephemeral node whose name is the path and a number that the server appends.
+// Create makes an ephemeral node. Its name is the path and a number that the server appends.
 func Create(path, data string, acl ACL) *Call {
 	body := putInt(acl.put(putText(putText(nil, path), data)), EphemeralSequential)
 	c := newCall(opCreate2, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
@@ -105,7 +105,7 @@ func Create(path, data string, acl ACL) *Call {
 	return c
 }
 
-// CreateContainer makes a node that the server removes when it has had children and has none any more.
+// CreateContainer makes a node that the server removes when its last child has gone.
 func CreateContainer(path string, acl ACL) *Call {
 	body := putInt(acl.put(putText(putText(nil, path), "")), container)
 	c := newCall(opCreateContainer, path, body, func(c *Call, r *reader) { c.Path, c.Stat = r.text(), r.stat() })
@@ -124,7 +124,7 @@ func CreatePersistent(path, data string, acl ACL) *Call {
 // Delete removes a node.
 func Delete(path string) *Call { return DeleteAt(path, -1) }
 
-// DeleteAt removes a node, unless its version is another one by now: then it is refused with [BadVersion].
+// DeleteAt removes a node if it still has this version; otherwise it is refused with [BadVersion].
 func DeleteAt(path string, version int32) *Call {
 	c := newCall(opDelete, path, putInt(putText(nil, path), version), nil)
 	c.agreed = true
@@ -134,15 +134,15 @@ func DeleteAt(path string, version int32) *Call {
 // Set replaces a node's data.
 func Set(path, data string) *Call { return SetAt(path, data, -1) }
 
-// SetAt replaces a node's data if nobody has changed it since this version of it.
+// SetAt replaces a node's data if the node still has this version.
 func SetAt(path, data string, version int32) *Call {
 	c := newCall(opSetData, path, putInt(putText(putText(nil, path), data), version), func(c *Call, r *reader) { c.Stat = r.stat() })
 	c.agreed = true
 	return c
 }
 
-// Agree changes nothing, but is carried out as if it did: its answer shows that the ensemble still works, and that what
-// it did before the request was sent has reached the server that answered.
+// Agree changes nothing, but goes through the same agreement as a change. Its answer shows that the ensemble still works,
+// and that everything done before the request was sent has reached the server that answered.
 func Agree(path string) *Call {
 	body := putInt(putBool(putInt(nil, opCheck), false), -1)
 	body = putInt(putText(body, path), -1)
@@ -152,34 +152,35 @@ func Agree(path string) *Call {
 	return c
 }
 
-// Sync makes what the leader did before it visible to the requests after it.
+// Sync makes the leader's earlier changes visible to the requests after it.
 func Sync(path string) *Call { return newCall(opSync, path, putText(nil, path), nil) }
 
-// Get reads a node's data. A watch, unless nil, is told when the node changes or goes; it is not set if there is none.
+// Get reads a node's data. A watch, unless nil, fires when the node changes or goes. It is not set if the node does not
+// exist.
 func Get(path string, w *Watch) *Call {
 	read := func(c *Call, r *reader) { c.Data, c.Stat = r.text(), r.stat() }
 	return watching(newCall(opGetData, path, putBool(putText(nil, path), w != nil), read), w)
 }
 
-// Exists asks for a node. A watch, unless nil, is told when the node comes, changes or goes.
+// Exists asks whether a node exists. A watch, unless nil, fires when the node comes, changes or goes.
 func Exists(path string, w *Watch) *Call {
 	read := func(c *Call, r *reader) { c.Stat = r.stat() }
 	return watching(newCall(opExists, path, putBool(putText(nil, path), w != nil), read), w)
 }
 
-// List asks for the names of a node's children. A watch, unless nil, is told when one comes or goes.
+// List asks for the names of a node's children. A watch, unless nil, fires when a child comes or goes.
 func List(path string, w *Watch) *Call {
 	read := func(c *Call, r *reader) { c.Children, c.Stat = r.texts(), r.stat() }
 	return watching(newCall(opChildren2, path, putBool(putText(nil, path), w != nil), read), w)
 }
 
-// Ephemerals asks for the paths of the session's nodes that begin with a text, which go to Children. Servers before 3.6 refuse
-// it with [Unimplemented], and then end the connection.
+// Ephemerals asks for the paths of the session's nodes that begin with a text, and puts them into Children. Servers before
+// 3.6 refuse it with [Unimplemented], and then end the connection.
 func Ephemerals(begin string) *Call {
 	return newCall(opGetEphemerals, begin, putText(nil, begin), func(c *Call, r *reader) { c.Children = r.texts() })
 }
 
-// watching has a call set a watch, unless that is nil.
+// watching makes a call set a watch, unless the watch is nil.
 func watching(c *Call, w *Watch) *Call {
 	c.watch = w
 	return c

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Now returns the time since the machine booted, the time that it slept included. Go's clock stands still in sleep, and a
+// Now returns the time since the machine booted, including the time that it slept. During sleep Go's clock stops, but a
 // session in the store does not.
 func Now() time.Duration {
 	const boottime = 7

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// answerWithin is how long a new connection's first answer is waited for, at first: a server that starts may leave a
-// handshake without an answer for ever, and half of a session would be lost with it. A server that is slow is given twice
-// as long each time. Several servers share it.
+// answerWithin bounds the wait for a new connection's first answer, at first: a server that is starting may never answer a
+// handshake, and half of a session would be lost on it. With each try the bound doubles, for slow servers. If there are
+// several servers, they share it.
 const answerWithin = 2 * time.Second
 
 var errSilent = errors.New("no answer in time")
 
-// within returns how long a connection may take to be made, if so many before it had no answer in time. The
-// caller holds mu.
+// within returns how long a connection may take, if this many before it had no answer in time. The caller holds mu.
 func (s *Session) within(silent int) time.Duration {
 	most := max(s.me.timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
 	first := max(answerWithin/time.Duration(len(s.conf.Hosts)), 500*time.Millisecond)
 	return min(most, first<<min(silent, 20))
 }
 
-// mayLeave reports whether a server is left after hush. It is so once in a session's time: if the next one is as silent, most
-// likely they have no leader, and all clients would go from one to the other.
+// mayLeave reports whether a server may be left after hush. It may once in a session's time: if the next server is silent
+// too, most likely the servers have no leader, and all clients would move from one to the other.
 func (s *Session) mayLeave(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +37,8 @@ func (s *Session) mayLeave(now time.Duration) bool {
 	return true
 }
 
-// A tour goes from one server to the next, in a random order. Those that were silent are left out for a while, unless all are.
+// A tour goes from one server to the next, in random order. Servers that were silent are skipped for a while, unless all
+// were.
 type tour struct {
 	hosts []string
 	at    int
@@ -63,10 +63,11 @@ func (t *tour) next(now time.Duration) (host string) {
 	return host
 }
 
-// shun leaves a server out until a moment.
+// shun skips a server until a moment.
 func (t *tour) shun(host string, until time.Duration) { t.until[host] = until }
 
-// connect makes a connection and takes the session up on it, or begins it. So many before it had no answer in time.
+// connect makes a connection, and resumes the session on it or begins the session; silent is the number of connections
+// before it that had no answer in time.
 func (s *Session) connect(addr string, silent int) (*conn, error) {
 	s.mu.Lock()
 	want, zxid, within := s.me, s.zxid, s.within(silent)
@@ -107,22 +108,22 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 	defer s.mu.Unlock()
 	fresh := want.id == 0
 	s.me = *got
-	s.trust.lone, s.trust.lag = false, got.timeout/4 // until the server says that it is alone
-	s.trust.heard = nil                              // what another server heard may have reached nobody
+	s.trust.lone, s.trust.lag = false, got.timeout/4 // until the server says that it is the only one
+	s.trust.heard = nil                              // signs that another server received may have reached nobody
 	s.trust.note(sent, Now(), false, true)
-	if fresh { // a session is begun by a quorum
+	if fresh { // a quorum agreed to begin the session
 		s.trust.since = sent
 	}
 	return c, nil
 }
 
-// dialError says why there is no connection to a server that was dialed at a moment.
+// dialError returns why there is no connection to a server that was dialed at start.
 func dialError(addr string, start time.Duration, err error) error {
 	if errors.Is(err, ErrExpired) || errors.Is(err, ErrRefused) {
 		return err
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		err = op.Err // the rest says the address again
+		err = op.Err // the rest repeats the address
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = errSilent

@@ -9,7 +9,7 @@ import (
 // A Code is a refusal by the server.
 type Code int32
 
-// The codes that mean something to the caller, or to the connection.
+// The codes to which the caller or the connection reacts.
 const (
 	systemError       Code = -1
 	dataInconsistent  Code = -3
@@ -36,17 +36,17 @@ const (
 	Throttled         Code = -127
 )
 
-// A reaction is what the connection does when the server answers with a code.
+// A reaction is what the connection does after an answer with a code.
 type reaction int
 
 const (
-	goesOn    reaction = iota // the answer is the caller's
-	moves                     // the session is taken up on another connection; what became of the call is not known
+	goesOn    reaction = iota // the caller gets the answer
+	moves                     // the session moves to another connection, and the call's outcome is unknown
 	expires                   // the session is over
-	isRefused                 // the session is over, since the server does not accept who we are
+	isRefused                 // the session is over: the server rejects the authentication
 )
 
-// A fault is what a code says, and what the connection does.
+// A fault is a code's meaning, and the connection's reaction.
 type fault struct {
 	says string
 	then reaction
@@ -90,13 +90,13 @@ var (
 	ErrExpired = errors.New("the session has expired")
 	// ErrClosed says that the session was closed by its user.
 	ErrClosed = errors.New("the session is closed")
-	// ErrRefused says that the server does not accept who we are.
+	// ErrRefused says that the server rejects the authentication.
 	ErrRefused = errors.New("the server does not accept the authentication")
-	// ErrReadOnly says that a server has lost the others and serves only reads.
+	// ErrReadOnly says that a server has lost contact with the others and only serves reads.
 	ErrReadOnly = errors.New("the server is read-only: it has lost the others of its ensemble")
 )
 
-// An Unsent says that requests never left, since there was no connection to send them on.
+// An Unsent says that requests were not sent, since there was no connection.
 type Unsent struct{ Err error }
 
 func (e *Unsent) Error() string { return e.Err.Error() }

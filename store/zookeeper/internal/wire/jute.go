@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// The protocol's encoding is big-endian integers, and texts and lists with their length before them; a length of -1 is
-// an absent one.
+// The protocol's encoding: integers are big-endian; texts and lists are preceded by their length, and a length of -1 means
+// absent.
 
 func putBool(b []byte, v bool) []byte {
 	if v {
@@ -23,7 +23,7 @@ func putText(b []byte, s string) []byte { return append(putInt(b, int32(len(s)))
 
 var errShort = errors.New("zookeeper's answer is shorter than it should be")
 
-// A reader takes an answer apart. After the first thing that is not there, all else is zero and err is set.
+// A reader decodes an answer. After the first missing part all further parts are zero, and err is set.
 type reader struct {
 	b   []byte
 	err error
@@ -71,7 +71,7 @@ func (r *reader) texts() []string {
 	if r.err != nil || n <= 0 {
 		return nil
 	}
-	if n > len(r.b)/4 { // each has a length at least
+	if n > len(r.b)/4 { // each element has at least a length
 		r.err = errShort
 		return nil
 	}

@@ -1,16 +1,16 @@
 package wire
 
-// ephemeral is the kind of a node that goes with its session and is called as it was asked for.
+// ephemeral is the kind of a node that goes with its session and has exactly the requested name.
 const ephemeral int32 = 1
 
-// runtimeInconsistency is what a multi-request says of the parts beside the one that was refused.
+// runtimeInconsistency is the answer to the other parts of a multi-request when one part was refused.
 const runtimeInconsistency Code = -2
 
-// Replace puts one ephemeral node in the place of another, in one step: nobody sees both, or neither. It is refused with
-// [BadVersion] or [NoNode] if the old node is not there, in that version. The call's Stat may stay empty.
+// Replace replaces an ephemeral node by another one, in one step: nobody sees both, or neither. It is refused with
+// [BadVersion] or [NoNode] if the old node does not exist in that version. The call's Stat may stay empty.
 //
-// A watch on the old node hears that its data were changed, and so not that it was deleted: the data are replaced first, and
-// a watch is told of one change. So what is heard to be deleted has nothing in its place.
+// A watch on the old node reports a change of the data, not the deletion: Replace writes the data first, and a watch fires
+// once. So a node whose deletion is reported has no replacement.
 func Replace(old string, version int32, path, data string, acl ACL) *Call {
 	body := putInt(putBool(putInt(nil, opCreate2), false), -1)
 	body = putInt(acl.put(putText(putText(body, path), data)), ephemeral)
@@ -31,14 +31,14 @@ func replaced(c *Call, r *reader) {
 		switch {
 		case done || r.err != nil:
 			return
-		case kind == opCreate: // which is how servers call the other, and then they do not tell the node's Stat
+		case kind == opCreate: // servers use this number for the other create request, and then send no Stat
 			c.Path = r.text()
 		case kind == opCreate2:
 			c.Path, c.Stat = r.text(), r.stat()
 		case kind == opSetData:
 			r.stat()
-		case kind == opDelete: // has no more to say
-		default: // an error, also in place of what was done and is undone
+		case kind == opDelete: // has no further content
+		default: // an error, also in place of a part that was done and undone
 			if code := Code(r.int()); code != 0 && code != runtimeInconsistency && c.Err == nil {
 				c.Err = code
 			}

@@ -1,8 +1,8 @@
 // Package wire speaks ZooKeeper's protocol: sessions that outlive their connections, calls that end with their context,
 // and watches that can be dropped.
 //
-// A watch is told when its connection is lost, too, instead of being set again on the next one: whoever waits must look
-// again anyway. A session knows until when the ensemble keeps it for certain; see [Session.Trust].
+// A watch also fires when its connection is lost, and is not set again on the next one: a waiter must look again anyway. A
+// session knows until when the ensemble certainly keeps it; see [Session.Trust].
 package wire
 
 import (
@@ -19,24 +19,24 @@ const (
 	retryMin = 20 * time.Millisecond
 	retryMax = time.Second
 
-	// beats is how many signs of life are sent in the time of a session.
+	// beats is how many signs of life are sent per session timeout.
 	beats = 6
 
 	// farewell is how long closing waits for the server to end the session.
 	farewell = time.Second
 )
 
-// A Config says where and how a session is kept. It is not changed.
+// A Config says where and how to keep a session. It never changes.
 type Config struct {
 	Hosts   []string      // host:port, tried in a random order
-	Timeout time.Duration // of the session; the server may give another
+	Timeout time.Duration // of the session; the server may choose another
 	TLS     *tls.Config   // nil means none
 	Digest  string        // user:password; "" means no authentication
-	Path    string        // a node that exists and may be read, for signs of life
-	Seen    int64         // the latest transaction of an earlier session: a server that has not come so far refuses this one
+	Path    string        // a readable node, for signs of life
+	Seen    int64         // the latest transaction of an earlier session: a server that is behind it refuses this session
 
-	Busy func() bool    // while true, signs of life are such that prolong Trust; nil means never
-	Hurt func(*Session) // a connection was lost, or the session is over and was not closed; nil means that nobody asks
+	Busy func() bool    // while it returns true, the signs of life prolong Trust; nil means never
+	Hurt func(*Session) // called when a connection was lost, or the session is over without Close; may be nil
 }
 
 // A Session is a session with an ensemble, over one connection after another.
@@ -48,15 +48,15 @@ type Session struct {
 
 	mu      sync.Mutex // guards what follows
 	me      greeting   // id is 0 before the first connection
-	zxid    int64      // the latest that was seen
+	zxid    int64      // the latest transaction that was seen
 	trust   trust
-	conn    *conn         // nil while there is none
-	stays   time.Duration // until then no server is left after hush
+	conn    *conn         // nil if there is none
+	stays   time.Duration // until then no server may be left after hush
 	closing bool
 	over    error         // why the session is over
-	turned  chan struct{} // closed when conn changes, or the session is over, or all hosts were tried in vain
-	failure error         // of the last host that was tried in vain
-	rounds  int           // how often all hosts were tried in vain
+	turned  chan struct{} // closed when conn changes, when the session is over, and when all hosts failed
+	failure error         // of the last host that failed
+	rounds  int           // how often all hosts failed
 }
 
 // New returns a session that connects by itself. Close ends it.
@@ -75,21 +75,21 @@ func (s *Session) ID() int64 {
 	return s.me.id
 }
 
-// Seen returns the latest transaction that a server has told of.
+// Seen returns the latest transaction that a server has reported.
 func (s *Session) Seen() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.zxid
 }
 
-// Timeout returns how long the ensemble keeps the session without hearing from us, as negotiated.
+// Timeout returns the negotiated time for which the ensemble keeps the session without a sign of life.
 func (s *Session) Timeout() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.me.timeout
 }
 
-// Remembered counts what the session remembers: signs of life, and on its connection watches, and requests that are out.
+// Remembered counts what the session keeps in memory: signs of life, and its connection's watches and unanswered requests.
 func (s *Session) Remembered() int {
 	s.mu.Lock()
 	n, c := len(s.trust.heard), s.conn
@@ -110,8 +110,8 @@ func (s *Session) Err() error {
 	return s.over
 }
 
-// Trust returns for how much longer the ensemble keeps the session for certain, whatever happens; at most the timeout,
-// less what two clocks may drift apart in that time. It is negative if nothing is certain.
+// Trust returns for how much longer the ensemble certainly keeps the session: at most the timeout, less the drift of two
+// clocks in that time. It is negative if nothing is certain.
 func (s *Session) Trust() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,9 +122,9 @@ func (s *Session) Trust() time.Duration {
 	return s.trust.since + s.me.timeout - 2*s.me.timeout/drift - Now()
 }
 
-// Do sends requests together, waits for a connection if need be, and returns when all are answered. An error says that
-// not all were: an [*Unsent] that none was sent, [ErrExpired] or [ErrRefused] that the session is over, any other that
-// it is not known what was done. What the server refused is in each call.
+// Do sends requests together, waits for a connection if there is none, and returns when all are answered. With an error not
+// all were answered: an [*Unsent] means that none was sent, [ErrExpired] or [ErrRefused] that the session is over, and any
+// other error that the outcome is unknown. Each call has its own refusal by the server.
 func (s *Session) Do(ctx context.Context, calls ...*Call) error {
 	if err := s.start(ctx, calls); err != nil {
 		return err
@@ -142,13 +142,13 @@ func (s *Session) Do(ctx context.Context, calls ...*Call) error {
 	return nil
 }
 
-// Done is closed when the call will get no answer any more that it does not have. The call must have been sent.
+// Done is closed when the call is answered, or will never be. The call must have been sent.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
 // Answered reports whether the call, which is done, has its answer.
 func (c *Call) Answered() bool { return c.fate == nil }
 
-// start sends the calls on the connection that there is, or on the next.
+// start sends the calls on the present connection, or on the next.
 func (s *Session) start(ctx context.Context, calls []*Call) error {
 	first := -1
 	for {
@@ -167,7 +167,7 @@ func (s *Session) start(ctx context.Context, calls []*Call) error {
 		case c != nil && c.send(calls) == nil:
 			return nil
 		case c != nil:
-			turned = nil // it is about to be replaced; look again soon
+			turned = nil // this connection is about to be replaced; look again soon
 		case rounds > first:
 			return &Unsent{failure}
 		}
@@ -185,7 +185,7 @@ func (s *Session) start(ctx context.Context, calls []*Call) error {
 	}
 }
 
-// settled waits until a connection that is over is no longer the session's.
+// settled waits until a dead connection is no longer the session's.
 func (s *Session) settled(ctx context.Context, old *conn) error {
 	for {
 		s.mu.Lock()
@@ -202,8 +202,8 @@ func (s *Session) settled(ctx context.Context, old *conn) error {
 	}
 }
 
-// Close ends the session. With leave the ensemble is told, and removes what lives in it at once; without, that stays
-// until the timeout is over. Every call ends.
+// Close ends the session. With leave, the ensemble ends it too, and removes its ephemeral nodes at once; without, they stay
+// until the timeout. Every call ends.
 func (s *Session) Close(leave bool) {
 	s.mu.Lock()
 	s.closing = true
@@ -224,7 +224,7 @@ func (s *Session) Close(leave bool) {
 	<-s.ran
 }
 
-// end makes the session over.
+// end marks the session as over.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *Session) end(err error) {
 	}
 }
 
-// turn tells those who wait for a change. The caller holds mu.
+// turn wakes the goroutines that wait for a change. The caller holds mu.
 func (s *Session) turn() {
 	close(s.turned)
 	s.turned = make(chan struct{})
@@ -249,8 +249,8 @@ func (s *Session) heard(zxid int64, sent time.Duration, agreed bool) {
 	s.trust.note(sent, Now(), agreed, false)
 }
 
-// run keeps a connection until the session is over. Between tries it pauses, the longer the more have failed; one that
-// was lost at once counts as failed.
+// run keeps a connection until the session is over. It pauses between tries, longer after each failure; a connection that
+// was lost at once counts as a failure.
 func (s *Session) run() {
 	defer close(s.ran)
 	to := newTour(s.conf.Hosts)
@@ -290,7 +290,7 @@ func (s *Session) run() {
 	}
 }
 
-// failed notes why a host could not be connected to, and returns whether now all were tried in vain.
+// failed notes why the connection to a host failed, and returns whether all hosts have failed by now.
 func (s *Session) failed(err error, round bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *Session) failed(err error, round bool) bool {
 	return round
 }
 
-// lose ends a session that was not closed by its user.
+// lose ends a session that its user has not closed.
 func (s *Session) lose(err error) {
 	s.end(err)
 	if !errors.Is(s.Err(), ErrClosed) && s.conf.Hurt != nil {
@@ -310,7 +310,7 @@ func (s *Session) lose(err error) {
 	}
 }
 
-// keep uses a connection until it is lost, with signs of life. It returns why it was lost.
+// keep uses a connection until it is lost, sends signs of life, and returns why it was lost.
 func (s *Session) keep(c *conn) error {
 	s.mu.Lock()
 	if over := s.over; over != nil {
@@ -348,8 +348,7 @@ func (s *Session) keep(c *conn) error {
 	return err
 }
 
-// beat gives signs of life until the connection is over. While there is something to keep, they are such that a quorum
-// agrees to.
+// beat sends signs of life until the connection is over. While Busy is true, a quorum must agree to them.
 func (s *Session) beat(c *conn, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -363,17 +362,17 @@ func (s *Session) beat(c *conn, every time.Duration) {
 		lone := s.trust.lone
 		s.mu.Unlock()
 		if !lone && s.conf.Busy != nil && s.conf.Busy() {
-			_ = c.send([]*Call{Agree(s.conf.Path)}) // its failure is the connection's
+			_ = c.send([]*Call{Agree(s.conf.Path)}) // if it fails, the connection ends
 			continue
 		}
 		c.ping()
 	}
 }
 
-// ConfigPath is where an ensemble keeps who is in it. A lone server has nothing there.
+// ConfigPath is the node with the list of an ensemble's servers. On a lone server it is empty.
 const ConfigPath = "/zookeeper/config"
 
-// Voters counts the servers that vote by what is kept at [ConfigPath].
+// Voters counts the voting servers in the data of [ConfigPath].
 func Voters(config string) (n int) {
 	for line := range strings.Lines(config) {
 		if strings.HasPrefix(line, "server.") && !strings.Contains(line, ":observer") {
@@ -383,8 +382,8 @@ func Voters(config string) (n int) {
 	return n
 }
 
-// meet asks the server of a new connection whether it is alone. An ensemble may have taken the place of a lone server while
-// there was no connection, so this is asked on each.
+// meet asks the server of each new connection whether it is the only one: an ensemble may have replaced a lone server
+// between two connections.
 func (s *Session) meet(c *conn) {
 	ask := Get(ConfigPath, nil)
 	if c.send([]*Call{ask}) != nil {

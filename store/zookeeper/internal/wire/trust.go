@@ -2,29 +2,29 @@ package wire
 
 import "time"
 
-// trust tells until when the session lives for certain. A server of an ensemble keeps a session alive by hearing from
-// its client, but it is the leader who ends sessions, and it hears of that from the client's server a moment later, if
-// that is still connected to it: a server cut off from the others goes on answering pings and reads for a while, as does
-// a leader that was replaced.
+// trust computes until when the session certainly lives. A server of an ensemble keeps a session alive when it receives
+// something from the client. But the leader ends sessions, and it learns of that sign a moment later from the client's
+// server, if that server is still connected to the leader. A server that is cut off from the others goes on answering pings
+// and reads for a while, and so does a deposed leader.
 //
-// So an answer counts from when its request was sent, but only once a later request has been agreed upon by a quorum:
-// that shows that the client's server was still connected, and then the leader knew of what its server had heard a lag
-// before. When the server heard a request, the client cannot know; it had by the time of its answer. So the later request
-// must be sent a lag after that answer. A new leader gives every session its whole time anew. A lone server knows all at
-// once. The model session.pml walks through this.
+// So an answer counts from the time when its request was sent, but only once a quorum has agreed to a later request. This
+// shows that the client's server was still connected, and that the leader knew of all signs that this server had received a
+// lag earlier. The client does not know when a server received a request, only that it had received it before it answered.
+// So the later request must be sent a lag after that answer. A new leader gives every session its whole timeout again. A
+// lone server is its own leader, and needs no lag. The model session.pml walks through this.
 type trust struct {
 	lone bool
-	lag  time.Duration // between a server's hearing from us and the leader's knowing
+	lag  time.Duration // time from a sign's arrival at a server until the leader knows of it
 
-	since time.Duration // the session lives for its timeout from here on, for certain
-	heard []sign        // not yet known to have reached the leader, oldest first
+	since time.Duration // from here on the session certainly lives for its timeout
+	heard []sign        // signs not yet known to have reached the leader, oldest first
 }
 
-// A sign is that a server heard from us: when the request was sent, and when the leader knows of it at the latest, if the
+// A sign is a request that a server has received: when it was sent, and when the leader knows of it at the latest, if the
 // server is connected to the leader.
 type sign struct{ sent, reported time.Duration }
 
-// note takes the answer to a request: when the one was sent, and when the other came.
+// note takes the answer to a request that was sent at one moment and answered at the other.
 func (t *trust) note(sent, answered time.Duration, agreed, direct bool) {
 	if t.lone {
 		t.since = max(t.since, sent)
@@ -42,14 +42,14 @@ func (t *trust) note(sent, answered time.Duration, agreed, direct bool) {
 	if direct {
 		s.reported = answered
 	}
-	// What reached the leader long ago is worth the newest of it only, for any request that is still out: so an idle
-	// session, about which nobody agrees on anything, remembers a few signs and no more.
+	// Of all signs that reached the leader long ago, only the newest matters, whichever unanswered request is agreed on
+	// next. So an idle session, in which nobody agrees on anything, remembers only a few signs.
 	old := 0
 	for old+1 < len(t.heard) && t.heard[old+1].reported <= sent-2*t.lag {
 		old++
 	}
 	t.heard = append(t.heard[:0], t.heard[old:]...)
-	// One in every eighth of the lag is enough.
+	// One sign in every eighth of the lag is enough.
 	if n := len(t.heard); n == 0 || direct || sent-t.heard[n-1].sent >= t.lag/8 {
 		t.heard = append(t.heard, s)
 	}

@@ -2,8 +2,8 @@ package wire
 
 import "sync"
 
-// A Watch is told once that a node is no longer as it was read, or that this can no longer be known since the connection
-// is gone. Until a call has set it, it does not stand.
+// A Watch fires once, when a node is no longer as it was read, or when that can no longer be known, since the connection is
+// gone. It does not stand before a call has set it.
 type Watch struct {
 	fire func()
 
@@ -22,11 +22,11 @@ const (
 	gone // over, since the node was deleted while the watch stood
 )
 
-// NewWatch returns a watch that calls fire once, from the goroutine that reads the connection: it must return soon and
+// NewWatch returns a watch that calls fire once, in the goroutine that reads the connection. So fire must return soon and
 // call nothing of this package.
 func NewWatch(fire func()) *Watch { return &Watch{fire: fire} }
 
-// Stands reports whether the watch was set and has not been told anything.
+// Stands reports whether the watch was set and has not fired.
 func (w *Watch) Stands() bool {
 	if w == nil {
 		return false
@@ -36,8 +36,8 @@ func (w *Watch) Stands() bool {
 	return w.state == stands
 }
 
-// Gone reports whether the watch was told that its node was deleted. A server tells a connection of changes in their order,
-// so a watch of the same connection that stands when this one is gone has not missed an earlier change.
+// Gone reports whether the watch fired because its node was deleted. A server reports changes to a connection in their
+// order. So a standing watch of the same connection has missed no earlier change when this one is gone.
 func (w *Watch) Gone() bool {
 	if w == nil {
 		return false
@@ -47,7 +47,7 @@ func (w *Watch) Gone() bool {
 	return w.state == gone
 }
 
-// Drop makes the watch one that is told nothing more. A nil watch is dropped already.
+// Drop makes sure that the watch fires no more. A nil watch counts as dropped.
 func (w *Watch) Drop() {
 	if w == nil {
 		return
@@ -61,7 +61,7 @@ func (w *Watch) Drop() {
 	}
 }
 
-// told moves the watch to one of the states in which it is over.
+// told moves the watch to one of its end states.
 func (w *Watch) told(now watchState) {
 	w.mu.Lock()
 	tell := w.state == stands
@@ -75,19 +75,20 @@ func (w *Watch) told(now watchState) {
 	}
 }
 
-// A watchKey is what the server keeps a watch by: it has one for all calls that ask for the same.
+// A watchKey identifies a watch at the server, which keeps one for all calls that ask for the same.
 type watchKey struct {
 	path     string
 	children bool
 }
 
-// watches are those of one connection.
+// watches are the watches of one connection.
 type watches struct {
 	mu sync.Mutex
 	by map[watchKey]map[*Watch]bool
 }
 
-// add sets a watch before its call is sent, so that nothing is missed. One that was used before is not set.
+// add registers a watch before its call is sent, so that no event is missed. A watch that was used before is not
+// registered.
 func (ws *watches) add(c *conn, call *Call) {
 	w := call.watch
 	key := watchKey{call.path, call.op == opChildren2}
@@ -133,7 +134,7 @@ const (
 	nodeChildrenChanged int32 = 4
 )
 
-// event tells those whom it concerns.
+// event fires the watches that an event concerns.
 func (ws *watches) event(kind int32, path string) {
 	ws.mu.Lock()
 	var told []*Watch
@@ -155,7 +156,7 @@ func (ws *watches) event(kind int32, path string) {
 	}
 }
 
-// end tells all, since the connection is gone. Nothing is added after that.
+// end fires all watches, since the connection is gone. No watch is added after that.
 func (ws *watches) end() {
 	ws.mu.Lock()
 	var told []*Watch
