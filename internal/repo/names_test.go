@@ -38,7 +38,7 @@ var oldWords = map[string]map[string]string{
 	"store/postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch", "ear": "breakWatch", "earful": "watchedClaim"},
 	"store/etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
 	"store/consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
-	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck"},
+	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck", "crowd": "batchFrom"},
 	"store/quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "earlier", "lane": "nodeQueue", "toil": "worker"},
 	"store/shard":     {"roll": "membership", "crossing": "dualHold"},
 }
