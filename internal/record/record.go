@@ -62,6 +62,12 @@ func Write(owner, reason, value string, ttl time.Duration) (string, error) {
 	return write(&changed{Holder: self(), TTL: ttl.Milliseconds()}, owner, reason, value)
 }
 
+// Of returns the record of a holder that is not this process.
+func Of(h Holder, ttl time.Duration) (string, error) {
+	h.Program, h.Host = clean(h.Program), clean(h.Host)
+	return write(&changed{Holder: h, TTL: ttl.Milliseconds()}, h.Owner, h.Reason, h.Value)
+}
+
 // changed is a record as it is written. No claim has the same one twice.
 type changed struct {
 	Holder
@@ -132,7 +138,10 @@ func (h Holder) String() string {
 		return "somebody unknown"
 	}
 	if h.Host != "" {
-		who += fmt.Sprintf(" on %s, pid %d", h.Host, h.PID)
+		who += " on " + h.Host
+		if h.PID != 0 { // the lock service does not know that of its clients
+			who += fmt.Sprintf(", pid %d", h.PID)
+		}
 	}
 	if h.Reason != "" {
 		who += fmt.Sprintf(" (%s)", h.Reason)
