@@ -15,6 +15,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server"
 )
 
 // Traps: there are no credentials, so a page of another site, a name that leads here (DNS rebinding), a proxy and another
@@ -136,6 +137,11 @@ func connected(t *testing.T, d driver.Driver) *http.Client {
 }
 
 func listening(t *testing.T, d driver.Driver) *http.Transport {
+	_, transport := serving(t, d)
+	return transport
+}
+
+func serving(t *testing.T, d driver.Driver) (*server.Server, *http.Transport) {
 	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	s := newServer(t, d)
 	web := &http.Server{Handler: s}
@@ -151,7 +157,7 @@ func listening(t *testing.T, d driver.Driver) *http.Transport {
 			t.Error(err)
 		}
 	})
-	return transport
+	return s, transport
 }
 
 // Trap: a body that never ends keeps its connection for a while only, whatever the answer.

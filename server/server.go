@@ -14,9 +14,11 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -31,6 +33,7 @@ type Server struct {
 	identity driver.Identifier
 
 	handler http.Handler
+	client  string          // of the claims of the simple API
 	calls   calls           // about claims
 	ending  context.Context // ends with EndWaits
 	end     context.CancelFunc
@@ -45,7 +48,7 @@ func New(d driver.Driver) (*Server, error) {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, calls: calls{of: map[claimKey]*calling{}}}
+	s := &Server{d: d, client: rand.Text(), calls: calls{of: map[claimKey]*calling{}}}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)
@@ -68,7 +71,13 @@ func New(d driver.Driver) (*Server, error) {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
-	s.handler = onlyLoopback(origins.Handler(mux))
+	s.handler = onlyLoopback(origins.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == locksPath || strings.HasPrefix(r.URL.Path, locksPath+"/") {
+			s.locks(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})))
 	return s, nil
 }
 

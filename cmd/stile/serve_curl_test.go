@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+var (
+	// pageBlock is a block of a page: what a shell runs, or what it prints then.
+	pageBlock = regexp.MustCompile("(?ms)^```(sh|json)\n(.*?)^```$")
+	ofOneRun  = regexp.MustCompile(`[A-Z2-7]{26}|[0-9]+|"host":"[^"]*"`)
+)
+
+// A stranger who pastes what the page says, into one shell, sees what the page shows.
+func TestPageOfCurl(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/serve/start.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Take a lock with curl\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	u := newAccount(t)
+	m, url := u.serve()
+	script, want := "set -euo pipefail\n", ""
+	for _, b := range pageBlock.FindAllStringSubmatch(section, -1) {
+		if b[1] == "json" {
+			want += b[2]
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(b[2], "http://127.0.0.1:7845", strings.Replace(url, "stile", "http", 1))) {
+			if script += line; strings.HasPrefix(line, "curl") && !strings.Contains(line, "|") {
+				script += "echo\n" // a person's shell begins a line
+			}
+		}
+	}
+	cmd := u.command("bash", "-c", script)
+	got, err := cmd.Output()
+	if shape := ofOneRun.ReplaceAllString(string(got), "0"); err != nil || want == "" || shape != ofOneRun.ReplaceAllString(want, "0") {
+		t.Errorf("the page's commands print %s, %v; the page shows %s", got, err, want)
+	}
+	// The token is the one that every other program sees.
+	out, err := u.command("curl", "-sS", "-X", "PUT", strings.Replace(url, "stile", "http", 1)+"/v1/locks/a").Output()
+	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {
+		t.Errorf("curl gets %s, %v, and stile show says %+v; want one token", out, err, claims)
+	}
+	m.ends(syscall.SIGTERM)
+}

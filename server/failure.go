@@ -1,0 +1,72 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The codes that only the simple API has, beside those of package api.
+const (
+	codeHeld        = "held"        // the claim waits, or did not enter
+	codePlaceLost   = "place_lost"  // the waiting claim is gone
+	codeSuperseded  = "superseded"  // another request about the claim has ended this one
+	codeUnreachable = "unreachable" // the store cannot be asked, or this server is ending
+)
+
+var errSuperseded = driver.Unknown(errors.New("another request about the same claim has ended this wait"))
+
+// A failure is an error of the simple API. It has the fields of an api.Error, whose codes a client may get too.
+type failure struct {
+	status      int
+	Code        string  `json:"code"`
+	Outcome     string  `json:"outcome"`
+	Unreachable bool    `json:"unreachable,omitempty"`
+	Message     string  `json:"message"`
+	Have        int64   `json:"have,omitempty"`
+	Want        int64   `json:"want,omitempty"`
+	Handle      string  `json:"handle,omitempty"` // of a PUT: for the next one, and for DELETE
+	Holder      *member `json:"holder,omitempty"` // of codeHeld, if the store tells
+}
+
+// failed is the failure of an error.
+func failed(err error) *failure {
+	e := errorOf(err)
+	f := &failure{
+		status: e.Status(), Code: e.Code, Outcome: e.Outcome, Unreachable: e.Unreachable, Message: e.Message, Have: e.Have, Want: e.Want,
+	}
+	if e.Unreachable {
+		f.Code = codeUnreachable
+	}
+	return f
+}
+
+// notHad is the failure of a PUT. Its handle is for the next PUT, unless the claim is gone: then another PUT has another id.
+func notHad(h *handle, err error) *failure {
+	f := failed(err)
+	switch {
+	case errors.Is(err, errSuperseded):
+		f.status, f.Code = http.StatusConflict, codeSuperseded
+	case errors.Is(err, driver.ErrGone):
+		f.status, f.Code = http.StatusGone, codePlaceLost
+		f.Message = "the claim is no longer in the queue: take the lock again, without this handle"
+		return f
+	}
+	f.Handle = h.String()
+	return f
+}
+
+// held is the failure of a claim that waits, or, without a ticket, that did not enter.
+func (s *Server) held(h *handle, p *driver.Place) *failure {
+	f := &failure{
+		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(), Message: "the lock is held, and nothing waits for it now",
+	}
+	if p.Blocker != (driver.ClaimInfo{}) {
+		f.Holder = s.member(&p.Blocker, 0)
+	}
+	if h.ticket != 0 {
+		f.Handle, f.Message = h.String(), "the lock is held: a PUT with the handle within "+grace.String()+" waits on at the same place, and DELETE gives it up"
+	}
+	return f
+}

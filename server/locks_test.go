@@ -1,0 +1,506 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// A said is any answer of the simple API.
+type said struct {
+	status                       int
+	text                         string
+	Handle, Token, Code, Outcome string
+	Message                      string
+	Unreachable, Released        bool
+	Valid                        int64 `json:"valid_ms"`
+	Holder                       *member
+	Name                         string
+	Of                           int64
+	Claims                       []member
+}
+
+type member struct {
+	Token, Owner, Program, Host, Reason string
+	Holds, Shared                       bool
+	Permits                             int64
+	Since                               int64 `json:"since_ms"`
+	Remaining                           int64 `json:"remaining_ms"`
+}
+
+// A user sends requests of the simple API in a bubble.
+type user struct {
+	t  *testing.T
+	by *http.Client
+}
+
+func newUser(t *testing.T, d driver.Driver) *user { return &user{t, connected(t, d)} }
+
+func (u *user) do(ctx context.Context, method, path, handle string) (said, error) {
+	r, err := http.NewRequestWithContext(ctx, method, inBubble+"/v1/locks/"+path, nil)
+	if err != nil {
+		return said{}, err
+	}
+	if handle != "" {
+		r.Header.Set("Stile-Handle", handle)
+	}
+	r.Header.Set("User-Agent", "curl/8.7.1")
+	res, err := u.by.Do(r)
+	if err != nil {
+		return said{}, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	a := said{status: res.StatusCode, text: string(text)}
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	return a, err
+}
+
+// gets is do that must be answered with a status, and a code of an error or "".
+func (u *user) gets(status int, code, method, path, handle string) said {
+	u.t.Helper()
+	a, err := u.do(u.t.Context(), method, path, handle)
+	if err != nil || a.status != status || a.Code != code {
+		u.t.Fatalf("%s %s = %d %s, %v; want %d %s", method, path, a.status, a.text, err, status, code)
+	}
+	return a
+}
+
+// begins sends a request in the background, and returns where its answer comes.
+func (u *user) begins(ctx context.Context, method, path, handle string) chan said {
+	c := make(chan said, 1)
+	go func() {
+		a, err := u.do(ctx, method, path, handle)
+		if err != nil {
+			a.Code = err.Error()
+		}
+		c <- a
+	}()
+	synctest.Wait()
+	return c
+}
+
+// queue returns the store's claims of a name.
+func queue(t *testing.T, d driver.Lister, name string) []driver.ClaimInfo {
+	t.Helper()
+	all, err := d.List(t.Context(), &driver.Query{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0].Claims
+}
+
+// token is that of a claim in the queue, as a Go client makes it of the ticket.
+func token(t *testing.T, d driver.Lister, name string, i int) string {
+	t.Helper()
+	return strconv.FormatInt(queue(t, d, name)[i].Ticket*1024, 10)
+}
+
+// rewriting sends the requests of a bubble to a server's URL.
+func rewriting(url string) *http.Client {
+	return &http.Client{Transport: toURL(strings.TrimPrefix(url, "http://"))}
+}
+
+type toURL string
+
+func (host toURL) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Host = string(host)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+const myID = "0123456789abcdefghijkl"
+
+// A lock is taken, looked at, renewed and released. What a first answer says holds for 10 s at most.
+func TestLockIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		u := newUser(t, f)
+		a := u.gets(200, "", "PUT", "orders/42?ttl=1m&owner=nightly&reason=figures", "")
+		if want := token(t, f, "orders/42", 0); a.Token != want || a.Valid != 9899 {
+			t.Errorf("put = %s; want token %s and 9,899 ms", a.text, want)
+		}
+		time.Sleep(time.Second)
+		look := u.gets(200, "", "GET", "orders/42", "")
+		if want := (member{a.Token, "nightly", "curl", look.Claims[0].Host, "figures", true, false, 0, 1000, 9000}); len(look.Claims) != 1 || look.Claims[0] != want {
+			t.Errorf("get = %s; want %+v", look.text, want)
+		}
+		if b := u.gets(409, "held", "PUT", "orders/42", ""); b.Holder == nil || b.Holder.Owner != "nightly" || b.Handle != "" {
+			t.Errorf("a second put = %s; want the holder, and no handle", b.text)
+		}
+		b := u.gets(200, "", "POST", "orders/42", a.Handle)
+		if b.Token != a.Token || b.Valid != 59399 || b.Handle != a.Handle {
+			t.Errorf("post = %s; want the same token and handle, and 59,399 ms", b.text)
+		}
+		if b := u.gets(200, "", "POST", "orders/42?ttl=2m", a.Handle); b.Valid != 118799 {
+			t.Errorf("post with another ttl = %s; want 118,799 ms", b.text)
+		}
+		if b := u.gets(200, "", "DELETE", "orders/42", a.Handle); !b.Released {
+			t.Errorf("delete = %s; want released", b.text)
+		}
+		u.gets(410, "gone", "DELETE", "orders/42", a.Handle)
+		u.gets(410, "gone", "POST", "orders/42", a.Handle)
+		if look := u.gets(200, "", "GET", "orders/42", ""); look.Name != "orders/42" || !strings.Contains(look.text, `"claims":[]`) {
+			t.Errorf("get of a free lock = %s; want its name and no claims", look.text)
+		}
+		if c := u.gets(200, "", "PUT", "orders/42", ""); c.Token <= a.Token {
+			t.Errorf("the next put = %s; want a higher token than %s", c.text, a.Token)
+		}
+	})
+}
+
+// The time that the server waits is in valid_ms: a client counts from before its request in either case.
+func TestValidCountsFromTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUser(t, newFake())
+		a := u.gets(200, "", "PUT", "a", "")
+		b := u.begins(t.Context(), "PUT", "a?wait=1m&ttl=5s", "")
+		time.Sleep(2 * time.Second)
+		u.gets(200, "", "DELETE", "a", a.Handle)
+		if got := <-b; got.status != 200 || got.Valid != 6929 {
+			t.Errorf("put = %s; want 6,929 ms: 2 s and 5 s, less the drift", got.text)
+		}
+	})
+}
+
+// Trap: a client that is frozen, or gone without a word, while it waits or when it gets the lock, keeps others out for 10 s
+// at most, whatever its ttl. One whose connection ends stays in the queue no longer.
+func TestClientIsGone(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUser(t, newFake())
+			a := u.gets(200, "", "PUT", "a", "")
+			u.gets(200, "", "POST", "a?ttl=25s", a.Handle)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			u.begins(ctx, "PUT", "a?wait=5m&ttl=1h", "") // and the client, if it is there, says no more
+			next := u.begins(t.Context(), "PUT", "a?wait=5m", "")
+			if time.Sleep(20 * time.Second); gone {
+				cancel()
+			}
+			begin := time.Now()
+			got := <-next
+			took := time.Since(begin)
+			if least := 5 * time.Second; got.status != 200 || took < least || took > least+10*time.Second+time.Millisecond {
+				t.Errorf("gone %v: the next client got %s after %v; want the lock at most 10 s after the holder's lease", gone, got.text, took)
+			}
+		})
+	}
+}
+
+// A wait that ends leaves its place for a moment: the next PUT waits on there. Later the place is lost, and nobody enters the
+// claim again.
+func TestWaitGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		u := newUser(t, f)
+		a := u.gets(200, "", "PUT", "a", "")
+		u.gets(200, "", "POST", "a?ttl=1h", a.Handle)
+		begin := time.Now()
+		b := u.gets(409, "held", "PUT", "a?wait=30s&owner=b", "")
+		if took := time.Since(begin); took != 30*time.Second || b.Handle == "" {
+			t.Errorf("the wait ends after %v with %s; want 30 s and a handle", took, b.text)
+		}
+		if c := u.gets(409, "held", "PUT", "a", ""); c.Handle != "" {
+			t.Errorf("a put that does not wait = %s; want no handle", c.text)
+		}
+		time.Sleep(2 * time.Second)
+		c := u.begins(t.Context(), "PUT", "a?wait=1m", b.Handle)
+		u.gets(409, "held", "POST", "a", b.Handle)
+		if got := <-c; got.Code != "superseded" {
+			t.Errorf("the put that waited = %s; want superseded", got.text)
+		}
+		c = u.begins(t.Context(), "PUT", "a?wait=1m", b.Handle)
+		u.gets(200, "", "DELETE", "a", a.Handle)
+		if got := <-c; got.status != 200 || got.Token != token(t, f, "a", 0) || got.Handle != b.Handle {
+			t.Errorf("the put that waits on = %s; want the lock, with the same handle", got.text)
+		}
+		d := u.gets(409, "held", "PUT", "a?wait=1s", myID)
+		time.Sleep(4 * time.Second)
+		if n := len(queue(t, f, "a")); n != 1 {
+			t.Errorf("%d claims 4 s after the wait; want only the holder", n)
+		}
+		u.gets(410, "place_lost", "PUT", "a?wait=1s", d.Handle)
+		if n := len(queue(t, f, "a")); n != 1 {
+			t.Errorf("%d claims after a put without a place; want only the holder", n)
+		}
+	})
+}
+
+// A waiting claim is given up by its own id, also if no answer has come.
+func TestWaitIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		u := newUser(t, f)
+		u.gets(200, "", "PUT", "a", "")
+		c := u.begins(t.Context(), "PUT", "a?wait=1m", myID)
+		u.gets(200, "", "DELETE", "a", myID)
+		if got := <-c; got.Code != "superseded" || got.Outcome != "unknown" {
+			t.Errorf("the put = %s; want superseded", got.text)
+		}
+		if n := len(queue(t, f, "a")); n != 1 {
+			t.Errorf("%d claims; want only the holder", n)
+		}
+	})
+}
+
+// Trap: a PUT is repeated, by its client or by a proxy, here or by another replica. There is one claim, and one token.
+func TestPutIsRepeated(t *testing.T) {
+	for _, replicas := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore()
+			u := newUser(t, store.Driver())
+			other := u
+			if replicas == 2 {
+				other = newUser(t, store.Driver())
+			}
+			look := store.Driver()
+			defer look.Close()
+			a := u.gets(200, "", "PUT", "a", myID)
+			if b := other.gets(200, "", "PUT", "a", myID); b.Handle != a.Handle || b.Token != a.Token {
+				t.Errorf("the same put again = %s; want %s", b.text, a.text)
+			}
+			id := strings.ToUpper(myID)
+			first := u.begins(t.Context(), "PUT", "a?wait=1m", id)
+			time.Sleep(5 * time.Second)
+			second := other.begins(t.Context(), "PUT", "a?wait=1m", id)
+			time.Sleep(time.Second)
+			if n := len(queue(t, look, "a")); n != 2 {
+				t.Errorf("%d claims; want the holder and one that waits", n)
+			}
+			want := token(t, look, "a", 1)
+			u.gets(200, "", "DELETE", "a", a.Handle)
+			b, c := <-first, <-second
+			if c.Token != want || replicas == 1 && b.Code != "superseded" || replicas == 2 && b.Token != want {
+				t.Errorf("%d replicas answer %s and %s; want one claim with token %s", replicas, b.text, c.text, want)
+			}
+		})
+	}
+}
+
+// Trap: a PUT that arrives after its DELETE enters a claim that nobody has. It ends after 10 s, and the handle of the one before
+// does not renew it.
+func TestPutArrivesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		u := newUser(t, f)
+		a := u.gets(200, "", "PUT", "a?ttl=1h", myID)
+		u.gets(200, "", "DELETE", "a", a.Handle)
+		u.gets(200, "", "PUT", "a?ttl=1h", myID)
+		u.gets(410, "gone", "POST", "a?ttl=1s", a.Handle)
+		u.gets(410, "place_lost", "PUT", "a?ttl=1h", a.Handle)
+		time.Sleep(10 * time.Second)
+		if c := queue(t, f, "a"); len(c) != 0 {
+			t.Errorf("after 10 s there is %+v; want nothing", c)
+		}
+	})
+}
+
+// When a server ends, a wait ends as something to ask another server. There it goes on at the same place.
+func TestWaitGoesOnElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		s, transport := serving(t, store.Driver())
+		u, other := &user{t, &http.Client{Transport: transport}}, newUser(t, store.Driver())
+		a := u.gets(200, "", "PUT", "a", "")
+		b := u.begins(t.Context(), "PUT", "a?wait=1m", "")
+		look := store.Driver()
+		defer look.Close()
+		want := token(t, look, "a", 1)
+		s.EndWaits()
+		got := <-b
+		if got.status != 503 || got.Code != "unreachable" || !got.Unreachable || got.Outcome != "unsent" || got.Handle == "" {
+			t.Errorf("the put = %d %s; want 503, unreachable, unsent, and a handle", got.status, got.text)
+		}
+		if late := u.gets(503, "unreachable", "PUT", "a?wait=1m", ""); late.Handle == "" {
+			t.Errorf("a put that comes late = %s; want a handle", late.text)
+		}
+		c := other.begins(t.Context(), "PUT", "a?wait=1m", got.Handle)
+		u.gets(200, "", "DELETE", "a", a.Handle)
+		if got := <-c; got.Token != want {
+			t.Errorf("the other server's answer = %s; want token %s", got.text, want)
+		}
+	})
+}
+
+// A handle is all that another process needs, at any replica. The store's errors say what became of a request.
+func TestStoreFails(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, io.ErrUnexpectedEOF }
+	u := &user{t, rewriting(url)}
+	if a := u.gets(500, "failed", "PUT", "a", myID); a.Outcome != "unknown" || a.Handle != myID {
+		t.Errorf("put = %s; want an unknown outcome, and the id for the next put", a.text)
+	}
+	f.enter = nil
+	f.Close()
+	if a := u.gets(503, "unreachable", "PUT", "a", myID); !a.Unreachable {
+		t.Errorf("put = %s; want unreachable", a.text)
+	}
+	u.gets(503, "unreachable", "DELETE", "a", myID)
+	u.gets(503, "unreachable", "GET", "a", "")
+}
+
+// Readers share, and permits are counted.
+func TestSharesAndPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUser(t, newFake())
+		u.gets(200, "", "PUT", "a?shared=true", "")
+		u.gets(200, "", "PUT", "a?shared=true", "")
+		u.gets(409, "held", "PUT", "a?shared=false", "")
+		if a := u.gets(200, "", "GET", "a", ""); len(a.Claims) != 2 || !a.Claims[0].Shared || !a.Claims[1].Holds || a.Of != 0 {
+			t.Errorf("get = %s; want two readers", a.text)
+		}
+		p := u.gets(200, "", "PUT", "p?of=3&permits=2", "")
+		u.gets(409, "held", "PUT", "p?of=3&permits=2", "")
+		u.gets(200, "", "PUT", "p?of=3", "")
+		if a := u.gets(200, "", "GET", "p", ""); len(a.Claims) != 2 || a.Claims[0].Permits != 2 || a.Claims[1].Permits != 1 || a.Of != 3 {
+			t.Errorf("get = %s; want 2 and 1 permits of 3", a.text)
+		}
+		if a := u.gets(409, "capacity", "PUT", "p?of=4", ""); !strings.Contains(a.text, `"have":3,"want":4`) {
+			t.Errorf("put with another number of permits = %s; want both numbers", a.text)
+		}
+		u.gets(200, "", "POST", "p", p.Handle)
+	})
+}
+
+// A store without fencing has no token, and one that cannot list shows nothing; both say so.
+func TestLesserStores(t *testing.T) {
+	f := newFake()
+	f.traits = func(t *driver.Traits) { t.Fencing, t.MinTTL = driver.NoFencing, 20*time.Second }
+	_, url := start(t, struct{ driver.Driver }{f})
+	u := &user{t, rewriting(url)}
+	if a := u.gets(200, "", "PUT", "a", ""); strings.Contains(a.text, "token") || a.Valid < 19000 {
+		t.Errorf("put = %s; want no token, and the store's shortest lease", a.text)
+	}
+	if a := u.gets(400, "invalid", "PUT", "a?ttl=10s", ""); !strings.Contains(a.Message, "from 20s to 24h0m0s") {
+		t.Errorf("a ttl that is too short for the store = %s", a.text)
+	}
+	u.gets(501, "unsupported", "GET", "a", "")
+}
+
+// Each name is one lock, whatever its characters, and no name is redirected to another.
+func TestNamesInPaths(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	for path, name := range map[string]string{
+		"/v1/locks/a": "a", "/v1/locks/a/b": "a/b", "/v1/locks/a%2Fb": "a/b", "/v1/locks/a//b": "a//b", "/v1/locks//": "/",
+		"/v1/locks/a/../b": "a/../b", "/v1/locks/.": ".", "/v1/locks/%2e%2e": "..", "/v1/locks/a%252Fb": "a%2Fb",
+		"/v1/locks/%E4%B8%96": "世", "/v1/locks/a+b": "a+b", "/v1/locks/a%3Fb": "a?b",
+		"/v1/locks?name=a%2F%2Fb": "a//b", "/v1/locks?name=a+b": "a b",
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host, r.RemoteAddr, r.RequestURI, r.URL.Host, r.URL.Scheme = "", "", "", strings.TrimPrefix(url, "http://"), "http"
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a said
+		if err := json.NewDecoder(res.Body).Decode(&a); err != nil || res.StatusCode != 200 || a.Name != name {
+			t.Errorf("%s = %s, %+v, %v; want name %q", path, res.Status, a, err, name)
+		}
+		res.Body.Close()
+	}
+}
+
+// What a request says wrong is refused by a sentence that says what is right, and no handle is repeated.
+func TestWrongRequestsForLocks(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	full := myID + ".7.1.3.15000"
+	for _, tt := range []struct {
+		name, method, path, handle, text string
+		status                           int
+		says                             string
+	}{
+		{"wait without a unit", "PUT", "/a?wait=30", "", "", 400, "wait is from 0s to 5m0s, a number with its unit, such as 500ms, 30s or 1h30m"},
+		{"negative wait", "PUT", "/a?wait=-1s", "", "", 400, "wait is from 0s to 5m0s"},
+		{"long wait", "PUT", "/a?wait=1h", "", "", 400, "wait is from 0s to 5m0s"},
+		{"empty wait", "PUT", "/a?wait=", "", "", 400, "wait is from 0s to 5m0s"},
+		{"two waits", "PUT", "/a?wait=1s&wait=2s", "", "", 400, "the parameter wait is there 2 times"},
+		{"short ttl", "PUT", "/a?ttl=1ms", "", "", 400, "ttl is from 1s to 24h0m0s"},
+		{"long ttl", "PUT", "/a?ttl=25h", "", "", 400, "ttl is from 1s to 24h0m0s"},
+		{"ttl of a renewal", "POST", "/a?ttl=x", full, "", 400, "ttl is from 1s to 24h0m0s"},
+		{"unknown parameter", "PUT", "/a?timeout=3s", "", "", 400, `PUT has no parameter "timeout"; it may have wait, ttl, shared, permits, of, owner, reason`},
+		{"handle in the URL", "DELETE", "/a?handle=" + full, "", "", 400, `DELETE has no parameter "handle"; it has none`},
+		{"wait of a renewal", "POST", "/a?wait=3s", full, "", 400, `POST has no parameter "wait"; it may have ttl`},
+		{"two names", "PUT", "/a?name=b", "", "", 400, `PUT has no parameter "name"`},
+		{"broken escape", "PUT", "?name=%zz", "", "", 400, "the URL's parameters cannot be read"},
+		{"semicolon", "PUT", "/a?wait=1s;ttl=2s", "", "", 400, "the URL's parameters cannot be read"},
+		{"no name", "PUT", "", "", "", 400, "the name is empty: the lock's name follows /v1/locks/, or is the parameter name of /v1/locks"},
+		{"empty name", "PUT", "/", "", "", 400, "the name is empty"},
+		{"long name", "PUT", "/" + strings.Repeat("x", 256), "", "", 400, "the limit is 255"},
+		{"control character", "PUT", "/a%0A", "", "", 400, "control character U+000A"},
+		{"not UTF-8", "PUT", "/a%FF", "", "", 400, "not valid UTF-8"},
+		{"owner not UTF-8", "PUT", "/a?owner=%FF", "", "", 400, "not valid UTF-8"},
+		{"long owner", "PUT", "/a?owner=" + strings.Repeat("x", api.MaxText+1), "", "", 400, "owner has at most 1024 bytes"},
+		{"long reason", "PUT", "/a?reason=" + strings.Repeat("x", driver.MaxRecord), "", "", 400, "the limit is 4096"},
+		{"shared", "PUT", "/a?shared=yes", "", "", 400, "shared is true or false"},
+		{"shared permits", "PUT", "/a?shared=true&of=3", "", "", 400, "shared does not go with permits and of"},
+		{"permits of nothing", "PUT", "/a?permits=3", "", "", 400, "permits needs of"},
+		{"no permits", "PUT", "/a?permits=0&of=3", "", "", 400, "permits is a number from 1 to 3"},
+		{"too many permits", "PUT", "/a?permits=4&of=3", "", "", 400, "permits is a number from 1 to 3"},
+		{"of nothing", "PUT", "/a?of=x", "", "", 400, "of is a number from 1 to 2147483646"},
+		{"body", "PUT", "/a", "", "wait=30s", 400, "has no body: what it asks for is in the URL"},
+		{"method", "PATCH", "/a", "", "", 405, "taken by PUT, renewed by POST, released by DELETE and shown by GET"},
+		{"head", "HEAD", "/a", "", "", 405, ""},
+		{"renewal without a handle", "POST", "/a", "", "", 400, "the request needs the header Stile-Handle"},
+		{"renewal by an id", "POST", "/a", myID, "", 400, "the request needs the header Stile-Handle"},
+		{"release without a handle", "DELETE", "/a", "", "", 400, "the request needs the header Stile-Handle"},
+		{"short id", "PUT", "/a", "secret", "", 400, "from 22 to 64 letters and digits"},
+		{"long id", "PUT", "/a", strings.Repeat("x", 65), "", 400, "from 22 to 64 letters and digits"},
+		{"id with a space", "PUT", "/a", myID + " x", "", 400, "from 22 to 64 letters and digits"},
+		{"handle cut", "POST", "/a", myID + ".7.1", "", 400, "is a handle from an answer"},
+		{"handle of text", "POST", "/a", myID + ".7.1.3.x", "", 400, "is a handle from an answer"},
+		{"handle of nothing", "POST", "/a", myID + ".7.0.3.15000", "", 400, "is a handle from an answer"},
+		{"handle of too much", "POST", "/a", myID + ".7.4.3.15000", "", 400, "is a handle from an answer"},
+		{"handle for ever", "POST", "/a", myID + ".7.1.3.99999999999", "", 400, "is a handle from an answer"},
+		{"handle of another request", "PUT", "/a?of=4", full, "", 400, "are not those of the PUT that the handle comes from"},
+		{"handle of a mutex for a reader", "PUT", "/a?shared=true", full, "", 400, "are not those of the PUT that the handle comes from"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), tt.method, url+"/v1/locks"+tt.path, strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.handle != "" {
+				r.Header.Set("Stile-Handle", tt.handle)
+			}
+			res, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, _ := io.ReadAll(res.Body)
+			var a said
+			if tt.method != "HEAD" && json.Unmarshal(text, &a) != nil || res.StatusCode != tt.status || !strings.Contains(a.Message, tt.says) {
+				t.Errorf("%d %s; want %d and %q", res.StatusCode, text, tt.status, tt.says)
+			}
+			if tt.method != "HEAD" && (a.Code != "invalid" || a.Outcome != "refused") {
+				t.Errorf("%s is no refusal", text)
+			}
+			if tt.handle != "" && strings.Contains(string(text), tt.handle) || strings.Contains(string(text), myID) {
+				t.Errorf("%s repeats the handle", text)
+			}
+		})
+	}
+	if all, err := f.List(t.Context(), &driver.Query{}); err != nil || len(all) > 0 {
+		t.Errorf("wrong requests have left %+v, %v", all, err)
+	}
+}
