@@ -20,6 +20,9 @@ func (d *Driver) amendAll(ctx context.Context, cs []*driver.Claim, answers []dri
 
 // amend changes a claim where it stands.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
+	if a := c.Amend; c.Delay > 0 && a.Weight != 0 && a.Weight < c.Weight {
+		return errSharedDelay
+	}
 	lc := d.claims.of(c)
 	if lc == nil {
 		return driver.ErrGone

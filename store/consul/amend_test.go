@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/servertest"
@@ -63,6 +64,39 @@ func TestAmendTheLockKey(t *testing.T) {
 	}
 	if q, err := d.look(t.Context(), "name"); err != nil || len(q.entries) != 0 || q.lockKey != nil {
 		t.Errorf("when all have left there is %+v, %v; want nothing", q, err)
+	}
+}
+
+// A lock-delay is on the lock's key, which a reader does not have. So a writer with a lock-delay does not become a reader, and
+// keeps both; its record can change.
+func TestDelayedWriterStaysWriter(t *testing.T) {
+	t.Parallel()
+	s := servertest.Consul(t, nil)
+	d := open(t, "consul://"+s.Addr)
+	c := claimOn("name")
+	c.Record, c.Delay = "first", time.Second
+	p, err := d.Enter(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Ticket = p.Ticket
+	amended := func(a *driver.Amendment) error {
+		claim := *c
+		claim.Amend = a
+		return d.Renew(t.Context(), []*driver.Claim{&claim})[0].Err
+	}
+	if err := amended(&driver.Amendment{Weight: 1}); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("amended to share, the claim says %v; want ErrUnsupported", err)
+	}
+	if err := amended(&driver.Amendment{Record: "second"}); err != nil {
+		t.Errorf("the amendment of the record says %v; want nil", err)
+	}
+	q, err := d.look(t.Context(), "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := q.entries[0]; !q.hasLockKey(e.Session) || e.Weight != driver.All || e.Record != "second" {
+		t.Errorf("the keys are %+v and %+v; want a writer with the lock's key and the new record", q.lockKey, e)
 	}
 }
 

@@ -18,6 +18,10 @@ const (
 	delayRetry = 250 * time.Millisecond
 )
 
+// errSharedDelay refuses a claim with a lock-delay to be shared, or to become so: the lock-delay is on the lock's key, and only an
+// exclusive claim has it.
+var errSharedDelay = fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
+
 // Enter takes a free lock in one transaction. If the lock is taken, a second transaction puts the claim into the queue.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
@@ -25,8 +29,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		err := fmt.Errorf("the lock-delay is %v; consul keeps %v at most", c.Delay, maxDelay)
 		return driver.Place{}, driver.Refused(err)
 	case c.Delay > 0 && !exclusive(c):
-		err := fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
-		return driver.Place{}, err
+		return driver.Place{}, errSharedDelay
 	}
 	switch lc := d.claims.of(c); {
 	case lc != nil:
