@@ -15,28 +15,28 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Kinds of faults that an administrator makes, by a server's own commands. They are drawn only if they are named, so that the
-// seeds of other runs go on to draw what they drew.
+// Kinds of faults that an administrator makes with a server's own commands. They are drawn only if they are named, so that
+// the seeds of other runs still draw the same faults as before.
 const (
 	killConnections = "kill connections"
 	deleteClaim     = "delete a claim"
 	fillMemory      = "fill memory"
 )
 
-// noMemory is what a call says that a full memory has refused.
+// noMemory is the error of a call that a server with a full memory refused.
 const noMemory = "has no memory left for a new claim"
 
-// An admin does something to a server. It has a number that was drawn, and returns what puts it right again, or nil.
+// An admin makes a fault on a server from a number that was drawn. It returns a function that ends the fault, or nil.
 type admin func(s *servertest.Server, drawn uint64) (undo func())
 
-// administered are faults that not each store has.
+// administered are the faults that only some stores have.
 var administered = []fault{
 	{killConnections, func(l *lane, d time.Duration) string { return l.administer(killConnections, 0) }},
 	{deleteClaim, func(l *lane, d time.Duration) string { return l.administer(deleteClaim, 0) }},
 	{fillMemory, func(l *lane, d time.Duration) string { return l.administer(fillMemory, d) }},
 }
 
-// administer makes a fault of a kind, if the store has it. It draws the same in any case.
+// administer makes a fault of a kind, if the store has it. It draws the same numbers in any case.
 func (l *lane) administer(kind string, d time.Duration) string {
 	i, ok := l.member()
 	drawn, do := l.random.Uint64(), l.store.admin[kind]
@@ -51,7 +51,8 @@ func (l *lane) administer(kind string, d time.Duration) string {
 	return fmt.Sprintf("server %d: %s", i, kind)
 }
 
-// redisAdmin is that of servers of Redis, but for those that have a replica: it would not be asked which one may write.
+// redisAdmin is for servers of Redis without a replica: with one, a fault would have to find out which server is the
+// primary.
 var redisAdmin = map[string]admin{
 	killConnections: func(s *servertest.Server, _ uint64) func() {
 		s.Redis([]string{"CLIENT", "KILL", "TYPE", "normal"}, []string{"CLIENT", "KILL", "TYPE", "pubsub"})
@@ -108,7 +109,7 @@ var mysqlAdmin = map[string]admin{killConnections: func(s *servertest.Server, _ 
 	return nil
 }}
 
-// endConnections has a server end each connection that it lists. Some may have ended by themselves.
+// endConnections makes a server end each connection that it lists. Some may have ended by themselves.
 func endConnections(driver, source, list, end string) {
 	db, err := sql.Open(driver, source)
 	if err != nil {

@@ -12,28 +12,28 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A fault does something to a worker, a server or a connection, and puts it right again. It says what it did.
+// A fault does something to a worker, a server or a connection, ends it after a while, and returns a description.
 type fault struct {
 	kind string
 	do   func(l *lane, d time.Duration) (what string)
 }
 
-// A lane makes one fault after the other. What it makes follows from its seed.
+// A lane makes one fault after the other. Its seed decides which.
 type lane struct {
 	*run
 	random *rand.Rand
-	only   []string       // the kinds that it makes of those that it draws; nil means all
+	only   []string       // the kinds of drawn faults that it makes; nil means all
 	made   map[string]int // how many it has made, by kind
-	hits   []hit          // all of them
+	hits   []hit          // all faults that it made
 }
 
-// A hit is a fault that was made, and when.
+// A hit is a fault that was made, and its time.
 type hit struct {
 	what string
 	span
 }
 
-// A member is hit with the requests that it answers; the others go on.
+// A member of a cluster is hit while the others go on.
 func (l *lane) member() (int, bool) {
 	if len(l.store.servers) == 0 {
 		return 0, false
@@ -55,7 +55,7 @@ const (
 	killServer      = "kill a server"
 )
 
-// ofWorkers are the kinds of faults that hit workers. They leave the store as it is.
+// ofWorkers are the kinds of faults that hit workers. They do not change the store.
 var ofWorkers = []string{killWorker, stopWorker}
 
 // faults are what a schedule is made of.
@@ -69,7 +69,7 @@ var faults = []fault{
 	{stopWorker, func(l *lane, d time.Duration) string {
 		i := l.random.IntN(len(l.workers))
 		l.workers[i].stop()
-		l.wait(2 * d) // often for longer than its leases last
+		l.wait(2 * d) // often longer than its leases last
 		l.workers[i].resume()
 		return fmt.Sprintf("worker %d stood still for %v", i, 2*d)
 	}},
@@ -102,7 +102,7 @@ var faults = []fault{
 
 func thaw(p *servertest.Proxy) { p.Freeze(false, false) }
 
-// server does something to a server for a while.
+// server makes a fault on a server for a while.
 func (l *lane) server(what string, d time.Duration, begin, end func(*servertest.Server)) string {
 	i, ok := l.member()
 	if !ok {
@@ -114,7 +114,7 @@ func (l *lane) server(what string, d time.Duration, begin, end func(*servertest.
 	return fmt.Sprintf("server %d %s, for %v", i, what, d)
 }
 
-// connection does something to the connections of a server for a while.
+// connection makes a fault on the connections of a server for a while.
 func (l *lane) connection(what string, d time.Duration, begin, end func(*servertest.Proxy)) string {
 	i, ok := l.member()
 	if !ok {
@@ -133,7 +133,8 @@ func (l *lane) next() (f fault, last, pause time.Duration) {
 	return drawn[l.random.IntN(len(drawn))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
 }
 
-// drawnOf are the faults that are drawn if only some kinds are made: those of an administrator too, if one of these is named.
+// drawnOf returns the faults that are drawn if only some kinds are made. The faults of an administrator are among them only
+// if one of their kinds is named.
 func drawnOf(only []string) []fault {
 	if slices.ContainsFunc(administered, func(f fault) bool { return slices.Contains(only, f.kind) }) {
 		return slices.Concat(faults, administered)
@@ -141,7 +142,7 @@ func drawnOf(only []string) []fault {
 	return faults
 }
 
-// hit draws a fault and makes it, if it is of a kind of the lane.
+// hit draws a fault, and makes it if the lane makes its kind.
 func (l *lane) hit() {
 	f, last, pause := l.next()
 	if l.only != nil && !slices.Contains(l.only, f.kind) {
@@ -165,13 +166,13 @@ func (l *lane) hit() {
 	l.settle()
 }
 
-// newLane returns a lane that draws from a seed. The same seed draws the same.
+// newLane returns a lane that draws from a seed. The same seed draws the same faults.
 func (r *run) newLane(seed uint64, only []string) *lane {
 	return &lane{run: r, random: rand.New(rand.NewPCG(seed, 0x7374696c65)), only: only, made: map[string]int{}}
 }
 
-// lanes returns those that make the faults of a run. Two do it at once, one the faults of workers and one the rest, if the
-// plan is to have pairs.
+// lanes returns the lanes of a run. If the plan wants pairs, two lanes run at once: one for the faults of workers, one for
+// the other faults.
 func (r *run) lanes() []*lane {
 	if !r.pairs {
 		return []*lane{r.newLane(r.seed, r.only)}

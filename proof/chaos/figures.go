@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// together returns how many began to hold while another did, and for how long at most that one went on.
+// together returns how many holds began while another one lasted, and the longest time that such an earlier hold went on.
 func together(holds []*history.Hold) (n int, longest time.Duration) {
 	list := slices.SortedFunc(slices.Values(holds), func(a, b *history.Hold) int { return cmp.Compare(a.Begin, b.Begin) })
 	for i, h := range list {
@@ -37,7 +37,7 @@ func idle(waits, holds, faults []span) (list []span) {
 	return list
 }
 
-// joined returns the same times, in order, with spans that touch made one.
+// joined returns the same times in order, with touching spans merged.
 func joined(spans []span) (list []span) {
 	spans = slices.SortedFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
 	for _, s := range spans {
@@ -50,7 +50,7 @@ func joined(spans []span) (list []span) {
 	return list
 }
 
-// without returns the times of spans that are not in others. Both are joined.
+// without returns the times of the first spans that are not in the others. Both are joined.
 func without(spans, others []span) (list []span) {
 	for _, s := range spans {
 		for _, o := range others {
@@ -114,7 +114,7 @@ func holdsOf(grants []*grant, name string) (list []span) {
 	return list
 }
 
-// served returns the waiters of the processes that have held anything since a time.
+// served returns how many waiters of the processes have held anything since a time.
 func served(workers []*process, since time.Duration) (n int) {
 	for _, p := range workers {
 		var again [waiters]bool

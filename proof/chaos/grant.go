@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// A fate is what became of a hold, as far as its holder learnt.
+// A fate is the end of a hold, as far as its holder learned it.
 //
 //	held ── leave ──> leaving ── over ──> freed     given back, and the store has said so
 //	 │                   └────── over ──> expired   not renewed before its deadline
 //	 └─────────────────── over ─────────> gone      lost for another reason
 //
-// A worker that was killed leaves its holds held or leaving. Leaving stays leaving if it is not known what the store did.
+// A worker that was killed leaves its holds held or leaving. A hold stays leaving if it is unknown what the store did.
 type fate int
 
 const (
@@ -25,29 +25,29 @@ const (
 	gone
 )
 
-// A grant is a hold, with what surrounds it.
+// A grant is a hold, with the calls around it.
 type grant struct {
 	history.Hold
 	call  time.Duration // when the lock was asked for
-	until time.Duration // when the lease ends by its holder's clock if it is not renewed, as far as was said
+	until time.Duration // when the lease ends by its holder's clock without another renewal, by the holder's last report
 	fate  fate
-	left  time.Duration // when it was about to be given back
-	done  time.Duration // when that had been done; of what is freed
+	left  time.Duration // when its release began
+	done  time.Duration // when the release had ended; only of a freed one
 }
 
-// still takes down that the lease was trusted after a time.
+// still records that the lease was trusted after a time.
 func (g *grant) still(at, until time.Duration) {
 	g.End, g.until = max(g.End, at), max(g.until, until)
 }
 
-// leave takes down that the hold was not given back before a time.
+// leave records that the release began at a time.
 func (g *grant) leave(at time.Duration) {
 	if g.fate == held {
 		g.fate, g.left = leaving, at
 	}
 }
 
-// over takes down that the lease is over.
+// over records the end of the lease.
 func (g *grant) over(end fate, at time.Duration) {
 	switch {
 	case g.fate == leaving:
@@ -59,9 +59,9 @@ func (g *grant) over(end fate, at time.Duration) {
 	}
 }
 
-// earliest is the first moment at which the store may have ended the hold. A lease that only ran out must have been good
-// until then, even if its holder stood still and did not look. Of what a killed process held nothing is known after its last
-// word, since some stores free at once what a dead process held.
+// earliest returns the first moment at which the store may have ended the hold. A lease that ran out must have been good
+// until its end, even if its holder was stopped and did not look. Of a killed process nothing is known after its last
+// report, since some stores free a dead process's locks at once.
 func (g *grant) earliest() time.Duration {
 	switch g.fate {
 	case expired:

@@ -9,10 +9,11 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// A span is a time in which a store may forget who holds, and whoever held does not know yet.
+// A span is a time in which a store may forget who holds, before the holders find out.
 type span struct{ begin, end time.Duration }
 
-// promised parts the findings that a store promised to prevent from those in the spans, in which it promised nothing.
+// promised separates the findings that the store promised to prevent from the findings in the spans, in which it promised
+// nothing.
 func promised(found []history.Finding, lax []span) (wrong, excused []string) {
 	for _, f := range found {
 		if slices.ContainsFunc(lax, func(s span) bool { return s.begin <= f.At && f.At <= s.end }) {
@@ -24,7 +25,7 @@ func promised(found []history.Finding, lax []span) (wrong, excused []string) {
 	return wrong, excused
 }
 
-// covered returns how much of the time the spans take up. They are in order, and may overlap.
+// covered returns the total time of the spans. They are in order, and may overlap.
 func covered(lax []span) (sum time.Duration) {
 	end := time.Duration(0)
 	for _, s := range lax {

@@ -1,17 +1,17 @@
 //go:build unix
 
-// Chaos has processes lock and unlock the same names, while they, their servers and the connections between are killed,
-// stopped, cut and delayed, and checks what they believed: that no two held what excludes each other, that tokens rose,
-// that everybody holds again after the last fault, and that nothing is left in the end.
+// Chaos runs processes that lock and unlock the same names. Meanwhile the processes, their servers and the connections
+// between them are killed, stopped, cut and delayed. Then it checks what the processes believed: no two held locks that
+// exclude each other, tokens rose, everybody held again after the last fault, and nothing was left in the end.
 //
 //	go run ./proof/chaos -store etcd -for 1m -seed 7
 //	go run ./proof/chaos -store sqlite,redis -for 8s -seed 1 -runs 200
 //	go run ./proof/chaos -peer redislock -for 25s -seed 1 -runs 3
 //
-// The second makes 200 runs in all, the stores in turn, with the seeds from 1 to 200. The third measures a lock library of
-// others under the same faults, and gives no verdict.
+// The second command makes 200 runs in all, the stores in turn, with the seeds from 1 to 200. The third one measures lock
+// libraries of others under the same faults, and gives no verdict.
 //
-// A run's name is its store and its seed: the same name draws the same faults.
+// A run's name is its store and its seed. The same name draws the same faults.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A worker is this program with a brief in its environment.
+// The environment variables with a worker's brief. A worker is this program.
 const (
 	workerURL   = "STILE_CHAOS_URL"
 	workerSeed  = "STILE_CHAOS_SEED"
@@ -36,14 +36,14 @@ const (
 	workerBooks = "STILE_CHAOS_REGISTER"
 )
 
-// A brief is what a worker is told.
+// A brief is a worker's task.
 type brief struct {
 	url   string
 	seed  uint64
 	blind bool
 
 	peer     string // the library that it drives; empty if none
-	register string // where the resources are, of a worker that drives a peer
+	register string // the register's address, for a worker that drives a peer
 }
 
 func (b *brief) environ() []string {
@@ -56,7 +56,7 @@ func (b *brief) environ() []string {
 	}
 }
 
-// isWorker runs the program of a worker, if this process is one.
+// isWorker runs a worker, if this process is one.
 func isWorker() {
 	url, ok := os.LookupEnv(workerURL)
 	if !ok {
@@ -129,7 +129,8 @@ func main() {
 	}
 }
 
-// comparePeers carries out runs of peers. What is measured is no verdict, so the status tells only whether it was measured.
+// comparePeers makes runs of peers. It gives no verdict on them, so the exit status only says whether they could be
+// measured.
 func comparePeers(p *plan, text string, runs int, path string) {
 	names, err := chosenPeers(text)
 	if err != nil {
@@ -142,17 +143,17 @@ func comparePeers(p *plan, text string, runs int, path string) {
 	}
 }
 
-// once carries out a plan, with servers of its own.
+// once makes one run of a plan, with servers of its own.
 func once(p *plan) *outcome {
 	host := &servertest.Host{Program: "chaos"}
 	defer host.End()
 	return play(host, p)
 }
 
-// tries is how often a run that failed is made again with fewer kinds of faults.
+// tries is how often a failed run is repeated with fewer kinds of faults.
 const tries = 8
 
-// explain saves a run that failed, and makes it again with fewer kinds of faults.
+// explain saves a failed run, and repeats it with fewer kinds of faults.
 func (o *outcome) explain() {
 	if path, err := o.save(os.TempDir()); err != nil {
 		fmt.Fprintln(os.Stderr, "the history is not saved:", err)

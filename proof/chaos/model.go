@@ -14,43 +14,44 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The models say what a name may do, one step after the other. A history is in order if each of its operations took place at
-// one moment between its call and its return so that the steps are those of the model: Porcupine looks for such moments.
+// The models say which steps a name allows, one after the other. A history is in order if each of its operations can have
+// happened at one moment between its call and its return, so that the model allows the steps in this order. Porcupine looks
+// for such moments.
 //
-// A mutex is a writer without readers, and a permit a reader of a smaller capacity, so that one state serves all:
+// A mutex is a writer without readers, and a permit is a reader of a smaller capacity. So one state serves all:
 //
 //	lock     all that is held, and this, fit the capacity; of a writer: a token larger than all before; of a reader: a token
 //	         larger than those of all writers before
 //	end      of a hold that is there: given back, run out, or forgotten
 //
-// A hold is two operations. The end of one that is known to have been given back lies within the call that did it. Every
-// other end may have come at any moment from the earliest on, and may not have come at all, which is the same as after
-// everything else. A call that brought no lease is left out: if it brought nothing about, it explains all that it explains
-// otherwise. That a lock is refused is always in order.
+// A hold is two operations, the lock and its end. If the lock is known to have been released, its end lies within the
+// release. Every other end may have happened at any moment from the earliest on; it may also not have happened at all,
+// which is the same as after everything else. A call without a lease is left out: a history that is in order without it is
+// in order with it. A refused lock is always in order.
 
-// patience is how long the check of all names of a run may take.
+// patience bounds the check of all names of a run.
 const patience = 15 * time.Second
 
-// forever is the return of what has none.
+// forever is the return of an operation that has none.
 const forever = math.MaxInt64
 
 // A step is the input of an operation.
 type step struct {
-	hold   int // which, of those of the name
-	worker int // whose
+	hold   int // the hold's number within the name
+	worker int // the worker's number
 	weight int64
-	token  int64 // that of a lock whose token must be larger than others; otherwise 0
+	token  int64 // the token of a lock if it must be larger than earlier ones; otherwise 0
 	ends   bool
 }
 
 // A line is the state of a name.
 type line struct {
-	inside  []step // the locks whose ends have not come, by hold
+	inside  []step // the locks that have not ended, by hold
 	top     int64  // the largest token so far
 	written int64  // the largest token of a writer so far
 }
 
-// take returns the line after a step, if the step is in order.
+// take returns the state after a step, if the model allows the step.
 func (n *line) take(s *step, capacity int64) (bool, *line) {
 	next := &line{slices.Clone(n.inside), n.top, n.written}
 	i, there := slices.BinarySearchFunc(n.inside, s.hold, func(o step, hold int) int { return o.hold - hold })
@@ -79,7 +80,7 @@ func (n *line) take(s *step, capacity int64) (bool, *line) {
 	return true, next
 }
 
-// model is that of a name.
+// model returns the model of a name.
 func model(capacity int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return &line{} },
@@ -91,8 +92,8 @@ func model(capacity int64) porcupine.Model {
 	}
 }
 
-// operations are those of a name. Of a time in which a store may forget who holds, they say no more than it promises: what
-// was held then may have ended since its beginning, and no token of then has to rise.
+// operations returns the operations of a name. In a span in which the store may forget who holds, they only say what the
+// store promises: a hold of then may have ended from the beginning of the span on, and no token of then must rise.
 func operations(grants []*grant, fences bool, lax []span) (list []porcupine.Operation) {
 	for i, g := range grants {
 		lock := &step{hold: i, worker: g.Worker, weight: g.Weight}
@@ -118,13 +119,13 @@ func operations(grants []*grant, fences bool, lax []span) (list []porcupine.Oper
 	return list
 }
 
-// An operated is what was done to a name of a capacity.
+// An operated is the history of a name, and its capacity.
 type operated struct {
 	list     []porcupine.Operation
 	capacity int64
 }
 
-// order holds what the workers believed to the models, name by name.
+// order compares the workers' reports with the models, name by name.
 func (o *outcome) order(grants []*grant, names map[string]int64, lax []span) {
 	o.orderWithin(patience, grants, names, lax)
 }

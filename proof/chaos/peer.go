@@ -11,42 +11,42 @@ import (
 	"time"
 )
 
-// A peer is a lock library that runs under the same faults as stile: one of others, or stile beside them.
+// A peer is a lock library that runs under the same faults as stile: another library, or stile itself for comparison.
 type peer struct {
 	library string        // its module
 	store   string        // the servers that it locks on
-	lease   time.Duration // how long the store keeps at most what a dead process holds
-	set     string        // what is set; the rest is as the library has it
-	loss    string        // how a holder learns that it holds no more, as the library documents it
-	token   string        // what orders its holds; empty if nothing does
+	lease   time.Duration // how long the store keeps the locks of a dead process at most
+	set     string        // the settings; the others are the library's defaults
+	loss    string        // how a holder learns of a loss, by the library's documentation
+	token   string        // the number that orders its holds; empty if there is none
 	endless bool          // a wait cannot be given up
-	java    bool          // it is driven by the worker for Java, and open is nil
+	java    bool          // the worker for Java drives it, and open is nil
 	left    leftover
 	open    func(addrs []string) (locker, error)
 }
 
 // A locker is a client of a library, for the waiters of one process.
 type locker interface {
-	// lock waits until the waiter holds the name, or ctx ends. What it returns may last only as long as ctx.
+	// lock waits until the waiter holds the name, or ctx ends. The holding may end together with ctx.
 	lock(ctx context.Context, waiter int, name string) (holding, error)
 	close()
 }
 
 // A holding is a lock that is held.
 type holding interface {
-	// trusted asks, in the way of the library, whether the lock is still held. Without an answer it is not.
+	// trusted asks the library, in its own way, whether the lock is still held. No answer counts as no.
 	trusted() bool
 	token() int64
 	unlock() error
 }
 
-// What a peer locks. Each is held by one at a time.
+// The names that a peer locks. Each has one holder at a time.
 var peerNames = []string{"chaos/one", "chaos/two"}
 
-// waiters are how many of each process lock at the same time.
+// waiters is how many goroutines of each process lock at the same time.
 const waiters = 4
 
-// peers are what -peer is one of.
+// peers are the possible values of -peer.
 var peers = map[string]*peer{
 	"stile-redis":     stileOn("redis", leftInRedis),
 	"stile-redlock":   stileOn("redlock-3", leftInRedis),
@@ -81,7 +81,7 @@ func chosenPeers(text string) ([]string, error) {
 	return names, nil
 }
 
-// peerFlags tells which of the flags that are given do not go together.
+// peerFlags returns an error if flags are given that do not go together.
 func peerFlags(given map[string]bool, runs int) error {
 	if !given["peer"] {
 		if given["o"] {

@@ -12,10 +12,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// consulDelay is how long Consul keeps back a lock whose session has ended, unless it is set otherwise.
+// consulDelay is how long Consul withholds a lock whose session has ended (lock-delay), by default.
 const consulDelay = 15 * time.Second
 
-// consulKeeps is how long Consul keeps at most a session that is not renewed: it ends at some time within twice its own.
+// consulKeeps is how long Consul keeps a session at most that is not renewed: it ends a session within twice its TTL.
 const consulKeeps = 2 * ttl
 
 var consulPeer = &peer{
@@ -55,7 +55,7 @@ func (h *consulHolding) unlock() error { return h.lock.Unlock() }
 
 // leftInConsul returns the keys and the sessions of Consul.
 func leftInConsul(s *store) (version string, kept []string) {
-	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr, HttpClient: http.DefaultClient}) // whose connections stay
+	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr, HttpClient: http.DefaultClient}) // the client keeps its connections
 	if err != nil {
 		return "Consul", []string{err.Error()}
 	}

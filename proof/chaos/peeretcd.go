@@ -24,7 +24,7 @@ var concurrencyPeer = &peer{
 	},
 }
 
-// An etcdLocker has a session for each waiter: a session has one key for a name, so that two of its mutexes hold together.
+// An etcdLocker has a session for each waiter: a session has one key per name, so two of its mutexes would hold together.
 type etcdLocker struct {
 	c        *clientv3.Client
 	sessions [waiters]*concurrency.Session
@@ -46,7 +46,7 @@ func (l *etcdLocker) lock(ctx context.Context, waiter int, name string) (holding
 	return &etcdHolding{s, m}, nil
 }
 
-// close revokes the sessions, as far as the server answers within their time.
+// close revokes the sessions, if the server answers in time.
 func (l *etcdLocker) close() {
 	for _, s := range l.sessions {
 		if s != nil {
@@ -101,7 +101,7 @@ func leftInEtcd(s *store) (version string, kept []string) {
 	return fmt.Sprintf("etcd %s, %d servers", told.Version, len(s.servers)), kept
 }
 
-// getJSON reads what a server says at a URL.
+// getJSON reads the answer of a server at a URL.
 func getJSON(ctx context.Context, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/stilelock/stile/internal/java"
 )
 
-// Libraries for Java are driven by a worker of their own, in java/, which make peers builds. It is told what a worker in Go is told,
-// beside what that has in common with the runner, and says the same.
+// A worker of their own, in java/, drives libraries for Java; make peers builds it. It gets the brief of a worker in Go and
+// the constants that such a worker shares with the runner, and reports in the same way.
 
-// redissonPeer is Redisson's lock; a fenced one has tokens.
+// redissonPeer is Redisson's lock; a fenced one gives tokens.
 func redissonPeer(fenced bool) *peer {
 	p := &peer{
 		library: "org.redisson:redisson", store: "redis", lease: ttl, left: leftInRedis, java: true,
@@ -42,10 +42,10 @@ var curatorPeer = &peer{
 	loss: "not of a lock; a `ConnectionStateListener`: the client is connected, and has not heard LOST since it had the lock",
 }
 
-// javaFolder is where the worker is.
+// javaFolder is the folder of that worker.
 const javaFolder = "proof/chaos/java"
 
-// javaWorker is the command of a worker for a library in Java.
+// javaWorker returns the command of a worker for a library in Java.
 func javaWorker(b *brief) (*exec.Cmd, error) {
 	program, err := java.Find(javaFolder)
 	if err != nil {
@@ -66,7 +66,7 @@ func javaWorker(b *brief) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// ahead is how much the clock of the runner is ahead of System.nanoTime. It is read once, so that all workers have the same.
+// ahead is how far the runner's clock is ahead of System.nanoTime. It is read once, so that all workers use the same value.
 var ahead = sync.OnceValue(func() time.Duration {
 	best, narrow := time.Duration(0), time.Duration(math.MaxInt64)
 	for range 100 {
@@ -82,7 +82,7 @@ var ahead = sync.OnceValue(func() time.Duration {
 	return best
 })
 
-// javaVersion returns the version of a library as it lies beside the worker, and that of Java.
+// javaVersion returns the version of a library's file beside the worker, and of Java.
 func javaVersion(library string) string {
 	program, err := java.Find(javaFolder)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// openGoRedis makes a client with the library's own settings. It keeps the library from writing a line for each connection
-// that cannot be made.
+// openGoRedis makes a client with the library's own settings, except that the library does not log each failed connection.
 func openGoRedis(addr string) *goredis.Client {
 	hush()
 	return goredis.NewClient(&goredis.Options{Addr: addr})
@@ -24,10 +23,10 @@ var hush = sync.OnceFunc(func() { goredis.SetLogger(silent{}) })
 
 type silent struct{}
 
-// Printf is that of the loggers of go-redis and go-zookeeper.
+// Printf is the method that go-redis calls to log.
 func (silent) Printf(context.Context, string, ...any) {}
 
-// backoff is how long redislock waits between two tries. The library leaves it to the caller.
+// backoff is redislock's pause between two tries, which the library leaves to the caller.
 const backoff = 100 * time.Millisecond
 
 var redislockPeer = &peer{
@@ -80,11 +79,11 @@ func (h *redislockHolding) unlock() error {
 	return h.lock.Release(context.Background())
 }
 
-// A renewal calls a library's own extension, each third of the ttl, until it fails or is stopped. The libraries that are driven
-// with it leave that to their caller.
+// A renewal calls a library's own extension after each third of the ttl, until a call fails or it is stopped. Libraries
+// that leave renewals to their caller are driven with it.
 type renewal struct {
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when it makes no call any more
+	ended  chan struct{} // closed after its last call
 
 	mu  sync.Mutex // guards what follows
 	err error

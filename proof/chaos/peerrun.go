@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A figures is what was measured of a peer in one run.
+// A figures is the result of one run with a peer.
 type figures struct {
 	Seed    uint64
 	For     time.Duration
@@ -24,34 +24,34 @@ type figures struct {
 	Faults  map[string]int
 
 	Holds      int
-	Told       int           // ended because the library said so
-	Overlaps   int           // began while another held the name
-	Longest    time.Duration // that the earlier one of two went on
-	Falls      int           `json:",omitempty"` // of tokens
-	Order      string        // what Porcupine says of the whole history
+	Told       int           // holds that ended because the library reported a loss
+	Overlaps   int           // holds that began while another one lasted
+	Longest    time.Duration // the longest time that the earlier hold of two went on
+	Falls      int           `json:",omitempty"` // how often a token was smaller than an earlier one
+	Order      string        // Porcupine's verdict on the whole history
 	Operations int
 
 	Plain, Asked *tally
-	Fenced       *tally `json:",omitempty"` // nil without tokens
+	Fenced       *tally `json:",omitempty"` // nil if the library gives no tokens
 
-	Bound  time.Duration // of the times in which somebody waited and nobody held
-	Slept  int           // that were longer
+	Bound  time.Duration // bound of the times in which somebody waited and nobody held
+	Slept  int           // how many of these times were longer
 	Asleep time.Duration // the longest of these times
 
 	Waiters int
-	Again   int           // waiters that have held after the last fault
-	After   time.Duration // when the last of them did, from the last fault on
+	Again   int           // waiters that held again after the last fault
+	After   time.Duration // time from the last fault until the last of them held
 	Hung    int           // processes that did not end
-	Left    []string      `json:",omitempty"` // in the store, after all have gone
+	Left    []string      `json:",omitempty"` // keys that were left in the store after all processes had gone
 }
 
-// leeway is how much longer than the lease somebody may wait although nobody holds, and something may be left.
+// leeway is how much longer than the lease somebody may wait although nobody holds, and a key may be left.
 const leeway = 5 * time.Second
 
-// begins is how long workers may take to begin: those for Java need seconds of a processor each.
+// begins is how long workers may take to start. Each worker for Java needs some seconds of a processor.
 const begins = 5 * time.Minute
 
-// playPeer carries out a plan with a peer.
+// playPeer makes a run of a plan with a peer.
 func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	library := peers[p.peer]
 	books := &register{cells: map[cell]*tally{}}
@@ -69,7 +69,7 @@ func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	if !r.atWork() {
 		t.Fatalf("-peer %s: not every worker has begun within %v", p.peer, begins)
 	}
-	r.wait(time.Second) // of work without faults
+	r.wait(time.Second) // the workers work without faults
 	begin := boottime.Now()
 	lane := r.newLane(r.seed, r.only)
 	for boottime.Now() < begin+p.during {
@@ -92,7 +92,7 @@ func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	return f, servers
 }
 
-// atWork waits until each worker has begun: one for Java takes some seconds.
+// atWork waits until each worker has begun; a worker for Java takes some seconds.
 func (r *run) atWork() bool {
 	for end := boottime.Now() + begins; boottime.Now() < end; r.wait(10 * time.Millisecond) {
 		if !slices.ContainsFunc(r.workers, func(p *process) bool { return !p.begun() }) {
@@ -102,7 +102,7 @@ func (r *run) atWork() bool {
 	return false
 }
 
-// leaveAll has all workers end at the same time, and returns how many did not.
+// leaveAll ends all workers at the same time, and returns how many did not end.
 func leaveAll(workers []*process) (hung int) {
 	var (
 		all sync.WaitGroup
@@ -128,7 +128,7 @@ func spansOf(hits []hit) (list []span) {
 	return list
 }
 
-// measure looks at what the workers believed.
+// measure computes the figures from the workers' reports.
 func (f *figures) measure(r *run, faults []span, end time.Duration) {
 	all := slices.Concat(r.past, r.workers)
 	var grants []*grant
@@ -165,7 +165,7 @@ func (f *figures) measure(r *run, faults []span, end time.Duration) {
 	}
 }
 
-// print tells what was measured.
+// print prints the figures.
 func (f *figures) print(out io.Writer, p *plan) {
 	fmt.Fprintf(out, "%s on %s, seed %d, %d workers, faults for %v\n", p.peer, p.store, f.Seed, f.Workers, f.For)
 	for _, kind := range slices.Sorted(maps.Keys(f.Faults)) {
@@ -182,10 +182,10 @@ func (f *figures) print(out io.Writer, p *plan) {
 	fmt.Fprintf(out, "  left in the store: %q\n", f.Left)
 }
 
-// A leftover asks the servers of a store, past the proxies, which version they are, and what is kept there.
+// A leftover asks the servers of a store directly, not through the proxies, for their version and their keys.
 type leftover func(s *store) (version string, kept []string)
 
-// remains returns what is in the store for longer than a lease after everybody has gone.
+// remains returns the keys that are still in the store a lease after everybody has gone.
 func (p *peer) remains(s *store) (kept []string) {
 	for end := boottime.Now() + p.lease + leeway; ; time.Sleep(100 * time.Millisecond) {
 		if _, kept = p.left(s); len(kept) == 0 || boottime.Now() > end {

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// stileOn is stile as a worker drives the peers.
+// stileOn is stile, driven like the peers.
 func stileOn(store string, left leftover) *peer {
 	lease := ttl
 	if store == "consul" {

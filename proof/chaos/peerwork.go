@@ -17,15 +17,15 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A waiter gives up after this, and now and then sooner.
+// A waiter gives up after this time, and now and then sooner.
 const patient = 30 * time.Second
 
-// A peerWorker is a worker that drives a peer. Beside what a worker says, it says of each wait:
+// A peerWorker is a worker that drives a peer. Beside the reports of any worker it reports each wait:
 //
 //	ask HOLD NAME TIME     asked for at TIME
 //	quit HOLD TIME         not had, and not waited for any more
 //
-// The holds of a waiter are those whose number, divided by the number of waiters, leaves its own.
+// The number of a hold, modulo the number of waiters, is its waiter's number.
 type peerWorker struct {
 	worker
 	peer      *peer
@@ -33,12 +33,12 @@ type peerWorker struct {
 	resources *rpc.Client
 }
 
-// workPeer is the program of a worker process that drives a peer.
+// workPeer runs a worker process that drives a peer.
 func workPeer(b *brief, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // until the runner closes it or is gone
+		_, _ = io.Copy(io.Discard, in) // until the runner closes it or dies
 		cancel()
 	}()
 	w := &peerWorker{worker: worker{out: bufio.NewWriter(out)}, peer: peers[b.peer]}
@@ -58,7 +58,7 @@ func workPeer(b *brief, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// openPeer opens a client of a peer, for as long as it takes.
+// openPeer opens a client of a peer, and tries until it succeeds or ctx ends.
 func openPeer(ctx context.Context, p *peer, addrs []string) (locker, error) {
 	for {
 		l, err := p.open(addrs)
@@ -77,7 +77,7 @@ func (w *peerWorker) wait(ctx context.Context, waiter int, r *rand.Rand) {
 		name := peerNames[r.IntN(len(peerNames))]
 		call := boottime.Now()
 		w.say("ask %d %s %d", id, name, call)
-		// The context stays when the lock is had: of some libraries the hold lasts only as long.
+		// The context outlives the call: with some libraries a hold only lasts as long as its context.
 		asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		ending := context.AfterFunc(ctx, cancel)
 		most := patient
@@ -102,7 +102,7 @@ func (w *peerWorker) wait(ctx context.Context, waiter int, r *rand.Rand) {
 	}
 }
 
-// long is how long a peer's lock is held: mostly a moment, one of 24 for longer than its lease.
+// long draws how long a peer's lock is held: mostly a moment, once in 24 times for longer than its lease.
 func long(r *rand.Rand) time.Duration {
 	if r.IntN(24) == 0 {
 		return ttl + time.Duration(r.IntN(2000))*time.Millisecond
@@ -110,7 +110,7 @@ func long(r *rand.Rand) time.Duration {
 	return time.Duration(r.IntN(30)) * time.Millisecond
 }
 
-// keep holds a lock for as long as it is trusted, updates the resources meanwhile, and gives it back.
+// keep holds a lock while it is trusted, updates the resources meanwhile, and releases it.
 func (w *peerWorker) keep(ctx context.Context, h holding, id int, name string, call, length time.Duration) {
 	begin := boottime.Now()
 	trusted := h.trusted()
@@ -123,7 +123,7 @@ func (w *peerWorker) keep(ctx context.Context, h holding, id int, name string, c
 				w.say("over %d %d %d", id, gone, boottime.Now())
 			}
 		}
-		pause(ctx, begin+length-boottime.Now()) // a writer that does not ask goes on with its work
+		pause(ctx, begin+length-boottime.Now()) // a writer that does not ask finishes its work
 		if h.trusted() {
 			w.write(seen[asked])
 		}
@@ -142,7 +142,7 @@ func (w *peerWorker) keep(ctx context.Context, h holding, id int, name string, c
 	}
 }
 
-// still says that a lock is held at a moment before it was asked, if it is.
+// still reports the lock as held at the moment before the library was asked, if the library says so.
 func (w *peerWorker) still(h holding, id int) bool {
 	now := boottime.Now()
 	trusted := h.trusted()
@@ -152,7 +152,7 @@ func (w *peerWorker) still(h holding, id int) bool {
 	return trusted
 }
 
-// read reads the resources of a name. What is left out of its answer is not to be written.
+// read reads the resources of a name. A resource that is missing in its answer must not be written.
 func (w *peerWorker) read(name string, token int64) map[mode]*Update {
 	seen := map[mode]*Update{}
 	for _, m := range []mode{plain, asked, fenced} {
@@ -170,6 +170,6 @@ func (w *peerWorker) read(name string, token int64) map[mode]*Update {
 
 func (w *peerWorker) write(u *Update) {
 	if u != nil {
-		_ = w.resources.Call("Register.Do", u, &Answer{}) // the register counts what it refuses
+		_ = w.resources.Call("Register.Do", u, &Answer{}) // the register counts refused writes
 	}
 }

@@ -28,7 +28,7 @@ var goZooKeeperPeer = &peer{
 	},
 }
 
-// openZooKeeper returns once there is a session.
+// openZooKeeper connects and waits for a session.
 func openZooKeeper(addrs []string) (*zk.Conn, error) {
 	c, events, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(hushed{}))
 	if err != nil {
@@ -44,12 +44,13 @@ func openZooKeeper(addrs []string) (*zk.Conn, error) {
 
 type hushed struct{}
 
-// Printf is that of go-zookeeper's logger.
+// Printf is the method that go-zookeeper calls to log.
 func (hushed) Printf(string, ...any) {}
 
 type zooKeeperLocker struct{ c *zk.Conn }
 
-// lock leaves a wait behind when ctx ends, since the library has no way to end it. That is when the process is to end.
+// lock leaves its goroutine waiting when ctx ends, since the library cannot end a wait. This only happens when the process
+// is about to end.
 func (l *zooKeeperLocker) lock(ctx context.Context, _ int, name string) (holding, error) {
 	lock := zk.NewLock(l.c, "/"+name, zk.WorldACL(zk.PermAll))
 	session, had := l.c.SessionID(), make(chan error, 1)
@@ -76,7 +77,7 @@ func (h *zooKeeperHolding) trusted() bool {
 
 func (h *zooKeeperHolding) token() int64 { return 0 }
 
-// unlock tries again after an error: the node would stand for as long as the session.
+// unlock tries again after an error, since otherwise the node would stay as long as the session.
 func (h *zooKeeperHolding) unlock() error {
 	for end := boottime.Now() + recovers/2; ; time.Sleep(100 * time.Millisecond) {
 		err := h.lock.Unlock()
@@ -86,7 +87,7 @@ func (h *zooKeeperHolding) unlock() error {
 	}
 }
 
-// leftInZooKeeper returns the nodes of ZooKeeper, without its own.
+// leftInZooKeeper returns the nodes of ZooKeeper, except its own.
 func leftInZooKeeper(s *store) (version string, kept []string) {
 	c, err := openZooKeeper([]string{s.servers[0].Addr})
 	if err != nil {
@@ -103,8 +104,8 @@ func leftInZooKeeper(s *store) (version string, kept []string) {
 	return fmt.Sprintf("ZooKeeper %s, %d servers", version, len(s.servers)), kept
 }
 
-// zooKeeperVersion asks a server by a word of four letters. The library's reading of the answer wants the date in the form
-// of a release by the project.
+// zooKeeperVersion asks a server with a four-letter word. The library itself only understands an answer whose date looks as
+// in a release of the project.
 func zooKeeperVersion(addr string) (string, error) {
 	c, err := net.DialTimeout("tcp", addr, leeway)
 	if err != nil {

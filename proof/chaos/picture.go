@@ -16,11 +16,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A picture is a page of one name's history along the time, with the faults above it: what was called when, the longest order that
-// the model allows, and where that ends. It stands for itself, without anything from elsewhere.
+// A picture is a page with one name's history along the time, and the faults above it: when each call was made, the longest
+// order that the model allows, and where this order ends. The page needs no other files.
 
-// pictures writes a page for each name whose history is in no order, or for all names if the run failed otherwise. Each is called
-// what the text of the run is called, with the name.
+// pictures writes a page for each name whose history is in no order or, if the run failed in another way, for all names. A
+// page's file has the name of the run's text with the lock's name appended.
 func (o *outcome) pictures(text string) (paths []string, err error) {
 	names := o.unordered
 	if len(names) == 0 {
@@ -52,8 +52,8 @@ func (o *outcome) picture(name string, out *os.File) error {
 	return porcupine.Visualize(m, info, out)
 }
 
-// packed puts operations that do not meet into one row each, so that the rows are as few as can be, and ends those without an end
-// after all others.
+// packed puts operations that do not overlap into one row, so that there are as few rows as possible, and gives operations
+// without an end an end after all others.
 func packed(list []porcupine.Operation) []porcupine.Operation {
 	list = slices.SortedStableFunc(slices.Values(list), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	last := int64(0)
@@ -63,7 +63,7 @@ func packed(list []porcupine.Operation) []porcupine.Operation {
 			last = max(last, o.Return)
 		}
 	}
-	var rows []int64 // until when each is taken
+	var rows []int64 // the time until which each row is used
 	for i := range list {
 		list[i].Return = min(list[i].Return, last+1)
 		row := slices.IndexFunc(rows, func(until int64) bool { return until < list[i].Call })

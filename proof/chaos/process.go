@@ -17,20 +17,20 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// A process is a worker, and what it has said.
+// A process is a worker and its reports.
 type process struct {
 	cmd *exec.Cmd
 	in  io.Closer
-	end chan struct{} // closed when it has said all
+	end chan struct{} // closed after its last report
 
 	mu     sync.Mutex // guards what follows
 	holds  map[int]*grant
 	asks   map[int]*ask // of a worker that drives a peer
 	errors []string
-	died   time.Duration // when it was killed; 0 if it was not
+	died   time.Duration // when it was killed, or 0
 }
 
-// An ask is a wait of a worker that drives a peer, until it has the lock or does not ask any more.
+// An ask is a wait of a worker that drives a peer, until it has the lock or gives up.
 type ask struct {
 	name       string
 	begin, end time.Duration // the end is 0 while it waits
@@ -59,7 +59,7 @@ func start(number int, b *brief) (*process, error) {
 	return p, nil
 }
 
-// program is the command of a worker.
+// program returns the command of a worker.
 func program(b *brief) (*exec.Cmd, error) {
 	if p := peers[b.peer]; p != nil && p.java {
 		return javaWorker(b)
@@ -73,7 +73,7 @@ func program(b *brief) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// listen takes down what the worker says. A last line that was cut off by its death is left out.
+// listen records the worker's reports. A last line that its death cut off is dropped.
 func (p *process) listen(number int, out io.Reader) {
 	defer close(p.end)
 	lines := bufio.NewReader(out)
@@ -114,14 +114,14 @@ func (p *process) heard(number int, line string) {
 	}
 }
 
-// asked takes down the end of a wait, if it has not ended yet.
+// asked records the end of a wait, if it has not ended yet.
 func (p *process) asked(id int, at time.Duration) {
 	if a := p.asks[id]; a != nil && a.end == 0 {
 		a.end = at
 	}
 }
 
-// begun reports whether a worker that drives a peer has asked for anything.
+// begun reports whether a worker that drives a peer has asked for a lock.
 func (p *process) begun() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,17 +129,17 @@ func (p *process) begun() bool {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // the worker may have ended by itself
 	<-p.end
 	_ = p.cmd.Wait() // the status is that of a kill
 	p.died = boottime.Now()
 }
 
-// A worker that has ended by itself neither stops nor goes on: its end is seen elsewhere.
+// If the worker has ended by itself, stop and goOn do nothing; others notice its end.
 func (p *process) stop()   { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// leave has the worker end by itself. It reports false if the worker did not, and kills it then.
+// leave makes the worker end by itself. If it does not, leave kills it and returns false.
 func (p *process) leave(within time.Duration) bool {
 	p.in.Close()
 	timeout := time.NewTimer(within)

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// A resource is a counter that the locks protect: a holder reads it at the beginning of a hold, and writes one more at the end.
-// As many updates are lost as were written and are not counted.
+// A resource is a counter that the locks protect: a holder reads it at the beginning of a hold, and writes the next number
+// at the end. The number of writes less the last value is the number of lost updates.
 //
-// It is kept in three modes, each for itself, so that one run shows what each is worth: by writers that do not ask whether they
-// still hold, by writers that ask right before, and with the tokens of the holds, older ones being refused from the moment a
-// newer one has read.
+// It is kept in three independent modes, so that one run shows the worth of each: writers do not ask whether they still
+// hold; writers ask right before they write; and writes carry the tokens of the holds, where an older token is refused as
+// soon as a newer one has read.
 type mode int
 
 const (
@@ -23,7 +23,7 @@ const (
 	fenced
 )
 
-// A register keeps the resources. It is in the process of the runner, which no fault hits.
+// A register keeps the resources. It is in the runner's process, which no fault hits.
 type register struct {
 	mu    sync.Mutex // guards what follows
 	cells map[cell]*tally
@@ -34,11 +34,11 @@ type cell struct {
 	Mode mode
 }
 
-// A tally is what became of the updates of one resource, or of several.
+// A tally counts the updates of one resource, or of several.
 type tally struct {
-	Writes  int64 // that were accepted
+	Writes  int64 // accepted writes
 	Lost    int64 `json:",omitempty"`
-	Refused int64 `json:",omitempty"` // for their tokens
+	Refused int64 `json:",omitempty"` // writes refused for their tokens
 
 	value, top int64
 }
@@ -57,7 +57,7 @@ type Answer struct {
 	Refused bool
 }
 
-// Do carries out an update. It is called by workers.
+// Do makes an update. Workers call it.
 func (r *register) Do(u *Update, a *Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *register) sum(m mode) *tally {
 	return sum
 }
 
-// serve has workers find the register at the address that it returns, until stop is called.
+// serve serves the register to the workers at the address that it returns, until stop is called.
 func (r *register) serve() (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *register) serve() (addr string, stop func(), err error) {
 			if err != nil {
 				return
 			}
-			go s.ServeCodec(jsonrpc.NewServerCodec(c)) // which the worker for Java can speak too
+			go s.ServeCodec(jsonrpc.NewServerCodec(c)) // the worker for Java can speak this protocol too
 		}
 	}()
 	return l.Addr().String(), func() { l.Close() }, nil

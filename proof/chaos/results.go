@@ -16,10 +16,10 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A book is what was measured of peers, which the page is made of.
+// A book has the results of all peers. The page is made from it.
 type book struct{ Peers []*entry }
 
-// An entry is one peer. Runs of other versions or settings are not kept beside each other.
+// An entry has the results of one peer. Runs of different versions or settings never share an entry.
 type entry struct {
 	Name, Library, Version, Servers string
 	Settings, Loss                  string
@@ -28,7 +28,7 @@ type entry struct {
 	Runs                            []*figures
 }
 
-// readBook reads what was measured before. That there is no file yet is no error.
+// readBook reads earlier results. A missing file is no error.
 func readBook(path string) (*book, error) {
 	b := &book{}
 	text, err := os.ReadFile(path)
@@ -52,7 +52,7 @@ func (b *book) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// add takes a run into the book, in the place of an earlier one of the same seed.
+// add adds a run to the book, and replaces an earlier run of the same seed.
 func (b *book) add(e *entry, f *figures) {
 	i := slices.IndexFunc(b.Peers, func(o *entry) bool { return o.Name == e.Name })
 	if i < 0 {
@@ -69,7 +69,7 @@ func (b *book) add(e *entry, f *figures) {
 	b.Peers[i] = e
 }
 
-// sameAs reports whether runs of both can be kept beside each other.
+// sameAs reports whether the runs of two entries may be kept together.
 func (e *entry) sameAs(old *entry) bool {
 	return e.Version == old.Version && e.Servers == old.Servers && e.Settings == old.Settings && e.Lease == old.Lease && e.Loss == old.Loss
 }
@@ -84,7 +84,7 @@ func (p *peer) entry(name, servers string) *entry {
 		Settings: p.set, Loss: p.loss, Token: p.token, Lease: p.lease}
 }
 
-// versionOf returns the version of the module that a package belongs to; that of stile is the tree that was built.
+// versionOf returns the version of a package's module. The version of stile is the built tree's.
 func versionOf(pkg string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -102,7 +102,7 @@ func versionOf(pkg string) string {
 	return version
 }
 
-// runPeers carries out runs of peers one after the other, and keeps what was measured in a file, if there is one.
+// runPeers makes runs of peers one after the other, and adds the results to a file, if one is given.
 func runPeers(p *plan, names []string, runs int, path string) error {
 	b := &book{}
 	if path != "" {

@@ -20,63 +20,63 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A plan is what makes a run.
+// A plan describes a run.
 type plan struct {
 	store   string
-	peer    string // the library that the workers drive; empty if it is stile, with all that it locks
+	peer    string // the library that the workers drive; empty for stile itself, with all kinds of its locks
 	during  time.Duration
 	seed    uint64
 	workers int
-	pairs   bool // faults of workers are made beside those of servers
+	pairs   bool // faults of workers are made together with faults of servers
 
-	// A control is made of these: the kinds of faults that are made of those that are drawn, all if it is nil, and whether
-	// workers go on believing that they hold when their leases are over.
+	// The two fields of a control run: the kinds of drawn faults that are made, nil for all, and whether workers believe
+	// that they hold even after their leases are over.
 	only  []string
 	blind bool
 }
 
-// An outcome is what a run came to.
+// An outcome is the result of a run.
 type outcome struct {
 	plan
 	grants map[string]int
-	told   int            // grants whose holders were told that they hold no more
-	faults map[string]int // that were made, by kind
+	told   int            // grants whose holders learned that they had lost them
+	faults map[string]int // how many were made, by kind
 	wrong  []string
-	holds  []*history.Hold // what the workers believed
+	holds  []*history.Hold // the holds that the workers reported
 
-	checked      int                 // operations that were held to the models of the names
-	histories    map[string]operated // these, by name
+	checked      int                 // operations that were compared with the models
+	histories    map[string]operated // the operations, by name
 	unordered    []string            // names whose history is in no order
 	inconclusive []string            // names whose check took too long
 	hits         []hit               // the faults
 
-	fences  bool          // whether the tokens of the store rise, and were looked at
+	fences  bool          // whether the store's tokens must rise, so that they were checked
 	took    time.Duration // from the first fault to the last
-	lax     time.Duration // of it, in which the store did not promise that only one holds
-	excused []string      // findings of that time
+	lax     time.Duration // the part of it in which the store did not promise that only one holds
+	excused []string      // findings from that part
 }
 
-// A run is a plan that is carried out.
+// A run is a plan while it is carried out.
 type run struct {
 	*plan
 	t       servertest.TB
 	store   *store
 	workers []*process
-	past    []*process // that were killed
+	past    []*process // processes that were killed
 	started uint64
-	lax     []span        // in which claims may have been lost
-	looked  time.Duration // when the servers had settled
+	lax     []span        // times in which claims may have been lost
+	looked  time.Duration // when the servers had last settled
 
-	register string // where the resources are, of a run with a peer
+	register string // the register's address, in a run with a peer
 }
 
-// After the last fault, everybody holds again within this, and nothing is left within this after all have gone.
+// Bounds after the last fault: until everybody has held again, and after all have gone, until nothing is left.
 const (
 	recovers = time.Minute
 	clears   = time.Minute
 )
 
-// play carries out a plan.
+// play makes a run of a plan.
 func play(t servertest.TB, p *plan) *outcome {
 	r := &run{plan: p, t: t, store: stores[p.store](t), looked: boottime.Now()}
 	o := &outcome{plan: *p, grants: map[string]int{}, faults: map[string]int{}}
@@ -113,8 +113,8 @@ func play(t servertest.TB, p *plan) *outcome {
 	return o
 }
 
-// settle waits until the servers have settled, and notes that a failover may have lost claims at any time since they had
-// settled before.
+// settle waits until the servers have settled. If there was a failover, it notes that claims may have been lost at any time
+// since the servers had settled before.
 func (r *run) settle() {
 	if r.store.moved == nil {
 		return
@@ -126,8 +126,8 @@ func (r *run) settle() {
 	r.looked = boottime.Now()
 }
 
-// loosen notes that claims may have been lost since begin, and that their holders find out at the latest when their leases
-// end. Every other time it waits for that, so that faults hit a store in both conditions.
+// loosen notes that claims may have been lost since begin. Their holders find out when their leases end, at the latest.
+// Every second time loosen waits until then, so that faults hit the store both before and after it.
 func (r *run) loosen(begin time.Duration) {
 	r.lax = append(r.lax, span{begin, boottime.Now() + ttl})
 	if len(r.lax)%2 == 0 {
@@ -135,7 +135,7 @@ func (r *run) loosen(begin time.Duration) {
 	}
 }
 
-// judge looks at what the workers believed.
+// judge checks the workers' reports.
 func (o *outcome) judge(r *run, traits driver.Traits) {
 	var grants []*grant
 	for _, w := range slices.Concat(r.past, r.workers) {
@@ -174,7 +174,7 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 	o.order(grants, names, r.lax)
 }
 
-// replace starts a worker in the place of one that is gone.
+// replace starts a worker in place of one that has ended.
 func (r *run) replace(i int) {
 	r.started++
 	if old := r.workers[i]; old != nil {
@@ -192,10 +192,10 @@ func (r *run) replace(i int) {
 	r.workers[i] = w
 }
 
-// wait lets a fault last.
+// wait lets a fault last for a while.
 func (r *run) wait(d time.Duration) { pause(context.Background(), d) }
 
-// client opens one more client, for a look.
+// client opens another client, for checks.
 func (r *run) client(ctx context.Context) *stile.Client {
 	c, err := open(ctx, r.store.urls[0])
 	if err != nil {
@@ -204,7 +204,7 @@ func (r *run) client(ctx context.Context) *stile.Client {
 	return c
 }
 
-// stuck returns the names that a new client does not get although there are no faults any more.
+// stuck returns the names that a new client cannot lock although the faults are over.
 func (r *run) stuck() (wrong []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), recovers)
 	defer cancel()
@@ -213,7 +213,7 @@ func (r *run) stuck() (wrong []string) {
 	return notHad(c, "after the last fault")
 }
 
-// notHad returns which names a client does not get, each of them whole, and who is in the way.
+// notHad returns the names that a client cannot lock as a whole, and the claims that are in its way.
 func notHad(c *stile.Client, when string) (wrong []string) {
 	for _, l := range wholes(c) {
 		if err := had(l); err != nil {
@@ -226,7 +226,7 @@ func notHad(c *stile.Client, when string) (wrong []string) {
 	return wrong
 }
 
-// had locks and unlocks. That the store is slow to answer the release does not matter: the name was had.
+// had locks and unlocks. If the store is slow to answer the release, that does not matter here.
 func had(l *stile.Lock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recovers)
 	defer cancel()
@@ -242,7 +242,8 @@ func had(l *stile.Lock) error {
 	})
 }
 
-// insist tries until ctx ends: a store that has just started on a busy machine may take longer for one call than a client waits.
+// insist repeats a call until it succeeds or ctx ends: on a busy machine a store that has just started may take longer for
+// one call than a client waits.
 func insist(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -253,7 +254,7 @@ func insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// left returns what is in the store although everybody has gone.
+// left returns what is left in the store after everybody has gone.
 func (r *run) left() (wrong []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clears)
 	defer cancel()
@@ -266,7 +267,7 @@ func (r *run) left() (wrong []string) {
 		var rest []string
 		list, err := c.List(ctx, "chaos/")
 		if errors.Is(err, stile.ErrUnsupported) {
-			err = nil // that each name can be had is all there is to see
+			err = nil // it was enough to lock each name
 		}
 		if r.store.rest != nil {
 			rest = r.store.rest()
@@ -280,7 +281,7 @@ func (r *run) left() (wrong []string) {
 	}
 }
 
-// traits asks the store what it promises, before the first fault.
+// traits asks the store for its promises, before the first fault.
 func (r *run) traits() driver.Traits {
 	ctx, cancel := context.WithTimeout(context.Background(), recovers)
 	defer cancel()
@@ -294,7 +295,7 @@ func fences(t driver.Traits) bool {
 	return t.Fencing == driver.DurableFencing || t.Fencing == driver.ClockFencing && t.Restart
 }
 
-// err is what is wrong with the run, or was not found out, or nil.
+// err returns what is wrong with the run, or could not be checked, or nil.
 func (o *outcome) err() error {
 	if len(o.wrong)+len(o.inconclusive) == 0 {
 		return nil
@@ -302,7 +303,7 @@ func (o *outcome) err() error {
 	return errors.New(strings.Join(slices.Concat(o.wrong, o.inconclusive), "\n"))
 }
 
-// print tells what a run came to.
+// print prints the outcome of a run.
 func (o *outcome) print(out io.Writer) {
 	fmt.Fprintf(out, "%s, seed %d, %d workers, faults for %v\n", o.store, o.seed, o.workers, o.during)
 	for _, name := range slices.Sorted(maps.Keys(o.grants)) {

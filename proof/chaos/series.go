@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A series is many short runs of a tree that is in order: one seed after the other, with the stores in turn. It tells how often
-// the checks give a false alarm. A run that the log already has is not made again, so a series that was interrupted goes on.
+// A series is many short runs of a correct tree: one seed after the other, with the stores in turn. It shows how often the
+// checks give a false alarm. A run that is in the log already is not repeated, so an interrupted series can be resumed.
 type series struct {
-	plan   // of each run; the seed is that of the first
+	plan   // of each run; the seed is the first run's
 	stores []string
 	runs   int
-	alike  bool   // all have the same seed, and are made although the log has them
-	log    string // empty if none is kept
+	alike  bool   // all runs have the same seed, and are made even if the log has them
+	log    string // empty means no log
 }
 
 // at returns the plan of one of the runs.
@@ -32,7 +32,7 @@ func (s *series) at(i int) *plan {
 	return &p
 }
 
-// logged returns the lines of the log, by the names of their runs. The last line of a name counts.
+// logged returns the lines of the log by the names of their runs. If a name has several lines, the last one counts.
 func logged(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func logged(path string) (map[string]string, error) {
 	return lines, nil
 }
 
-// A count is what the runs of a series came to.
+// A count counts the results of a series.
 type count struct{ clean, wrong, inconclusive, before int }
 
 func (c *count) add(line string) {
@@ -69,7 +69,7 @@ func (c *count) String() string {
 		c.clean+c.wrong+c.inconclusive, c.before, c.clean, c.wrong, c.inconclusive)
 }
 
-// play makes the runs that the log does not have yet.
+// play makes the runs that are not in the log yet.
 func (s *series) play(out io.Writer, once func(*plan) *outcome, failed func(*outcome)) (*count, error) {
 	c := &count{}
 	old, err := logged(s.log)
@@ -98,7 +98,7 @@ func (s *series) play(out io.Writer, once func(*plan) *outcome, failed func(*out
 	return c, nil
 }
 
-// check tells why a series cannot be made.
+// check returns why a series cannot be made, or nil.
 func (s *series) check(bounded bool) error {
 	for i, name := range s.stores {
 		if stores[name] == nil {

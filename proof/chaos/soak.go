@@ -16,10 +16,10 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// longest is the longest run of one store: a soak is many runs, each of which can be made again.
+// longest bounds one run: a soak is many runs, each of which can be repeated.
 const longest = time.Hour
 
-// check tells why a run cannot be made.
+// check returns why a run cannot be made, or nil.
 func (p *plan) check(bounded bool) error {
 	switch {
 	case p.during <= 0 || p.during > longest:
@@ -37,7 +37,7 @@ func (p *plan) check(bounded bool) error {
 	return nil
 }
 
-// kinds are the names of faults.
+// kinds returns the names of faults.
 func kinds(list []fault) (names []string) {
 	for _, f := range list {
 		names = append(names, f.kind)
@@ -45,7 +45,7 @@ func kinds(list []fault) (names []string) {
 	return names
 }
 
-// line is a run in a line of the log.
+// line returns the run's line for the log.
 func (o *outcome) line() string {
 	grants, made := 0, 0
 	for _, n := range o.grants {
@@ -65,7 +65,7 @@ func (o *outcome) line() string {
 		o.name(), made, grants, o.checked, o.lax.Round(time.Second), len(o.excused), result)
 }
 
-// name is that of a run in the log.
+// name returns the run's name in the log.
 func (p *plan) name() string {
 	name := fmt.Sprintf("%s seed=%d for=%v pairs=%v workers=%d", p.store, p.seed, p.during, p.pairs, p.workers)
 	if p.only != nil {
@@ -74,7 +74,7 @@ func (p *plan) name() string {
 	return name
 }
 
-// flags make a run again.
+// flags returns the flags that repeat the run.
 func (p *plan) flags() string {
 	text := fmt.Sprintf("-store %s -seed %d -for %v -workers %d", p.store, p.seed, p.during, p.workers)
 	if p.pairs {
@@ -96,7 +96,8 @@ func (o *outcome) note(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// save writes what is wrong with a run, and what each worker believed, into a new file of a folder, and returns its name.
+// save writes the findings of a run and the reports of each worker into a new file in a folder, and returns the file's
+// name.
 func (o *outcome) save(folder string) (string, error) {
 	var text strings.Builder
 	o.print(&text)
@@ -112,8 +113,9 @@ func (o *outcome) save(folder string) (string, error) {
 	return filepath.Clean(f.Name()), errors.Join(err, f.Close())
 }
 
-// fewer returns the kinds of faults without which a run that failed still fails, by leaving out one after the other. Faults
-// meet requests by chance, so a run that does not fail proves little: a kind is left out only if the run fails without it.
+// fewer returns a smaller set of fault kinds with which a failed run still fails, by leaving out one kind after the other.
+// Faults meet requests by chance, so a run that does not fail proves little: a kind is left out only if the run fails
+// without it.
 func fewer(kinds []string, most int, fails func(only []string) bool) []string {
 	for i := 0; i < len(kinds) && len(kinds) > 1 && most > 0; most-- {
 		rest := slices.Delete(slices.Clone(kinds), i, i+1)
@@ -126,5 +128,5 @@ func fewer(kinds []string, most int, fails func(only []string) bool) []string {
 	return kinds
 }
 
-// hit returns the kinds of faults that a run had.
+// hit returns the kinds of faults that the run had.
 func (o *outcome) hit() []string { return slices.Sorted(maps.Keys(o.faults)) }

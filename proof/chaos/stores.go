@@ -20,20 +20,21 @@ import (
 	_ "github.com/stilelock/stile/store/zookeeper"
 )
 
-// A store is what is tried: its servers, each behind a proxy of its own, and where clients find it.
+// A store is the store of a run: its servers, each behind a proxy, and the URLs for its clients.
 type store struct {
-	urls    []string // the first worker has the first, and so on; then the first again
+	urls    []string // the first worker uses the first, and so on, beginning again after the last
 	servers []*servertest.Server
 	proxies []*servertest.Proxy
 
-	// After these kinds of faults the store may have forgotten claims, whose holders trust them until their leases end.
+	// After these kinds of faults the store may have forgotten claims, and their holders trust them until their leases end.
 	forgets []string
-	// Moved waits until the servers have settled, and reports whether there was a failover that may have lost claims since
-	// it was asked before. It is nil if none does.
+	// Moved waits until the servers have settled, and reports whether there was a failover since its last call that may
+	// have lost claims. It is nil if a failover never loses claims.
 	moved func() bool
-	// Admin are the faults of an administrator, by kind; nil of those that the store does not have.
+	// Admin has the faults of an administrator by kind, nil for faults that the store does not have.
 	admin map[string]admin
-	// Rest returns what is on the servers, beside what outlives all claims; nil if only the store's list is looked at.
+	// Rest returns the keys on the servers, except keys that outlive all claims. It is nil if only the store's list is
+	// checked.
 	rest func() []string
 }
 
@@ -49,7 +50,7 @@ func (s *store) behind(t servertest.TB, servers ...*servertest.Server) []string 
 	return addrs
 }
 
-// addrs are where the servers are found.
+// addrs returns the servers' addresses.
 func (s *store) addrs() (list []string) {
 	for _, p := range s.proxies {
 		list = append(list, p.Addr)
@@ -57,13 +58,13 @@ func (s *store) addrs() (list []string) {
 	return list
 }
 
-// at returns the store, with the one address at which all workers find it.
+// at sets the one URL that all workers use, and returns the store.
 func (s *store) at(url ...string) *store {
 	s.urls = []string{strings.Join(url, "")}
 	return s
 }
 
-// stores start what runs are named after.
+// stores has the functions that start the stores, by the names of runs.
 var stores = map[string]func(t servertest.TB) *store{
 	"sqlite": func(t servertest.TB) *store {
 		return (&store{}).at("sqlite://", filepath.Join(t.TempDir(), "locks.db"))
@@ -132,10 +133,10 @@ var stores = map[string]func(t servertest.TB) *store{
 
 func storeList() string { return strings.Join(slices.Sorted(maps.Keys(stores)), ", ") }
 
-// durable are the arguments of a Redis server that keeps all that it has acknowledged.
+// durable are the arguments of a Redis server that loses no acknowledged write.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// several starts durable Redis servers that know nothing of each other, and returns where their proxies are.
+// several starts durable Redis servers that know nothing of each other, and returns the addresses of their proxies.
 func several(t servertest.TB, n int) (s *store, addrs []string) {
 	var list []*servertest.Server
 	for range n {
@@ -145,8 +146,8 @@ func several(t servertest.TB, n int) (s *store, addrs []string) {
 	return s, s.behind(t, list...)
 }
 
-// redlock is over servers that vote again at once after a restart, since they forget nothing. How long one whose clock
-// seems to have moved does not vote is a part of a short run.
+// redlock uses servers that vote again at once after a restart, since they forget nothing. It also shortens how long a
+// server does not vote whose clock seems to have jumped, to fit into a short run.
 func redlock(t servertest.TB, n int) *store {
 	s, addrs := several(t, n)
 	return s.at("redlock://", strings.Join(addrs, ","), "?max_ttl=10s")
@@ -178,8 +179,8 @@ func mariadb(t servertest.TB, parameters string) *store {
 	return s.at("mysql://root@", addrs[0], "/mysql", parameters)
 }
 
-// keys returns the keys of Redis servers, without those that remember the last ticket of a name for an hour, and without the
-// list of a shard's clients, on which whoever looks is too.
+// keys returns the keys of Redis servers, except the keys that remember the last ticket of a name for an hour, and the list
+// of a shard's clients, which contains observers too.
 func keys(servers ...*servertest.Server) (list []string) {
 	for _, s := range servers {
 		found, _ := s.Redis([]string{"KEYS", "*"}).([]any)

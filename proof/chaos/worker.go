@@ -25,7 +25,7 @@ const (
 	permits    = 3
 )
 
-// capacities are those of the names that are locked in a store of these traits.
+// capacities returns the names that are locked in a store with these traits, and their capacities.
 func capacities(t driver.Traits) map[string]int64 {
 	m := map[string]int64{mutexName: driver.All, rwName: driver.All}
 	if t.Permits {
@@ -34,13 +34,13 @@ func capacities(t driver.Traits) map[string]int64 {
 	return m
 }
 
-// A way is one in which a name is locked.
+// A way is one kind of lock on a name.
 type way struct {
 	lock   *stile.Lock
 	weight int64
 }
 
-// ways returns those in which workers lock.
+// ways returns the locks that workers use.
 func ways(c *stile.Client) []way {
 	list := []way{{c.Mutex(mutexName), driver.All}, {c.Writer(rwName), driver.All}}
 	if c.Traits().Shared {
@@ -52,7 +52,7 @@ func ways(c *stile.Client) []way {
 	return list
 }
 
-// wholes returns a lock of all of each name.
+// wholes returns a lock for the whole of each name.
 func wholes(c *stile.Client) []*stile.Lock {
 	list := []*stile.Lock{c.Mutex(mutexName), c.Writer(rwName)}
 	if c.Traits().Permits {
@@ -64,7 +64,7 @@ func wholes(c *stile.Client) []*stile.Lock {
 // ttl is the lease of all locks.
 const ttl = 3 * time.Second
 
-// A worker is a process that locks and unlocks until its input ends. It says what it believes, a line each:
+// A worker is a process that locks and unlocks until its input ends. It reports what it believes, a line for each event:
 //
 //	begin HOLD NAME WEIGHT TOKEN CALL TIME UNTIL   asked for at CALL, held at TIME, for as long as UNTIL if it is not renewed
 //	still HOLD TIME UNTIL                          held at TIME
@@ -72,7 +72,7 @@ const ttl = 3 * time.Second
 //	over HOLD FATE TIME                            not trusted any more at TIME, or given back before it
 //	error TEXT
 type worker struct {
-	blind bool // it believes that it holds although its lease is over
+	blind bool // it goes on believing that it holds after its lease is over
 
 	mu    sync.Mutex // guards what follows
 	out   *bufio.Writer
@@ -86,12 +86,12 @@ func (w *worker) say(format string, args ...any) {
 	w.out.Flush()
 }
 
-// work is the program of a worker process.
+// work runs a worker process.
 func work(b *brief, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // until the runner closes it or is gone
+		_, _ = io.Copy(io.Discard, in) // until the runner closes it or dies
 		cancel()
 	}()
 	w := &worker{blind: b.blind, out: bufio.NewWriter(out)}
@@ -107,7 +107,7 @@ func work(b *brief, in io.Reader, out io.Writer) error {
 	return c.Close()
 }
 
-// open opens a client, for as long as it takes.
+// open opens a client, and tries until it succeeds or ctx ends.
 func open(ctx context.Context, url string) (*stile.Client, error) {
 	for {
 		c, err := stile.Open(ctx, url, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
@@ -153,7 +153,7 @@ func expected(err error) bool {
 	return false
 }
 
-// length is how long a lock is held: mostly a moment, now and then for longer than its lease.
+// length draws how long a lock is held: mostly a moment, now and then longer than its lease.
 func length(r *rand.Rand) time.Duration {
 	if r.IntN(40) == 0 {
 		return ttl + time.Duration(r.IntN(2000))*time.Millisecond
@@ -161,8 +161,8 @@ func length(r *rand.Rand) time.Duration {
 	return time.Duration(r.IntN(30)) * time.Millisecond
 }
 
-// hold says that the lock, which was asked for at call, is held for as long as its lease can be trusted, and then gives it
-// back.
+// hold reports the lock as held for as long as its lease can be trusted, and then releases it; call is when it was asked
+// for.
 func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, call, length time.Duration) {
 	w.mu.Lock()
 	w.holds++
@@ -190,7 +190,7 @@ func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, cal
 	w.say("over %d %d %d", id, end, boottime.Now())
 }
 
-// fateOf is what became of a hold whose lease said so, or which was given back with this error.
+// fateOf returns the fate of a hold from its lease's end or the error of its release.
 func fateOf(err error) fate {
 	var lost *stile.LostError
 	switch {
