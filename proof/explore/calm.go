@@ -7,12 +7,12 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// calmSteps is more than any calm path takes.
+// calmSteps bounds a calm path; no calm path takes so many steps.
 const calmSteps = 400
 
-// calmDown follows the calm path on from a world, and returns what is wrong with it; the path has what came before. A
-// path that leads to a state whose own path has ended well is not followed further. States are marked only when the path
-// has ended: one that meets itself does not.
+// calmDown follows the calm path from a world, and returns what is wrong with it. The worker's path has the steps before
+// it. When it meets a state whose own calm path has ended well, it stops. States are marked only when the path has ended,
+// so a path that runs in a circle is not taken for a good one.
 func (k *worker) calmDown(from *World) error {
 	w := from
 	for step := 0; ; step++ {
@@ -50,8 +50,8 @@ func (k *worker) calmDown(from *World) error {
 	return nil
 }
 
-// calm is which of the events that may happen next does if there are no more faults, nobody wants anything new, and who
-// holds releases. It is -1 if nothing is left to be done.
+// calm returns the index of the next event if there are no more faults, nobody wants anything new, and every holder
+// releases; -1 if nothing is left to do.
 func (w *World) calm(events []Event) (int, error) {
 	best, moves := -1, -1
 	for i, e := range events {
@@ -76,7 +76,7 @@ func (w *World) calm(events []Event) (int, error) {
 	}
 }
 
-// urgency orders what is done on a calm path: the lower, the sooner.
+// urgency orders the events of a calm path: the lowest comes first.
 func urgency(k Kind) int {
 	switch k {
 	case resume:
@@ -96,7 +96,7 @@ func urgency(k Kind) int {
 	}
 }
 
-// rests reports whether nothing is left to be done.
+// rests reports whether nothing is left to do.
 func (w *World) rests() bool {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -107,7 +107,7 @@ func (w *World) rests() bool {
 	return len(w.store.Entries) == 0
 }
 
-// restless returns what is wrong with a world in which nothing is left to be done.
+// restless returns what is wrong with a world in which nothing is left to do.
 func (w *World) restless() error {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -126,7 +126,7 @@ func (w *World) restless() error {
 	return nil
 }
 
-// untimely returns what is wrong when time moves: without faults, all waits end at once.
+// untimely returns what is wrong when time moves: without faults, all waits must have ended at once.
 func (w *World) untimely() error {
 	if w.faults < w.conf.Faults || w.mute || w.conf.Acts&(Close|Detach) != 0 || w.conf.Keep > 0 || w.conf.Reclaim ||
 		w.conf.Linger > 0 && len(w.clients) > 1 {

@@ -32,7 +32,7 @@ func (w *World) check(ev Event) error {
 	return nil
 }
 
-// checkTokens sees that a token is higher than all before it, or, where several hold at once, given to one.
+// checkTokens checks that a token is higher than all earlier ones or, where several hold at once, is given only once.
 func (w *World) checkTokens() error {
 	for i := range w.clients {
 		for g := range w.clients[i].gs {
@@ -69,10 +69,10 @@ func (w *World) believes(c *client, x *goroutine) bool {
 	return (x.state == holding || x.state == parting) && !x.over && w.now < min(c.claims[x.claim].trust, x.until)
 }
 
-// checkHolders sees that those who believe that they hold do so by the store, and fit into its capacity.
+// checkHolders checks that the goroutines that believe that they hold do hold in the store, and fit into its capacity.
 func (w *World) checkHolders() error {
 	left := w.terms[0].Capacity
-	var sharing [8]int64 // tickets of shared claims that were counted
+	var sharing [8]int64 // tickets of shared claims that were counted already
 	n := 0
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -83,7 +83,7 @@ func (w *World) checkHolders() error {
 			}
 			ticket := x.token / engine.Turns
 			if slices.Contains(w.broken, ticket) {
-				continue // whoever removed it vouches for the holder
+				continue // whoever removed it answers for the holder
 			}
 			id := c.claims[x.claim].id
 			at := w.entry(id)
@@ -110,7 +110,7 @@ func (w *World) checkHolders() error {
 	return nil
 }
 
-// checkKept sees that all in the store is asked for, held, or on its way out. Without faults nothing else is there.
+// checkKept checks that every claim in the store is wanted, held, or on its way out. Without faults there is nothing else.
 func (w *World) checkKept() error {
 	for i := range w.store.Entries {
 		if e := &w.store.Entries[i]; !e.Left && !w.known(e.ID) && !slices.Contains(w.broken, e.Ticket) {
@@ -129,14 +129,14 @@ func (w *World) known(name string) bool {
 		}
 		for j := range w.clients[i].reqs {
 			if idName(w.clients[i].reqs[j].id) == name {
-				return true // a Leave that nobody waits for is on its way
+				return true // a Leave without a waiting caller is on its way
 			}
 		}
 	}
 	return false
 }
 
-// checkFail sees that a wait fails for a reason that there is.
+// checkFail checks that a wait fails only for a reason that exists.
 func (w *World) checkFail(x *goroutine, f *protocol.Effect) error {
 	switch {
 	case f.Code == protocol.Held && !x.try:
@@ -157,7 +157,7 @@ func (w *World) checkFail(x *goroutine, f *protocol.Effect) error {
 	return nil
 }
 
-// checkEnd sees that no lease is lost without a reason.
+// checkEnd checks that no lease is lost without a reason.
 func (w *World) checkEnd(c *client, x *goroutine, f *protocol.Effect) error {
 	switch f.Reason {
 	case protocol.HeldLong:
@@ -187,7 +187,7 @@ func (w *World) checkEnd(c *client, x *goroutine, f *protocol.Effect) error {
 	return nil
 }
 
-// checkDone sees that a release fails for a reason that there is.
+// checkDone checks that a release fails only for a reason that exists.
 func (w *World) checkDone(f *protocol.Effect) error {
 	if f.Code != protocol.OK && f.Code != protocol.Refused && !w.shaken && !w.mute {
 		return fmt.Errorf("a release fails without a reason: %v", codes[f.Code])
@@ -195,10 +195,10 @@ func (w *World) checkDone(f *protocol.Effect) error {
 	return nil
 }
 
-// late sees, before time moves, that nobody will have waited for too long.
+// late checks, before time moves, that nobody will have waited too long.
 func (w *World) late() error {
 	if w.conf.Kinds&(Pause|Sleep) != 0 {
-		return nil // a client that did nothing for a while is as late as that
+		return nil // a client that was paused is late by that pause
 	}
 	to := w.next()
 	for i := range w.clients {
@@ -218,7 +218,7 @@ func (w *World) late() error {
 			from, most := x.since, patience
 			if x.state == waiting && !w.conf.Silent {
 				if !w.mute {
-					continue // for others, as long as they like
+					continue // they may wait for others as long as they like
 				}
 				from, most = max(x.since, w.muted), 12*patience+ttl
 			}
@@ -231,7 +231,7 @@ func (w *World) late() error {
 	return nil
 }
 
-// checkTurn sees that no turn begins on a claim that others wait for, or that may be lost soon.
+// checkTurn checks that no turn begins on a claim that others wait for, or that may be lost soon.
 func (w *World) checkTurn(c *client, x *goroutine) error {
 	s := &c.claims[x.claim]
 	switch {
@@ -245,7 +245,8 @@ func (w *World) checkTurn(c *client, x *goroutine) error {
 	return nil
 }
 
-// checkAgain sees that a claim which entered again, since the store forgot it, does not hold before whoever held knows.
+// checkAgain checks that a claim that entered again, since the store forgot it, does not hold before the former holder
+// knows of its loss.
 func (w *World) checkAgain(x *goroutine) error {
 	for i := range w.clients {
 		for g := range w.clients[i].gs {
@@ -258,7 +259,7 @@ func (w *World) checkAgain(x *goroutine) error {
 	return nil
 }
 
-// checkChanges sees that a change is answered when its claim is no longer held, at the latest.
+// checkChanges checks that a change is answered at the latest when its claim is no longer held.
 func (w *World) checkChanges() error {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -271,7 +272,7 @@ func (w *World) checkChanges() error {
 	return nil
 }
 
-// checkChange sees that a change is answered by what the store did.
+// checkChange checks that the answer to a change is what the store did.
 func (w *World) checkChange(c *client, x *goroutine, f *protocol.Effect) error {
 	at := w.entry(c.claims[x.claim].id)
 	switch {
@@ -285,16 +286,16 @@ func (w *World) checkChange(c *client, x *goroutine, f *protocol.Effect) error {
 	return fmt.Errorf("a change ends without a reason: %v", codes[f.Code])
 }
 
-// checkGone sees that a claim is not forgotten while an Enter of it may arrive, unless that is long ago.
+// checkGone checks that a claim is not forgotten while an Enter of it may still arrive, unless that Enter is old.
 func (w *World) checkGone(c *client, id uint64) error {
 	if w.conf.Acts&Detach != 0 {
-		return nil // a claim that was left to another process is not taken out of the store
+		return nil // a claim that was left to another process is not removed from the store
 	}
 	if w.conf.Kinds&Reject != 0 && w.shaken {
 		return nil // a store that refuses a Leave is not asked again
 	}
 	if w.conf.Kinds&Twice != 0 && w.faults < w.conf.Faults-1 {
-		return nil // a copy of one Enter may be taken for another that was not answered
+		return nil // a copy of one Enter may be mistaken for another one that was not answered
 	}
 	for j := range c.reqs {
 		r := &c.reqs[j]
@@ -306,7 +307,7 @@ func (w *World) checkGone(c *client, id uint64) error {
 	return nil
 }
 
-// checkAbsent sees that who holds is told when the store does not have the claim.
+// checkAbsent checks that a holder learns it when the store does not have its claim.
 func (w *World) checkAbsent(c *client, v protocol.Verb, s engine.Slot, r *protocol.Reply) error {
 	if v != protocol.Renew || !r.Missing() && r.Outcome != protocol.Lacking {
 		return nil

@@ -12,14 +12,14 @@ import (
 // A coder is the memory in which a world is encoded.
 type coder struct {
 	x     engine.Encoder
-	c     *client // whose part is written
+	c     *client // the client that is being encoded
 	w     *World
 	own   []int64 // the tickets that clients know, one client after another
 	idle  []int64
-	order []int // requests, by their claims
+	order []int // requests, ordered by their claims
 }
 
-// encodeShared writes what is no client's.
+// encodeShared encodes what belongs to no client.
 func (w *World) encodeShared() {
 	x := &w.enc.x
 	x.Put(int64(w.faults))
@@ -38,7 +38,7 @@ func (w *World) encodeShared() {
 	}
 }
 
-// encodeClient writes what is a client's.
+// encodeClient encodes a client.
 func (w *World) encodeClient(client int) {
 	k := w.enc
 	k.c = &w.clients[client]
@@ -99,8 +99,8 @@ func (w *World) encodeClient(client int) {
 	}
 }
 
-// left is how long a claim will stay in the store. That does not matter if a request that makes its lease anew, or takes
-// it out, will be applied before time moves, but to the one behind it that is told when to ask again.
+// left returns how long a claim stays in the store. This does not matter if a request that renews or removes the claim will
+// be applied before time moves, except for the claim behind it, whose client learns from it when to ask again.
 func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
 	left := e.Ends - w.micros()
 	if w.faults > 0 || w.mute || e.Left {
@@ -115,7 +115,7 @@ func (w *World) left(c *client, e *driver.Entry, id uint64) int64 {
 	return left
 }
 
-// sure reports whether a request that is on its way will be applied. Close may cut one that asks for something.
+// sure reports whether a request on its way will certainly be applied. Close may cancel a request that asks for something.
 func (w *World) sure(r *request) bool {
 	switch r.verb {
 	case protocol.Leave:
@@ -129,7 +129,7 @@ func (w *World) sure(r *request) bool {
 	}
 }
 
-// id is the rank of a claim of client i. One that came from another client is known by the ticket that it has.
+// id returns the rank of a claim of client i. A claim that came from another client is known by its ticket.
 func (k *coder) id(id, i uint64) int64 {
 	if id>>clientBits != i {
 		return -1
@@ -165,7 +165,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 		x.Put(x.Rank(p.ticket))
 		x.Put(int64(p.lease))
 		x.Put(int64(p.rest))
-		x.Put(int64(min(p.retry, ttl*2/3-grain))) // the place is kept alive by then in any case
+		x.Put(int64(min(p.retry, ttl*2/3-grain))) // the place is renewed by then in any case
 		x.Flag(p.holds)
 		if w.conf.Unordered {
 			x.Put(x.Rank(p.blocker))
@@ -173,7 +173,7 @@ func (w *World) encodeRequest(r *request, i uint64) {
 	}
 }
 
-// goroutine writes the one that waits as a waiter, or has a hold.
+// goroutine encodes a goroutine that waits or holds.
 func (k *coder) goroutine(y *goroutine) {
 	x := &k.x
 	if y == nil {
@@ -213,7 +213,7 @@ func (k *coder) claim(s engine.Slot) {
 	if stage.Holds() {
 		x.Put(x.Ago(y.begun, k.w.conf.turn()+k.w.conf.Linger))
 	}
-	if stage.Leased() { // else nobody believes anything because of it
+	if stage.Leased() { // otherwise nobody relies on it
 		x.Put(x.Ahead(y.trust))
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Kind is what sort of event something is.
+// A Kind is a kind of event.
 type Kind uint8
 
-// The kinds of events. The first are what goroutines do, then what happens to requests by itself, then faults.
+// The kinds of events: first what goroutines do, then what happens to requests by itself, then faults.
 const (
 	doLock Kind = iota
 	doTry
@@ -24,18 +24,18 @@ const (
 	doPin
 	doAlarm
 	doClose
-	tick    // what is due is done
-	advance // time moves on
+	tick    // the engine does what is due
+	advance // time moves to the next moment
 	deliver // the request is applied and answered
 	apply   // the request is applied
 	answer  // the reply arrives
-	limit   // the request ends with an unknown outcome, by its limit or since it was cut
+	limit   // the request ends with an unknown outcome, at its limit or since it was cancelled
 	resume  // a paused client goes on
 	goSlow
 	goLost
 	goDumb
 	goLate
-	goStall // it is given up only at its limit
+	goStall // it ends only at its limit
 	goTwice
 	goUnsent
 	goReject
@@ -63,12 +63,12 @@ func (k Kind) String() string {
 
 func (k Kind) fault() bool { return k >= goSlow }
 
-// An Event is one thing that may happen in a world. Which fields go with it depends on its kind.
+// An Event is one thing that may happen in a world. Its kind decides which fields it has.
 type Event struct {
 	Kind   Kind
 	Client uint8
 	G      uint8  // the goroutine, or the slot of the claim
-	Copy   bool   // the request is one that the engine no longer waits for
+	Copy   bool   // the engine no longer waits for the request
 	Number uint32 // of the request, or the ticket
 }
 
@@ -89,9 +89,9 @@ func (e Event) String() string {
 	}
 }
 
-// Events returns what may happen next, in the memory that it is given.
+// Events appends the events that may happen next.
 func (w *World) Events(to []Event) []Event {
-	prompt := false // something is to be done before time moves
+	prompt := false // something must happen before time moves
 	for i := range w.clients {
 		c := &w.clients[i]
 		ev := Event{Client: uint8(i)}
@@ -196,7 +196,7 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 	return to
 }
 
-// differs reports whether an idle goroutine is not like those before it: it would do other things.
+// differs reports whether an idle goroutine differs from those before it: it would do other things.
 func differs(terms []protocol.Terms, c *client, g int) bool {
 	for f := range g {
 		x, y := &c.gs[f], &c.gs[g]
@@ -207,7 +207,8 @@ func differs(terms []protocol.Terms, c *client, g int) bool {
 	return true
 }
 
-// requestEvents appends what may happen to a request, and reports whether something will before time moves.
+// requestEvents appends the events that may happen to a request, and reports whether one of them must happen before time
+// moves.
 func (w *World) requestEvents(to []Event, i int, r *request) (all []Event, prompt bool) {
 	c := &w.clients[i]
 	ev := Event{Client: uint8(i), Number: uint32(r.number), Copy: !r.live}
@@ -253,7 +254,7 @@ func (w *World) requestEvents(to []Event, i int, r *request) (all []Event, promp
 	return to, prompt
 }
 
-// stalledFaults are how a request that hangs may end before its limit.
+// stalledFaults appends how a request that hangs may end before its limit.
 func (w *World) stalledFaults(to []Event, ev Event) []Event {
 	if w.conf.Kinds&Reject == 0 {
 		return to
@@ -284,7 +285,7 @@ func (w *World) awaitFaults(to []Event, ev Event) []Event {
 
 func (w *World) requestFaults(to []Event, ev Event, r *request) []Event {
 	if r.cut {
-		return append(to, ev.of(goDumb)) // it costs no fault: the request may have arrived
+		return append(to, ev.of(goDumb)) // this costs no fault: the request may have arrived
 	}
 	for _, f := range [...]struct {
 		fault Fault
@@ -300,7 +301,7 @@ func (w *World) requestFaults(to []Event, ev Event, r *request) []Event {
 	return to
 }
 
-// next is the next moment at which something is due.
+// next returns the next moment at which something is due.
 func (w *World) next() engine.Time {
 	at := engine.Never
 	sooner := func(t engine.Time) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A node is a state by how it was reached: from which, and by what.
+// A node is a state as the way to it: the node before it, and the event.
 type node struct {
 	parent uint32
 	ev     packed
@@ -19,7 +19,7 @@ type nodes struct {
 
 const blockSize = 1 << 14
 
-// block makes room for some nodes, and returns it with the number of the first.
+// block makes room for some nodes, and returns it with the number of the first one.
 func (n *nodes) block() (room []node, first uint32) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -28,12 +28,12 @@ func (n *nodes) block() (room []node, first uint32) {
 	return room, uint32(len(n.blocks)-1) * blockSize
 }
 
-// A tree is what there is of the nodes between two levels, when nobody makes room.
+// A tree is the nodes as they are between two levels, when nobody makes room.
 type tree [][]node
 
 func (t tree) at(i uint32) *node { return &t[i/blockSize][i%blockSize] }
 
-// A packed event is an event in a word.
+// A packed event is an event in one word.
 type packed uint32
 
 func (e Event) pack() packed {
@@ -51,11 +51,10 @@ func (p packed) event() Event {
 	}
 }
 
-// A spot is a state that is to be expanded. Only some of a level are kept as worlds. The others are made again from their
-// nodes, which is a few steps each: the states of a level stand in the order of the tree, so that one and the next have
-// most of their paths in common.
+// A spot is a state that must be expanded. Only some states of a level are kept as worlds. The others are made again from
+// their nodes, which takes a few steps each: a level is in the order of the tree, so neighbours share most of their paths.
 type spot struct {
-	w    *World // nil if it is to be made again
+	w    *World // nil if it must be made again
 	node uint32
 }
 
@@ -70,7 +69,7 @@ type stone struct {
 	w    *World
 }
 
-// climb returns the world of a node that is so deep in the tree.
+// climb returns the world of a node at a depth of the tree.
 func (c *climber) climb(conf *Config, t tree, n uint32, depth int) *World {
 	if len(c.path) == 0 {
 		c.path = append(c.path, stone{w: New(conf)})
@@ -95,7 +94,7 @@ func (c *climber) climb(conf *Config, t tree, n uint32, depth int) *World {
 		}
 		at.node = n
 		if err := at.w.Step(t.at(n).ev.event()); err != nil {
-			panic(err) // nothing was wrong when it was done for the first time
+			panic(err) // this step had no error the first time
 		}
 	}
 	return c.path[depth].w

@@ -9,23 +9,23 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// A part is what is kept of a client's encoding, until the client changes or what it depends on.
+// A part is the hash of a client's encoding, kept until the client changes or something that the part depends on.
 type part struct {
-	on   uint64 // the hash of what the part depends on beside the client; 0 means that the client changed
+	on   uint64 // the hash of everything that the part depends on beside the client; 0 means that the client changed
 	a, b uint64 // the hash of the part
 }
 
 // mostClients is how many clients a world may have.
 const mostClients = 4
 
-// Hash is the world's encoding in short.
+// A Hash stands for a world's encoding.
 type Hash uint64
 
-// Hash returns the hash of the world's encoding. Two worlds that will do the same have the same encoding: clients are
-// summed up, so that their order is not seen, and goroutines stand where their waiters and holds do.
+// Hash returns the hash of the world's encoding. Two worlds that behave the same have the same encoding: the clients' parts
+// are added, so their order does not matter, and goroutines are encoded in the order of their waiters and holds.
 //
-// Most events change one client. What is written of the others is the same as before if the time is, and what they
-// have in the store, and the ranks of the tickets that they know: their parts are kept for as long as that is so.
+// Most events change one client. The parts of the other clients stay the same if the time does, their claims in the store,
+// and the ranks of the tickets that they know. As long as this is so, their parts are kept.
 func (w *World) Hash() Hash {
 	if w.hashed {
 		return w.hash
@@ -82,7 +82,7 @@ func mix(buf []byte) (a, b uint64) {
 	return a, hi ^ lo
 }
 
-// dependsOn returns a hash of what a client's part depends on beside the client, which knows some tickets.
+// dependsOn returns a hash of everything that a client's part depends on beside the client, which knows these tickets.
 func (w *World) dependsOn(i int, tickets []int64) uint64 {
 	h := uint64(w.now) ^ k1
 	on := func(v uint64) {
@@ -110,10 +110,10 @@ func bit(b bool) int {
 	return 0
 }
 
-// has reports whether a claim in the store was made by a client.
+// has reports whether a client made a claim in the store.
 func (w *World) has(i int, e *driver.Entry) bool { return e.ID[0] == '0'+byte(i) }
 
-// rank gathers the tickets that are known anywhere, and where those of each client end among its own.
+// rank collects the tickets that are known anywhere, and where each client's own tickets end.
 func (w *World) rank(ends *[mostClients]int) {
 	k := w.enc
 	own := k.own[:0]

@@ -7,10 +7,10 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// heed does what the engine of a client wants done, and returns what is wrong with it.
+// heed carries out the effects of a client's engine, and returns what is wrong with them.
 func (w *World) heed(i int) error {
 	c := &w.clients[i]
-	effects := c.e.Effects() // no method of the engine is called before they are heeded
+	effects := c.e.Effects() // no method of the engine is called before they are carried out
 	for j := range effects {
 		f := &effects[j]
 		if w.trace != nil && f.Do != protocol.Tell {
@@ -97,7 +97,7 @@ func (c *client) find(s state, slot engine.Slot) *goroutine {
 	return nil
 }
 
-// holder is the goroutine that has a hold.
+// holder returns the goroutine that has a hold.
 func (c *client) holder(h engine.Slot) *goroutine {
 	for g := range c.gs {
 		if x := &c.gs[g]; x.slot == h && (x.state == holding || x.state == releasing || x.state == parting) {
@@ -107,7 +107,7 @@ func (c *client) holder(h engine.Slot) *goroutine {
 	return nil
 }
 
-// out is the request of that number whose answer the engine reads.
+// out returns the request with a number whose answer the engine reads.
 func (c *client) out(number uint64) *request {
 	for k := range c.reqs {
 		if r := &c.reqs[k]; r.live && r.number == number {
@@ -117,14 +117,14 @@ func (c *client) out(number uint64) *request {
 	return nil
 }
 
-// supersede notes that the engine no longer reads the answer to what it sent for a claim.
+// supersede notes that the engine no longer reads the answers to its earlier requests for a claim.
 func (c *client) supersede(s engine.Slot) {
 	c.unhear(func(r *request) bool { return !r.apart && r.claim == s })
 }
 
 // unhear notes that nobody reads the answers to such requests any more.
 func (c *client) unhear(such func(r *request) bool) {
-	for k := 0; k < len(c.reqs); k++ { // the answers to those that are dropped are not read, as unread sees for the others
+	for k := 0; k < len(c.reqs); k++ { // the answers to dropped requests are not read, which unread checks for the others
 		r := &c.reqs[k]
 		if !r.live || !such(r) {
 			continue
@@ -171,7 +171,7 @@ func (w *World) send(i int, f *protocol.Effect) error {
 	return nil
 }
 
-// done answers whoever released a hold, or changed its claim.
+// done answers a goroutine that released a hold, or changed its claim.
 func (w *World) done(c *client, f *protocol.Effect) error {
 	if f.Verb == protocol.Renew {
 		x := c.holder(f.Turn)

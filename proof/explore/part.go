@@ -5,10 +5,10 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A goroutine leaves a claim to another process, or takes one up, as the shell does: by a renewal that the engine has no part
-// in, whose answer it judges.
+// A goroutine leaves a claim to another process, or takes one up, as the shell does: by a renewal that the engine does not
+// send, but whose answer it judges.
 
-// beginDetach has a hold be the last turn of its claim, and the claim renewed.
+// beginDetach makes a hold the last turn of its claim, and renews the claim.
 func (w *World) beginDetach(c *client, x *goroutine, g uint8) {
 	if w.pin(c, x); x.answer == protocol.OK {
 		x.state, x.since = parting, w.now
@@ -16,7 +16,7 @@ func (w *World) beginDetach(c *client, x *goroutine, g uint8) {
 	}
 }
 
-// beginAttach has a claim renewed that was left.
+// beginAttach renews a claim that was left.
 func (w *World) beginAttach(c *client, x *goroutine, g uint8) {
 	if x.left > 0 {
 		x.left--
@@ -29,7 +29,7 @@ func (w *World) beginAttach(c *client, x *goroutine, g uint8) {
 	w.baton = baton{}
 }
 
-// firstApart is higher than the numbers that the engine gives to its requests.
+// firstApart is above all numbers that the engine gives to its requests.
 const firstApart = 1 << 18
 
 func (w *World) sendApart(c *client, r request) {
@@ -39,7 +39,7 @@ func (w *World) sendApart(c *client, r request) {
 	c.reqs = append(c.reqs, r)
 }
 
-// part gives an engine the answer to a renewal for which a goroutine waits that detaches or attaches.
+// part gives an engine the answer to a renewal of a goroutine that detaches or attaches.
 func (w *World) part(ev Event, r *request, answer *protocol.Reply) error {
 	c := &w.clients[ev.Client]
 	of := *r

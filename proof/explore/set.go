@@ -2,29 +2,29 @@ package explore
 
 import "sync"
 
-// A set holds states by 62 bits of their hashes, and what is known of each. Many may use it at once. That two of n states
-// have the same 62 bits has a probability of n²/2⁶³: one in ten thousand for thirty million.
+// A set holds states by 62 bits of their hashes, and marks of each. Goroutines may use it at the same time. The probability
+// that two of n states have the same 62 bits is n²/2⁶³: one in ten thousand for thirty million states.
 type set struct {
 	shards [64]shard
 }
 
-// What may be known of a state.
+// The marks of a state.
 const (
-	seen   uint64 = 1 << iota // the walk came there
+	seen   uint64 = 1 << iota // the walk has reached it
 	rested                    // its calm path ends well
 	known  = seen | rested
 )
 
 type shard struct {
 	mu    sync.Mutex
-	slots []uint64 // the bits of a hash, and below them what is known; 0 says that the slot is free
+	slots []uint64 // the bits of a hash, and below them the marks; 0 means a free slot
 	used  int
-	count int // of the states that are seen
+	count int // of the states with the mark seen
 }
 
 func newSet() *set { return &set{} }
 
-// mark notes something of a state, and reports whether that is new.
+// mark adds a mark to a state, and reports whether it is new.
 func (s *set) mark(h Hash, what uint64) bool {
 	d := s.shard(h)
 	d.mu.Lock()
@@ -45,7 +45,7 @@ func (s *set) mark(h Hash, what uint64) bool {
 	return true
 }
 
-// has reports whether something is known of a state.
+// has reports whether a state has a mark.
 func (s *set) has(h Hash, what uint64) bool {
 	d := s.shard(h)
 	d.mu.Lock()
@@ -53,7 +53,7 @@ func (s *set) has(h Hash, what uint64) bool {
 	return len(d.slots) > 0 && *d.at(uint64(h))&what != 0
 }
 
-// len is how many states are seen.
+// len returns how many states were seen.
 func (s *set) len() (n int64) {
 	for i := range s.shards {
 		d := &s.shards[i]
@@ -66,7 +66,7 @@ func (s *set) len() (n int64) {
 
 func (s *set) shard(h Hash) *shard { return &s.shards[uint64(h)>>58] }
 
-// at is the slot of a hash, or the free one that it would have.
+// at returns the slot of a hash, or the free slot for it.
 func (d *shard) at(h uint64) *uint64 {
 	mask := uint64(len(d.slots) - 1)
 	for i := h >> 2 & mask; ; i = (i + 1) & mask {

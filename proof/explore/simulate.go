@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Simulate lets a world go at random for so many steps, and then to its rest. It returns what is wrong, as the shortest
-// path to it that leaving events out gives, told in the engine's words; or nil.
+// Simulate takes a number of random steps in a world, and then lets it come to rest. It returns what is wrong, with a path
+// that is shortened by leaving out events, in the engine's words; or nil.
 func Simulate(conf *Config, seed uint64, steps int) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := New(conf)
@@ -20,7 +20,7 @@ func Simulate(conf *Config, seed uint64, steps int) error {
 		}
 		ev := events[random.IntN(len(events))]
 		if ev.Kind.fault() && random.IntN(4) > 0 {
-			continue // else all faults come first
+			continue // otherwise all faults would come first
 		}
 		path = append(path, ev)
 		if w.Step(ev) != nil {
@@ -38,7 +38,7 @@ func quiet(conf *Config, w *World) error {
 	return k.calmDown(w)
 }
 
-// shrink leaves out of a path what is not needed for something to be wrong after it.
+// shrink leaves out the events of a path that the error does not need.
 func shrink(conf *Config, path []Event, calm bool) []Event {
 	for size := len(path) / 2; size > 0; {
 		shorter := false
@@ -57,7 +57,7 @@ func shrink(conf *Config, path []Event, calm bool) []Event {
 	return path
 }
 
-// replay plays the events of a path that can happen. It returns them, and whether something is wrong then.
+// replay plays the events of a path that can happen, and returns them, and whether something is wrong then.
 func replay(conf *Config, path []Event, calm bool) (played []Event, wrong bool) {
 	w := New(conf)
 	var events []Event

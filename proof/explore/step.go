@@ -18,7 +18,7 @@ func (w *World) Step(ev Event) error {
 		w.fault(ev)
 	}
 	c := &w.clients[ev.Client]
-	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute && ev.Kind != goForget { // these are about no client
+	if ev.Kind != advance && ev.Kind != goBreak && ev.Kind != goMute && ev.Kind != goForget { // these concern no client
 		w.touch(int(ev.Client))
 	}
 	var err error
@@ -67,7 +67,7 @@ func (w *World) Step(ev Event) error {
 		}
 		c.paused, c.asleep = false, false
 	case ev.Kind <= tick:
-		if ev.Kind != doDetach && ev.Kind != doAttach { // the engine hears of these by the answer to a renewal
+		if ev.Kind != doDetach && ev.Kind != doAttach { // the engine learns of these from the answer to a renewal
 			w.table.local(w, ev)
 		}
 		w.act(ev)
@@ -88,7 +88,7 @@ func (w *World) Step(ev Event) error {
 	return err
 }
 
-// fault counts a fault, and notes whether it may cost a lease, or make a wait fail: one request that fails may not.
+// fault counts a fault, and notes whether it may cost a lease or make a wait fail, which one failed request alone may not.
 func (w *World) fault(ev Event) {
 	if ev.Kind == goDumb && w.find(ev).cut {
 		return
@@ -96,14 +96,14 @@ func (w *World) fault(ev Event) {
 	w.faults--
 	switch ev.Kind {
 	case goLost, goDumb, goLate, goTwice, goUnsent, goEarly:
-		// Where a line may have but one stray, who comes after a loss waits for the sweep, and may find it too long.
+		// If a line may have only one stray, a waiter that comes after a loss waits for the sweep, and may give up before.
 		w.shaken = w.shaken || w.faults < w.conf.Faults-1 || w.conf.Strays == 1 && w.conf.Acts&GiveUp != 0
 	default:
 		w.shaken = true
 	}
 }
 
-// act is what goroutines do, or the clock.
+// act does what a goroutine does, or the clock.
 func (w *World) act(ev Event) {
 	c := &w.clients[ev.Client]
 	x := &c.gs[min(int(ev.G), len(c.gs)-1)]
@@ -159,7 +159,7 @@ func (w *World) act(ev Event) {
 		c.closed = w.now
 		for g := range c.gs {
 			if y := &c.gs[g]; y.state == holding || y.state == parting {
-				w.broken = append(w.broken, y.token/engine.Turns) // the work under it may not have ended
+				w.broken = append(w.broken, y.token/engine.Turns) // its work may not have ended
 			}
 		}
 		for j := range c.reqs {
@@ -179,7 +179,7 @@ func (w *World) pin(c *client, x *goroutine) {
 	}
 }
 
-// hold has a goroutine believe that it holds.
+// hold makes a goroutine believe that it holds.
 func (w *World) hold(c *client, x *goroutine, h engine.Slot) {
 	x.state, x.slot, x.shares, x.over, x.change = holding, h, 1, false, unchanged
 	x.claim, x.token, x.until = c.e.Turn(h)
@@ -189,7 +189,7 @@ func (w *World) hold(c *client, x *goroutine, h engine.Slot) {
 	}
 }
 
-// find returns the request that an event is about.
+// find returns the request that an event concerns.
 func (w *World) find(ev Event) *request {
 	c := &w.clients[ev.Client]
 	for j := range c.reqs {
@@ -200,7 +200,7 @@ func (w *World) find(ev Event) *request {
 	return nil
 }
 
-// request is what happens to a request.
+// request makes an event of a request happen.
 func (w *World) request(ev Event) error {
 	r := w.find(ev)
 	c := &w.clients[ev.Client]
@@ -273,7 +273,7 @@ func (w *World) request(ev Event) error {
 	return w.reply(ev, r)
 }
 
-// reply has the engine take the answer to a request.
+// reply gives the engine the answer to a request.
 func (w *World) reply(ev Event, r *request) error {
 	c := &w.clients[ev.Client]
 	answer := r.answer()
@@ -306,8 +306,8 @@ func (w *World) reply(ev Event, r *request) error {
 	return w.checkAbsent(c, verb, claim, answer)
 }
 
-// unread gives an engine an answer that it must not read, since the request was superseded or ended before, and returns
-// what comes of it.
+// unread gives an engine an answer that it must ignore, since the request was superseded or has ended, and returns an error
+// if the engine does not ignore it.
 func (w *World) unread(c *client, late *protocol.Reply) error {
 	due := c.e.Due()
 	c.e.Answer(w.now, late)
@@ -326,7 +326,7 @@ func (c *client) drop(r *request) {
 	}
 }
 
-// seat returns what is known of the claim in a slot.
+// seat returns what the shell knows of the claim in a slot.
 func (w *World) seat(c *client, s engine.Slot) *seat {
 	for int(s) >= len(c.claims) {
 		c.claims = append(c.claims, seat{})
@@ -334,8 +334,8 @@ func (w *World) seat(c *client, s engine.Slot) *seat {
 	return &c.claims[s]
 }
 
-// rearm sees that what is due was armed: to tick early is to do nothing but to arm anew, and to renew what wants it in a
-// moment.
+// rearm checks that everything due was armed: an early tick must do nothing but arm again, and renew what must be renewed
+// in a moment.
 func (w *World) rearm(i int) error {
 	c := &w.clients[i]
 	due := c.e.Due()
@@ -357,7 +357,7 @@ func (w *World) rearm(i int) error {
 	return w.heed(i)
 }
 
-// forgetOrphans drops the requests under way that will do nothing whenever they arrive.
+// forgetOrphans drops the requests under way that change nothing, whenever they arrive.
 func (w *World) forgetOrphans() {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -371,7 +371,7 @@ func (w *World) forgetOrphans() {
 	}
 }
 
-// entering reports whether an id that is not in the store may be there yet.
+// entering reports whether a claim that is not in the store may still come there.
 func (w *World) entering(id uint64) bool {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -389,7 +389,7 @@ func (w *World) entering(id uint64) bool {
 	return false
 }
 
-// meet notes for each try that waits whether anybody else is there, or a claim of another client.
+// meet notes for each waiting try whether anybody else is there, or another client's claim.
 func (w *World) meet() {
 	for i := range w.clients {
 		for g := range w.clients[i].gs {

@@ -14,7 +14,7 @@ const us = time.Microsecond
 
 var errFault = errors.New("a fault")
 
-// ids are the names of claims by client and number, so that none is made twice.
+// ids are the ids of claims, by client and number, made in advance.
 var ids = func() (all [4][512]string) {
 	for c := range all {
 		for n := range all[c] {
@@ -24,7 +24,7 @@ var ids = func() (all [4][512]string) {
 	return all
 }()
 
-const clientBits = 40 // an id is the client's number above these, and the claim's below
+const clientBits = 40 // an id has the client's number above these bits, and the claim's below
 
 func idName(id uint64) string {
 	c, n := id>>clientBits, id&(1<<clientBits-1)
@@ -56,7 +56,7 @@ func (w *World) claim(r *request) driver.Claim {
 	}
 }
 
-// apply has a request reach the store, and keeps the reply.
+// apply applies a request to the store, and keeps the reply.
 func (w *World) apply(r *request) {
 	cl := w.claim(r)
 	var err error
@@ -94,7 +94,7 @@ func (w *World) apply(r *request) {
 	}
 }
 
-// reclaimed notes which claims of other runs an Enter removed, and whether it should not have.
+// reclaimed notes which claims of other runs an Enter removed, and whether it should not have removed them.
 func (w *World) reclaimed(r *request, had []driver.Entry) {
 	if !w.conf.Reclaim {
 		return
@@ -113,7 +113,7 @@ func (w *World) reclaimed(r *request, had []driver.Entry) {
 	}
 }
 
-// remove takes a claim out of the store that its client may hold.
+// remove removes a claim from the store that its client may hold.
 func (w *World) remove(id uint64) {
 	if e := w.entry(id); e >= 0 {
 		w.broken = append(w.broken, w.store.Entries[e].Ticket)
@@ -122,7 +122,7 @@ func (w *World) remove(id uint64) {
 	}
 }
 
-// look tells what an Await sees.
+// look returns what an Await sees.
 func (w *World) look(r *request) (holds, gone bool) {
 	e := w.entry(r.id)
 	if e < 0 || w.micros() >= w.store.Entries[e].Ends || w.store.Entries[e].Left {
@@ -131,7 +131,7 @@ func (w *World) look(r *request) (holds, gone bool) {
 	return e < w.holds(), false
 }
 
-// entry is where an id stands in the store, or -1.
+// entry returns the index of a claim in the store, or -1.
 func (w *World) entry(id uint64) int {
 	name := idName(id)
 	for i := range w.store.Entries {
@@ -142,7 +142,7 @@ func (w *World) entry(id uint64) int {
 	return -1
 }
 
-// holds is how many claims at the head hold the lock.
+// holds returns how many claims at the head hold the lock.
 func (w *World) holds() int {
 	left := w.store.Capacity
 	for i := range w.store.Entries {

@@ -5,8 +5,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Table counts how often each event came to a claim in each stage. A row is a stage; that of free slots stands for a
-// client without claims. A column is an event, as named by [Columns].
+// A Table counts how often each event came to a claim in each stage. A row is a stage; the row of free slots stands for a
+// client without claims. A column is an event, as [Columns] names it.
 type Table [engine.Stages][columns]uint64
 
 const (
@@ -21,7 +21,7 @@ var (
 	codes    = [...]string{"pending", "ok", "held", "lost", "refused", "unreachable", "doubtful", "closed", "shared"}
 )
 
-// answerColumns are the places of a verb's outcomes; adrift, broken and lacking go with absent.
+// answerColumns are the columns of a verb's outcomes; adrift, broken and lacking count as absent.
 var answerColumns = [...]int{0, 1, 1, 1, 2, 1, 3, 4, 5, 6}
 
 // Columns names the columns of a table.
@@ -43,7 +43,7 @@ func column(v protocol.Verb, outcome int) int {
 	return acts + (int(v)-1)*perVerb + answerColumns[outcome]
 }
 
-// local counts what goroutines do, or the clock.
+// local counts an event of a goroutine, or of the clock.
 func (t *Table) local(w *World, ev Event) {
 	if t == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// effectString tells what an engine wants done.
+// effectString describes an effect of the engine.
 func effectString(f *protocol.Effect) string {
 	switch f.Do {
 	case protocol.Send:
@@ -51,7 +51,7 @@ func replyString(v protocol.Verb, r *protocol.Reply) string {
 	return s
 }
 
-// storeString is the store's queue in a line.
+// storeString describes the store's queue in one line.
 func (w *World) storeString() string {
 	if len(w.store.Entries) == 0 {
 		return "the store is empty"

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// A Result is what a walk came to.
+// A Result is the result of a walk.
 type Result struct {
 	States, Transitions int64
-	Depth               int  // of the last state that was new
-	Done                bool // the walk came to its fixed point
+	Depth               int  // the depth of the last new state
+	Done                bool // the walk reached its fixed point
 	Time                time.Duration
 	Memory              uint64 // bytes
 	Table               Table
-	Violation           error // the first, with its trace; the shortest there is
+	Violation           error // the first one, with its trace; the shortest that exists
 }
 
 // Limits bound a walk. Zero means no limit.
@@ -30,7 +30,7 @@ type Limits struct {
 	Until   time.Time
 	Memory  int64 // bytes
 	Workers int
-	Kept    int64 // states of a level that are kept as worlds, which have a kilobyte or two each; 0 means 2,000
+	Kept    int64 // how many states of a level are kept as worlds, which take a kilobyte or two each; 0 means 2,000
 }
 
 // Walk visits every state of a world, level by level, until it finds a violation, all states, or a limit.
@@ -63,7 +63,7 @@ type search struct {
 	found *violation
 }
 
-// A violation is where something is wrong: after an event at the node, or on the calm path from there.
+// A violation says where something is wrong: after an event at the node, or on the calm path from there.
 type violation struct {
 	node uint32
 	ev   Event
@@ -77,8 +77,8 @@ type worker struct {
 	transitions int64
 	events      []Event
 	next        []spot
-	room        []node // for the states that are new
-	node        uint32 // the number of the first of them
+	room        []node // for new states
+	node        uint32 // the number of the first new state
 	pool        []*World
 	scratch     *World
 	gentle      *World
@@ -166,7 +166,7 @@ func (s *search) bound() {
 	}
 }
 
-// memory is what the process has of the system.
+// memory returns how many bytes the process has from the system.
 func memory() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(sample)
@@ -244,7 +244,7 @@ func (k *worker) keep(w *World, n node) {
 	next := spot{node: k.add(n)}
 	if k.s.kept.Load() < k.s.limits.Kept {
 		k.s.kept.Add(1)
-		next.w = k.world() // has no more memory than it needs
+		next.w = k.world() // takes no more memory than it needs
 		next.w.CopyFrom(w)
 	}
 	k.next = append(k.next, next)
@@ -270,7 +270,7 @@ func (k *worker) world() *World {
 	return &World{}
 }
 
-// explain plays the path to the violation again, and tells it.
+// explain plays the path to the violation again, and describes it.
 func (s *search) explain() error {
 	v := s.found
 	var path []Event
@@ -285,8 +285,8 @@ func (s *search) explain() error {
 	return errors.New(Play(s.conf, path, v.calm))
 }
 
-// Play tells what comes of some events, and of calm after them, until something is wrong. Events that cannot happen are
-// left out.
+// Play plays some events, and calm after them, until something is wrong, and describes what happens. It leaves out events
+// that cannot happen.
 func Play(conf *Config, path []Event, calm bool) string {
 	var out strings.Builder
 	w := New(conf)

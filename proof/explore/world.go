@@ -8,32 +8,32 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A World is a few clients and their store at one moment.
+// A World is the state of a few clients and their store at one moment.
 type World struct {
 	conf    *Config
 	terms   []protocol.Terms
 	now     engine.Time
 	clients []client
 	store   driver.Queue
-	faults  int     // left
-	shaken  bool    // there was a fault that may cost a lease
-	broken  []int64 // tickets that somebody removed, or that Close left to run out
-	token   int64   // the highest that was given
+	faults  int     // faults that may still come
+	shaken  bool    // a fault happened that may cost a lease
+	broken  []int64 // tickets of claims that somebody removed, or that Close left to run out
+	token   int64   // the highest token that was given
 	baton   baton
-	robbed  error // a claim that entered again removed that of a later run
-	adrift  bool  // a request is being answered that found its session over
-	lacks   bool  // one that found that the store lacks what is required
+	robbed  error // a claim that entered again removed a later run's claim
+	adrift  bool  // the answer to a request says that its session is over
+	lacks   bool  // the answer to a request says that the store lacks what is required
 	mute    bool
-	muted   engine.Time // since when
+	muted   engine.Time // since when the store is mute
 
-	touched uint // a bit for each client that changed since the world was made a copy
+	touched uint // a bit for each client that has changed since the world was copied
 	parts   [mostClients]part
-	hashed  bool // hash is of the world as it is
+	hashed  bool // hash is up to date
 	hash    Hash
 
-	again bool // its steps were checked before
+	again bool // its steps were checked already
 	table *Table
-	trace func(format string, args ...any) // is told what happens, if it is not nil
+	trace func(format string, args ...any) // gets a description of each step, unless nil
 	enc   *coder
 }
 
@@ -46,16 +46,16 @@ type baton struct {
 
 type client struct {
 	e      *engine.Engine
-	common *engine.Common // of e alone
+	common *engine.Common // only of e
 	gs     []goroutine
 	claims []seat
 	reqs   []request
 	paused bool
-	rouse  engine.Time // when it goes on, if it is paused
-	asleep bool        // with its machine
-	slept  engine.Time // for how long its machine has
+	rouse  engine.Time // when it continues, if it is paused
+	asleep bool        // its machine sleeps too
+	slept  engine.Time // for how long its machine has slept
 	closed engine.Time
-	apart  uint64 // how many requests it has sent that are none of the engine's
+	apart  uint64 // how many requests it has sent that are not the engine's
 }
 
 // A seat is what the shell knows of a claim, by its slot.
@@ -63,12 +63,12 @@ type seat struct {
 	id     uint64 // in the store; 0 means that the slot is free
 	trust  engine.Time
 	begun  engine.Time // when its first turn began
-	slept  engine.Time // how long the machine had when it was last confirmed
+	slept  engine.Time // how long the machine had slept at the last confirmation
 	weak   bool        // its last renewal failed
-	dead   bool        // the store was asked to forget the id, or did
-	pinned bool        // a hold is its last turn
-	again  bool        // it took the place of one that the store forgot
-	before bool        // but was there before the store forgot all, so that it waits for nobody who held then
+	dead   bool        // the store was asked to remove it, or has removed it
+	pinned bool        // its hold is its last turn
+	again  bool        // it replaced a claim that the store forgot
+	before bool        // but it was made before the store forgot all, so it waits for no former holder
 }
 
 type state uint8
@@ -76,20 +76,20 @@ type state uint8
 const (
 	idle      state = iota
 	waiting         // for a Grant or a Fail
-	holding         // and believes that it holds, unless over
-	releasing       // waits for the answer to the Leave
-	parting         // as holding, and waits for the renewal after which it detaches
+	holding         // believes that it holds, unless over
+	releasing       // waits until its release is answered
+	parting         // holds, and waits for the renewal after which it detaches
 	attaching       // waits for the renewal by which it attaches
 )
 
-// A change is how far a writer has come that becomes a reader. It counts as a reader from the moment in which it asks.
+// A change is the progress of a writer that becomes a reader. It counts as a reader from the moment in which it asks.
 type change uint8
 
 const (
 	unchanged change = iota
 	asked
 	changed
-	unwilling // the store said no, or others share the hold
+	unwilling // the store refused, or others share the hold
 )
 
 type goroutine struct {
@@ -98,22 +98,22 @@ type goroutine struct {
 	over    bool // its hold was ended
 	try     bool
 	company bool // others were there while it waited
-	stood   bool // its claim had a place in the store's queue since it began to wait
+	stood   bool // its claim has had a place in the store's queue since it began to wait
 	shares  int8
-	left    int8 // wants; -1 means without end
+	left    int8 // further acquisitions; -1 means without end
 	slot    engine.Slot
 	since   engine.Time // when it began to wait
 	weight  int64
-	answer  protocol.Code // what the engine's method returned, until its effects are heeded
+	answer  protocol.Code // what the engine's method returned, until its effects are carried out
 
-	// What its handle remembers of the hold.
+	// What the goroutine's handle remembers of the hold.
 	claim engine.Slot
 	token int64
-	until engine.Time // when it ends by its MaxHold
-	fresh bool        // it was granted in this step
+	until engine.Time // when its MaxHold ends
+	fresh bool        // granted in this step
 }
 
-// takes is what a goroutine that holds believes to take of the capacity.
+// takes returns how much of the capacity a holding goroutine believes to take.
 func (x *goroutine) takes() int64 {
 	if x.change != unchanged {
 		return 1
@@ -121,31 +121,31 @@ func (x *goroutine) takes() int64 {
 	return x.weight
 }
 
-// A request is one that is on its way to the store or back.
+// A request is a call of the driver on its way to the store or back.
 type request struct {
 	verb    protocol.Verb
 	claim   engine.Slot
 	number  uint64
 	id      uint64
 	ticket  int64
-	token   int64 // of the claim that is to be attached
+	token   int64 // of the claim to attach
 	weight  int64
 	try     bool
 	sent    engine.Time
 	limit   engine.Time
 	keep    time.Duration
 	amend   bool
-	apart   bool // it is no request of the engine's, but of goroutine by
+	apart   bool // not the engine's request, but goroutine by's
 	by      uint8
-	live    bool // its answer is read
+	live    bool // its answer will be read
 	cut     bool
 	applied bool
-	slow    bool  // nothing happens to it by itself
-	doubted bool  // the engine was told that its outcome is unknown
-	reply   reply // once it is applied
+	slow    bool  // only faults and its limit end it
+	doubted bool  // the engine got its outcome as unknown
+	reply   reply // set once it is applied
 }
 
-// A reply is what the store said, in short.
+// A reply is the store's answer, in short.
 type reply struct {
 	outcome protocol.Outcome
 	holds   bool
@@ -153,7 +153,7 @@ type reply struct {
 	lease   time.Duration
 	retry   time.Duration
 	blocker int64
-	rest    time.Duration // of the blocker's lease
+	rest    time.Duration // rest of the blocker's lease
 }
 
 func (r *request) answer() *protocol.Reply {
@@ -175,7 +175,7 @@ func (r *request) answer() *protocol.Reply {
 
 const start = 10 * time.Second
 
-// New returns a world at its beginning.
+// New returns a world in its initial state.
 func New(conf *Config) *World {
 	w := &World{conf: conf, terms: conf.terms(), now: start, faults: conf.Faults, mute: conf.Silent, enc: &coder{}}
 	for range conf.Clients {
@@ -200,13 +200,13 @@ func (w *World) CopyFrom(o *World) {
 	w.back(o)
 }
 
-// touch notes that a client changes.
+// touch notes that a client is about to change.
 func (w *World) touch(i int) {
 	w.touched |= 1 << i
 	w.parts[i].on = 0
 }
 
-// back makes the world again what it was before it changed: the world that it is a copy of but for what was touched.
+// back restores the world from the one that it was copied from; only touched clients differ.
 func (w *World) back(o *World) {
 	clients, entries, broken, touched := w.clients, w.store.Entries, w.broken, w.touched
 	again, table, trace, enc := w.again, w.table, w.trace, w.enc

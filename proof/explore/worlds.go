@@ -14,28 +14,28 @@ type Fault uint
 
 // The kinds of faults.
 const (
-	Slow   Fault = 1 << iota // a request is applied, and answered late or only by its limit
+	Slow   Fault = 1 << iota // a request is applied, and answered late or not before its limit
 	Lost                     // a request is lost before it is applied
-	Dumb                     // a request is applied, and its answer lost
-	Late                     // a request is given up, and applied at any time after, or never
-	Twice                    // a request is applied again at any time after
+	Dumb                     // a request is applied, and its answer is lost
+	Late                     // a request is given up, and applied at any later time, or never
+	Twice                    // a request is applied again at any later time
 	Unsent                   // a request does not leave
-	Reject                   // the store says no
+	Reject                   // the store refuses a request
 	Early                    // an Await returns early
-	Pause                    // a client does nothing for a while
-	Sleep                    // so does its machine, and tells it afterwards
-	Drift                    // a claim is gone with its session, as a request finds
+	Pause                    // a client is paused for a while
+	Sleep                    // its machine sleeps too, and reports it afterwards
+	Drift                    // a claim is gone with its session, as a request finds out
 	Break                    // somebody removes a claim from the store
-	Mute                     // the store answers nothing any more
-	Lack                     // the store renews a claim, and lacks what is required
+	Mute                     // the store no longer answers anything
+	Lack                     // the store renews a claim, but lacks what is required
 	Forget                   // the store forgets all claims
 )
 
-// Faults of requests, and all.
+// The faults of requests, and all faults.
 const (
 	Losses   = Lost | Dumb | Unsent | Early
 	Requests = Slow | Lost | Dumb | Late | Twice
-	All      = Break<<1 - 1 // but silence
+	All      = Break<<1 - 1 // except silence
 )
 
 // An Act is something that goroutines may do in a world.
@@ -60,8 +60,8 @@ type Config struct {
 	Name       string
 	Clients    int
 	Goroutines int // of each client
-	Wants      int // of each goroutine; 0 means without end
-	Faults     int // of one path
+	Wants      int // acquisitions of each goroutine; 0 means without end
+	Faults     int // of each path
 	Kinds      Fault
 	Acts       Act
 	Permits    bool  // capacity 2, each of weight 1
@@ -70,23 +70,23 @@ type Config struct {
 	Turn       time.Duration // 0 means 20 ms
 	MaxHold    time.Duration
 	Keep       time.Duration
-	Nap        time.Duration // the longest pause; 0 means without end
+	Nap        time.Duration // the longest pause; 0 means no end
 	Unordered  bool
 	Strays     int  // 0 means 2
 	Split      bool // a request is applied and answered in two steps
 	Silent     bool // the store never answers anything
 	Says       bool // the store says that somebody removed a claim by hand
-	Tells      bool // the store tells what is left of the holder's lease
-	Reclaim    bool // each client is a run of one owner, and reclaims
+	Tells      bool // the store reports what is left of the holder's lease
+	Reclaim    bool // each client is a run of the same owner, and reclaims
 	Depth      int  // where the walk stops; 0 means at its fixed point
 
-	skip engine.Field // is left out of the encoding, to see whether it matters
+	skip engine.Field // left out of the encoding, to see whether it matters
 }
 
 const ms = time.Millisecond
 
-// The times of the engines. Without faults all come about at multiples of 20 ms, and most of 10 ms with them, so that few
-// different ones do.
+// The times of the engines. Without faults all events fall on multiples of 20 ms, and with faults most fall on multiples of
+// 10 ms, so that few different times occur.
 const (
 	ttl      = 60 * ms
 	patience = 120 * ms
@@ -104,7 +104,7 @@ func (c *Config) engine() *protocol.Config {
 	}
 }
 
-// terms are what goroutine g wants.
+// terms returns what each goroutine wants.
 func (c *Config) terms() (all []protocol.Terms) {
 	for g := range c.Goroutines {
 		t := protocol.Terms{Weight: driver.All, Capacity: driver.All, TTL: ttl}
@@ -238,7 +238,7 @@ func Full() []Config {
 	}
 }
 
-// Long returns the worlds that are walked for as long as somebody likes.
+// Long returns the worlds that are walked for as long as the caller likes.
 func Long() []Config {
 	return []Config{
 		{Name: "2x2, two faults", Clients: 2, Goroutines: 2, Wants: 1, Faults: 2, Kinds: Requests | Pause, Acts: Lock,

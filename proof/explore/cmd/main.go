@@ -1,5 +1,5 @@
-// Command cmd walks the worlds of package explore and prints what each came to. It fails at the first violation, and
-// tells the shortest path to it.
+// Command cmd walks the worlds of package explore and prints the result of each. It fails at the first violation, and
+// prints the shortest path to it.
 //
 //	go run ./proof/explore/cmd [-set small|full|long] [-for 10m] [-world NAME]
 package main
@@ -20,7 +20,7 @@ var (
 	only   = flag.String("world", "", "only the world of this name")
 )
 
-// memory is how many bytes a walk may take before it stops.
+// memory bounds the bytes that a walk may take.
 const memory = 2000 << 20
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "-set is small, full or long\n")
 		os.Exit(2)
 	}
-	debug.SetGCPercent(300) // few pointers stay, so that there is little to collect
+	debug.SetGCPercent(300) // few pointers survive, so there is little to collect
 	debug.SetMemoryLimit(memory * 9 / 10)
 	limits := explore.Limits{Memory: memory}
 	if *during > 0 {
