@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// age makes a lock's row older by as much as others wait for one that was left behind.
+// age makes a lock's row as old as it must be for others to take it for an abandoned one.
 func (b *rowBase) age(name string) error {
 	const older = "UPDATE tb_distributed_lock " +
 		"SET dl_operate_time = dl_operate_time - INTERVAL 301 SECOND WHERE dl_method_name = ?"
@@ -23,7 +23,7 @@ func (b *rowBase) age(name string) error {
 	return nil
 }
 
-// handed has the contender wait until the holder releases, or dies and five minutes are over.
+// handed lets the contender wait until the holder releases, or until five minutes have passed since the holder died.
 func (b *rowBase) handed(holder, contender kind, dies bool) (string, error) {
 	s := newScene(fullName)
 	defer s.end()
@@ -49,8 +49,8 @@ func (b *rowBase) handed(holder, contender kind, dies bool) (string, error) {
 	return fmt.Sprintf("the contender waits, and holds %v after that", time.Since(since).Round(10*time.Millisecond)), nil
 }
 
-// stopped has the holder stand still until five minutes are over and another client holds; then the first goes on and
-// releases, and a third tries.
+// stopped stops the holder until five minutes have passed and another client holds. Then the first one goes on and
+// releases, and a third one tries.
 func (b *rowBase) stopped(holder, contender kind) (string, error) {
 	s := newScene(fullName)
 	defer s.end()
@@ -87,7 +87,7 @@ func (b *rowBase) stopped(holder, contender kind) (string, error) {
 	return "the first hears that it lost the lock; only the second holds", err
 }
 
-// articlePlays are of the lock in tb_distributed_lock, by the code that articles show and by stile.
+// articlePlays are the plays on the lock in tb_distributed_lock, by the code that articles show and by stile.
 func (b *rowBase) articlePlays() (list []play) {
 	article := b.java("article", nil, "article", b.jdbc, b.user, "tb_distributed_lock", "host-7")
 	stile := b.setting.own("stile", b.stile("tb_distributed_lock"))

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// An asking is a client, or a command, that asks for a lock.
+// An asking is a client, or a command, that asks a holder for a lock.
 type asking func(s *scene) (ask func() error, err error)
 
-// askedBy is a client that asks.
+// askedBy returns the asking by a client.
 func askedBy(k kind) asking {
 	return func(s *scene) (func() error, error) {
 		c, err := s.start(k)
@@ -22,7 +22,7 @@ func askedBy(k kind) asking {
 	}
 }
 
-// askedByCommand is stile break --ask.
+// askedByCommand returns the asking by stile break --ask.
 func (w *setting) askedByCommand(url string) asking {
 	return func(s *scene) (func() error, error) {
 		return func() error {
@@ -36,8 +36,8 @@ func (w *setting) askedByCommand(url string) asking {
 	}
 }
 
-// asked has somebody ask twice for a lock that one client holds and another waits for. The holder hears of each time, holds
-// on, and gives the lock back when it wants to.
+// asked lets somebody ask twice for a lock that one client holds and another waits for. The holder notices each request,
+// goes on holding, and releases when it wants to.
 func asked(holder, contender kind, by asking) (string, error) {
 	s := newScene("")
 	defer s.end()
@@ -81,7 +81,7 @@ func asked(holder, contender kind, by asking) (string, error) {
 	return "the holder hears of it both times and holds on; another client waits until it releases", nil
 }
 
-// askings are Curator's revocation and stile's asking, of each other's locks.
+// askings are Curator's revocation and stile's break --ask, each on the other's locks.
 func (w *setting) askings(addr string) (list []play) {
 	url := "zk://" + addr + "?prefix=&session=" + session.String()
 	rw := url + "&layout=rw"

@@ -15,29 +15,29 @@ import (
 	"time"
 )
 
-// A client is the process of one client, as the matrix drives it.
+// A client is a client's process, as the matrix drives it.
 type client interface {
 	// lock asks for the lock and does not wait.
 	lock(name string) error
 
-	// try takes the lock if it is free. The error is errCannot for a kind that has no such thing.
+	// try takes the lock if it is free. If the kind has no such call, the error is errCannot.
 	try(name string) (bool, error)
 
-	// held waits until the lock that was asked for is held, and returns its token, "-" if the kind has none. The error is
-	// errWaits if that takes longer.
+	// held waits until the requested lock is held, and returns its token, or "-" if the kind has none. If it takes too
+	// long, the error is errWaits.
 	held(within time.Duration) (token string, err error)
 
-	// unlock gives the lock back and waits until that is done.
+	// unlock releases the lock and waits until that is done.
 	unlock() error
 
 	// pause stops the process, until resume, as SIGSTOP does.
 	pause()
 	resume()
 
-	// kill ends the process as kill -9 does. What the process started may outlive it.
+	// kill ends the process as kill -9 does. Processes that it started may survive.
 	kill()
 
-	// close kills the process, and what it started.
+	// close kills the process and the processes that it started.
 	close()
 }
 
@@ -46,19 +46,19 @@ var (
 	errCannot = errors.New("this kind of client cannot try")
 )
 
-// patience is how long anything may take that nobody holds up.
+// patience bounds everything that nobody delays.
 const patience = 30 * time.Second
 
-// A process runs, and its lines are read.
+// A process is a running program whose output is read.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	lines chan string // what it says; closed at its end
+	lines chan string // its lines of output; closed at its end
 	log   *os.File
 	once  sync.Once
 }
 
-// begin starts a process. What it says on standard error is in a file of the folder, for when it fails.
+// begin starts a process. Its standard error goes into a file of the folder, for the case that it fails.
 func begin(dir string, args ...string) (*process, error) {
 	log, err := os.CreateTemp(dir, filepath.Base(args[0])+"-*.log")
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *process) kill() {
 
 func (p *process) close() {
 	p.kill()
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it fails if the process left nothing behind
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // this fails if no process is left
 }
 
 // hear returns the next line.

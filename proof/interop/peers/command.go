@@ -11,11 +11,11 @@ import (
 )
 
 // A command is a client that is a program of its own: it runs while it waits and holds, prints a line when it holds, and
-// gives the lock back when it is told to end.
+// releases the lock when it gets a signal.
 type command struct {
 	dir  string
 	args func(name string) []string
-	name string // of the lock
+	name string // the lock's name
 	run  *process
 }
 

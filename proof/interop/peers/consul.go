@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// consulDelay is how long Consul keeps a lock from others after its holder's session ended.
+// consulDelay is how long Consul withholds a lock after its holder's session has ended (lock-delay).
 const consulDelay = time.Second
 
 // consulLocker is Lock of Consul's own client. As `consul lock NAME` does, it takes the key NAME/.lock.

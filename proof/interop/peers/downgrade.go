@@ -8,14 +8,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A line is clients that wait in this order.
+// A line is a list of clients that wait in this order.
 type line struct {
 	*scene
 	clients []client
 	what    []string
 }
 
-// moves says what the first of the clients do that are left: one more holds, and those behind it go on waiting.
+// moves returns an error unless the first of the remaining clients holds, and the clients behind it still wait.
 func (l *line) moves(next int, since string) error {
 	if err := l.granted(l.clients[next], prompt); err != nil {
 		return fmt.Errorf("%s, after %s: %w", l.what[next], since, err)
@@ -23,7 +23,7 @@ func (l *line) moves(next int, since string) error {
 	return l.rests(next+1, since)
 }
 
-// rests says that the clients from one on go on waiting.
+// rests returns an error unless the clients from one on still wait.
 func (l *line) rests(from int, since string) error {
 	for i := from; i < len(l.clients); i++ {
 		if err := waits(l.clients[i]); err != nil {
@@ -33,9 +33,9 @@ func (l *line) rests(from int, since string) error {
 	return nil
 }
 
-// downgraded has a writer become a reader, while a reader, a writer and another reader wait behind it in that order, and
-// then each release in the order in which they hold. Nobody but the first reader comes in beside the one that was a writer.
-// Each comes when the node of the one before it stands: a slow program would else come behind those that asked later.
+// downgraded lets a writer become a reader, while a reader, a writer and another reader wait behind it in this order; then
+// each releases in the order in which they hold. Only the first waiting reader may hold together with the former writer.
+// Each client asks when the node of the one before exists, since otherwise a slow program would come behind later ones.
 func downgraded(conn *zk.Conn, writer, reader, second kind) (string, error) {
 	l := line{scene: newScene(""), what: []string{"a reader", "a second writer", "a reader behind that"}}
 	defer l.end()
@@ -88,7 +88,7 @@ func downgraded(conn *zk.Conn, writer, reader, second kind) (string, error) {
 	return "the reader behind it holds too; the writer behind both waits for both, and the last reader for that one", nil
 }
 
-// downgrades are writers that become readers, among those of the other.
+// downgrades are the plays in which writers of one library become readers among clients of the other.
 func (w *setting) downgrades(conn *zk.Conn, addr string) (list []play) {
 	rw := "zk://" + addr + "?prefix=&layout=rw&session=" + session.String()
 	read, write := w.java("Curator read", "read", addr), w.java("Curator write", "write", addr)

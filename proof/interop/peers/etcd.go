@@ -22,7 +22,7 @@ func dialEtcd(addr string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 }
 
-// newSession begins a lease that is kept alive.
+// newSession creates a lease that the client keeps alive.
 func newSession(addr string) (*clientv3.Client, *concurrency.Session, error) {
 	c, err := dialEtcd(addr)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *mutexLocker) close() {
 	l.client.Close()
 }
 
-// created is the revision that made a key, "-" if it is not there.
+// created returns the revision that created a key, or "-" if the key does not exist.
 func created(ctx context.Context, c *clientv3.Client, key string) (string, error) {
 	r, err := c.Get(ctx, key)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *electionLocker) close() {
 	l.client.Close()
 }
 
-// serviceLocker asks the server's own lock service, through its gateway, as clients in other languages do.
+// serviceLocker uses the server's own lock service through its gateway, as clients in other languages do.
 type serviceLocker struct {
 	base    string
 	client  *clientv3.Client
@@ -141,7 +141,7 @@ func (l *serviceLocker) close() {
 	l.client.Close()
 }
 
-// serviceLock calls Lock of the lock service and returns the key that it says is held.
+// serviceLock calls Lock of the lock service and returns the key that the service reports as held.
 func serviceLock(ctx context.Context, base, name string, lease clientv3.LeaseID) (string, error) {
 	var answer struct{ Key []byte }
 	request := map[string]any{"name": []byte(name), "lease": strconv.FormatInt(int64(lease), 10)}

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// A fold is a part of a long table that a reader of the page opens: all rows would take thirty screens of a phone.
+// A fold is a part of a long table that a reader of the page can open: all rows together would fill thirty screens of a
+// phone.
 type fold struct {
 	title string
-	rows  []string // without the part that the title says
+	rows  []string // without the column that is in the title
 }
 
 // folded groups rows by their title, in the order in which the titles come.

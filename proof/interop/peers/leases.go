@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pair starts the two clients, of which the first takes the lock and the second waits for it.
+// pair starts two clients: the first takes the lock, and the second waits for it.
 func (s *scene) pair(holder, contender kind) (a, b client, err error) {
 	if a, err = s.start(holder); err != nil {
 		return nil, nil, err
@@ -29,7 +29,8 @@ func (s *scene) pair(holder, contender kind) (a, b client, err error) {
 	return a, b, nil
 }
 
-// late stops the holder's process until the contender holds, and then lets it go on and give back what it no longer has.
+// late stops the holder's process until the contender holds, and then lets it go on and release the lock that it no longer
+// has.
 func late(holder, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
@@ -67,7 +68,7 @@ func late(holder, contender kind, r *result) error {
 	return nil
 }
 
-// outlast has the holder hold for more than three leases.
+// outlast lets the holder hold for more than three leases.
 func outlast(holder, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
@@ -89,7 +90,7 @@ func outlast(holder, contender kind, r *result) error {
 	return s.granted(b, prompt)
 }
 
-// leaseTable writes what was seen where locks are leases, for people, in Markdown.
+// leaseTable writes a Markdown table of the results on stores whose locks are leases.
 func leaseTable(out io.Writer, results []result) {
 	var rows folded
 	for _, r := range results {

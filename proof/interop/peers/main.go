@@ -1,7 +1,7 @@
 //go:build unix
 
-// Peers locks the same names with stile and with the clients of others, on real servers, and fails if two hold a lock at
-// once, or if one does not get what another gave back or died with.
+// Peers locks the same names with stile and with other clients, on real servers. It fails if two clients hold a lock at
+// once, or if a client does not get a lock that another one released or died with.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// all plays everything at once, since most of it is waiting, and reports whether it went well.
+// all runs all plays at once, since most of them only wait, and reports whether all went well.
 func all(w *setting, only string) bool {
 	t := &servertest.Host{Program: "peers"}
 	defer t.End()
@@ -74,7 +74,7 @@ func all(w *setting, only string) bool {
 	fmt.Printf("\n%d pairs of clients, %d wrong; %d plays, %d wrong; %v\n",
 		len(results), wrong, len(seen), len(failed), time.Since(start).Round(time.Second))
 	for _, row := range failed {
-		fmt.Println(row) // once more: of a long log, the end is kept
+		fmt.Println(row) // again, since of a long log only the end is kept
 	}
 	return wrong+len(failed) == 0
 }

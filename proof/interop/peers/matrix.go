@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A store is a server with the kinds of clients that meet on it.
+// A store is a server and the kinds of clients that meet on it.
 type store struct {
 	name   string
-	names  string // what the names of its locks begin with
-	leases bool   // a lock lives as long as its holder renews it, and not as long as a session
+	names  string // the beginning of its locks' names
+	leases bool   // a lock lives by renewals of its holder, not by a session
 	kinds  []kind
 	pairs  []pair
 	plays  []play
@@ -29,13 +29,13 @@ func (s *store) kind(name string) kind {
 	panic("no such kind: " + name)
 }
 
-// How many scenarios run at a time, beside those that wait for long sessions.
+// How many scenarios run at a time, beside the scenarios that wait for long sessions.
 const (
 	atOnce  = 5
-	leasing = 15 // of those that wait for leases, most of the time
+	leasing = 15 // scenarios that mostly wait for leases
 )
 
-// run plays all scenarios of all pairs and returns what was seen, in the order of the pairs.
+// run plays all scenarios of all pairs and returns the results in the order of the pairs.
 func run(stores []*store) []result {
 	var results []*result
 	var work sync.WaitGroup
@@ -86,7 +86,7 @@ func run(stores []*store) []result {
 	return list
 }
 
-// table writes the results for people, in Markdown, and returns how many are wrong.
+// table writes the results as a Markdown table, and returns how many are wrong.
 func table(out io.Writer, results []result) (wrong int) {
 	var rows folded
 	for _, r := range results {

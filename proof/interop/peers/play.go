@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A play is something that stile and another library do on one lock, beside taking it and giving it back.
+// A play is something that stile and another library do on one lock, beside taking and releasing it.
 type play struct {
-	what string                 // is done
-	who  string                 // does it
-	play func() (string, error) // what was seen; an error says what is wrong
+	what string                 // what happens
+	who  string                 // who does it
+	play func() (string, error) // returns what was seen; an error says what is wrong
 }
 
-// A sight is what was seen of one play.
+// A sight is the result of one play.
 type sight struct {
 	play
 	store string
@@ -26,7 +26,7 @@ type sight struct {
 	err   error
 }
 
-// playAll plays what each store has, one after the other, and the stores at once.
+// playAll runs the plays of all stores at once, those of one store one after the other.
 func playAll(stores []*store) (list []sight) {
 	sights := make([][]sight, len(stores))
 	var work sync.WaitGroup
@@ -45,10 +45,10 @@ func playAll(stores []*store) (list []sight) {
 	return list
 }
 
-// lockName is the name of a lock of a play, which is another one in each run.
+// lockName matches the name of a play's lock, which differs in each run.
 var lockName = regexp.MustCompile(`interop-[0-9a-f]{8}`)
 
-// playTable writes what was seen, in Markdown, and returns the rows of the plays that went wrong.
+// playTable writes the results as a Markdown table, and returns the rows of failed plays.
 func playTable(out io.Writer, list []sight) (wrong []string) {
 	var rows folded
 	for _, s := range list {
@@ -66,7 +66,7 @@ func playTable(out io.Writer, list []sight) (wrong []string) {
 	return wrong
 }
 
-// until waits for a condition of the store.
+// until waits for a condition in the store.
 func until(what string, holds func() (bool, error)) error {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()

@@ -16,13 +16,13 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// go-redis writes about each connection that it cannot make.
+// go-redis logs each failed connection.
 func init() { logging.Disable() }
 
-// between is how often a client of Redis asks again that waits.
+// between is the pause after which a waiting client of Redis asks again.
 const between = 50 * time.Millisecond
 
-// A hold is a lock of a library for Redis that was taken.
+// A hold is a held lock of a library for Redis.
 type hold interface {
 	renew(ctx context.Context) error
 	release(ctx context.Context) error
@@ -30,10 +30,10 @@ type hold interface {
 
 var errTaken = errors.New("another client holds the lock")
 
-// A keyLocker keeps what a library for Redis took by renewing it every third of its time, since the library leaves that
-// to the program.
+// A keyLocker renews a lock of a library for Redis after each third of its time, since the library leaves that to the
+// program.
 type keyLocker struct {
-	take func(ctx context.Context, name string) (hold, error) // errTaken if another has it
+	take func(ctx context.Context, name string) (hold, error) // errTaken if another client has it
 	shut func()
 
 	held    hold
@@ -103,7 +103,7 @@ func (l *keyLocker) close() {
 	l.shut()
 }
 
-// redsyncHold is Mutex of redsync.
+// redsyncHold is redsync's Mutex.
 type redsyncHold struct{ *redsync.Mutex }
 
 // openRedsync is redsync at one server, or at several for a quorum.
@@ -119,8 +119,8 @@ func openRedsync(_ context.Context, addrs string) (locker, error) {
 		m := locks.NewMutex(name, redsync.WithExpiry(session), redsync.WithTries(1))
 		err := m.LockContext(ctx)
 		_, taken := errors.AsType[*redsync.ErrTaken](err)
-		_, shared := errors.AsType[*redsync.ErrNodeTaken](err) // by several, of which none has a majority
-		// redsync gives a server 5 % of the lease to answer, and asks again later if it has not.
+		_, shared := errors.AsType[*redsync.ErrNodeTaken](err) // held by several clients, none of which has a majority
+		// redsync gives a server 5 % of the lease to answer, and asks it again later if it has not answered.
 		if taken || shared || errors.Is(err, redsync.ErrFailed) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = errTaken
 		}
@@ -150,7 +150,7 @@ func refused(ok bool, err error) error {
 	return err
 }
 
-// redislockHold is Lock of redislock.
+// redislockHold is redislock's Lock.
 type redislockHold struct{ *redislock.Lock }
 
 func openRedislock(_ context.Context, addr string) (locker, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// python and node are kinds of clients in other languages, at the addresses of one or several servers.
+// python and node return kinds of clients in other languages; addrs are the addresses of one or several servers.
 func (w *setting) python(name, lock, addrs string) kind {
 	python := filepath.Join(w.redis, "target", "python", "bin", "python")
 	return w.foreign(name, python, filepath.Join(w.redis, "peer.py"), lock, addrs)
@@ -20,13 +20,13 @@ func (w *setting) node(name, addrs string) kind {
 	return w.foreign(name, "node", filepath.Join(w.redis, "target", "peer.js"), addrs)
 }
 
-// foreign is a kind that is a program which is told in lines what to do.
+// foreign returns a kind whose client is a program that takes orders in lines.
 func (w *setting) foreign(name string, args ...string) kind {
 	args = append(args, strconv.FormatInt(session.Milliseconds(), 10))
 	return kind{name: name, ends: session, start: func() (client, error) { return converse(w.dir, args...) }}
 }
 
-// oneRedis is one server, with locks as a string each.
+// oneRedis returns a store of one server, where each lock is one string.
 func (w *setting) oneRedis(t servertest.TB) *store {
 	addr := servertest.Redis(t).Addr
 	url := "redis://" + addr + "?layout=setnx"
@@ -50,7 +50,7 @@ func (w *setting) oneRedis(t servertest.TB) *store {
 	}
 	s.pairs = slices.Concat(
 		s.pairs, both("redis-py", "stile run"), both("redsync", "stile candidate"),
-		// What follows is for the table: other keys for the same name.
+		// Only for the table: these use other keys for the same name.
 		together("rueidislock", "stile"), together("stile, queue", "stile"),
 	)
 	return s

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// redlock is three servers that know nothing of each other, with locks as a string on most of them.
+// redlock returns a store of three servers that know nothing of each other; each lock is a string on most of them.
 func (w *setting) redlock(t servertest.TB) *store {
 	var list []string
 	for range 3 {
@@ -33,6 +33,6 @@ func (w *setting) redlock(t servertest.TB) *store {
 	return s
 }
 
-// durable has a server keep what it has answered, so that stile need not wait until what it may have forgotten when it
-// was started is over.
+// durable are arguments with which a server loses nothing that it has acknowledged. So stile need not wait for the time in
+// which a restarted server may have forgotten locks.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidisHold is what rueidislock keeps at one key: 24 random bytes, which need not be text.
+// rueidisHold is the value that rueidislock puts into one key: 24 random bytes, which need not be text.
 type rueidisHold struct {
 	client      rueidis.Client
 	name, token string
@@ -24,8 +24,8 @@ var (
 		`if redis.call("GET",KEYS[1]) == ARGV[1] then return redis.call("DEL",KEYS[1]) end return 0`)
 )
 
-// openRueidis sets and compares one key with rueidis. Its own rueidislock keeps three keys for each name, none of which
-// is the name, so no other library can meet it.
+// openRueidis returns a locker that sets and compares one key through rueidis. The library's own rueidislock uses three
+// keys for each name, none of which is the name itself, so no other library can share a lock with it.
 func openRueidis(_ context.Context, addr string) (locker, error) {
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {
@@ -34,7 +34,7 @@ func openRueidis(_ context.Context, addr string) (locker, error) {
 	take := func(ctx context.Context, name string) (hold, error) {
 		token := make([]byte, 24)
 		rand.Read(token)
-		token[0] = 0 // no text has it
+		token[0] = 0 // no text has this byte
 		h := rueidisHold{c, name, string(token)}
 		err := c.Do(ctx, c.B().Set().Key(name).Value(h.token).Nx().Px(session).Build()).Error()
 		if rueidis.IsRedisNil(err) {
@@ -56,7 +56,7 @@ func (h rueidisHold) release(ctx context.Context) error {
 	return refused(n == 1, err)
 }
 
-// rueidislockLocker is Locker of rueidislock.
+// rueidislockLocker is rueidislock's Locker.
 type rueidislockLocker struct {
 	locks  rueidislock.Locker
 	cancel context.CancelFunc

@@ -14,47 +14,47 @@ const (
 	// window is how long a client is watched that must not get the lock.
 	window = 400 * time.Millisecond
 
-	// prompt is how soon a lock that was given back is another client's who waits for it.
+	// prompt is how soon a waiting client must have a lock after its release.
 	prompt = 3 * time.Second
 )
 
-// A kind is one sort of client.
+// A kind is a kind of client.
 type kind struct {
 	name  string
 	start func() (client, error)
-	ends  time.Duration // the time of its session, or lease, in the store
-	delay time.Duration // how long the store then keeps the lock from others
-	slow  time.Duration // how long it may sleep when it finds such a delay
-	fixed bool          // it cannot renew
-	after string        // the kind of the same library that waits behind it; "" means itself
+	ends  time.Duration // how long its session, or lease, lives in the store
+	delay time.Duration // how long the store then withholds the lock
+	slow  time.Duration // how long it may sleep after it has found such a delay
+	fixed bool          // it does not renew
+	after string        // the kind of the same library that waits behind it; "" means the same kind
 }
 
-// A pair is two clients on one lock: which holds it, and which wants it then.
+// A pair is two kinds of clients on one lock: the first holds it, and the second wants it then.
 type pair struct {
 	holder, contender string
-	shares            bool // both are meant to hold, or cannot see each other
+	shares            bool // both may hold, or cannot see each other
 }
 
-// A result is what was seen of one pair.
+// A result is what was seen of a pair.
 type result struct {
 	pair
 	store    string
-	names    string        // what the lock's name begins with
+	names    string        // the beginning of the lock's name
 	shared   bool          // both held
-	handover time.Duration // from the call that gives the lock back until the contender said that it holds
-	killed   time.Duration // from the end of the holder's process
-	behind   time.Duration // from the release, for a client that stands behind one that was killed while it waited
-	expired  time.Duration // from the stop of the holder's process
-	told     bool          // the holder, when it gave back what it no longer had, that this was so
+	handover time.Duration // from the call of unlock until the contender said that it holds
+	killed   time.Duration // from the end of the holder's process until the contender held
+	behind   time.Duration // from the release, for a client behind one that was killed while it waited
+	expired  time.Duration // from the stop of the holder's process until the contender held
+	told     bool          // the holder's late release reported that the lock was lost
 	outlasts bool          // the holder held for three leases
 	err      error
 }
 
-// A scene is some clients that are killed at its end.
+// A scene is a lock and some clients, which are killed at its end.
 type scene struct {
 	name  string // of the lock
 	cast  []client
-	token int64 // of the last grant; 0 if it had none
+	token int64 // of the last grant; 0 if that had none
 }
 
 func newScene(names string) *scene {
@@ -67,7 +67,7 @@ func (s *scene) end() {
 	}
 }
 
-// starting is how many clients start at a time: a start takes a processor, and what goes on beside it is timed.
+// starting limits how many clients start at a time: a start takes a processor, and scenarios that run beside it are timed.
 var starting = make(chan struct{}, 3)
 
 func (s *scene) start(k kind) (client, error) {
@@ -81,7 +81,7 @@ func (s *scene) start(k kind) (client, error) {
 	return c, nil
 }
 
-// granted waits for the lock and holds that its token is above those of earlier grants, whoever had them.
+// granted waits for the lock and checks that its token is above the tokens of all earlier grants, whoever had them.
 func (s *scene) granted(c client, within time.Duration) error {
 	text, err := c.held(within)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *scene) granted(c client, within time.Duration) error {
 	return nil
 }
 
-// takes lets a client have a lock that is free, or about to be.
+// takes makes a client take a lock that is free, or about to be.
 func (s *scene) takes(c client, within time.Duration) error {
 	if err := c.lock(s.name); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *scene) takes(c client, within time.Duration) error {
 	return s.granted(c, within)
 }
 
-// waits says that a client which asked for the lock does not get it for a while.
+// waits returns an error if a client that asked for the lock gets it within a while.
 func waits(c client) error {
 	token, err := c.held(window)
 	if errors.Is(err, errWaits) {
@@ -121,7 +121,7 @@ func waits(c client) error {
 	return fmt.Errorf("it holds, token %s, while another client does", token)
 }
 
-// meet has the holder block the contender, hand over to it, and die holding.
+// meet lets the holder block the contender, hand over to it, and die while it holds.
 func meet(holder, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
@@ -168,7 +168,7 @@ func meet(holder, contender kind, r *result) error {
 	return s.die(a, b, holder, contender, r)
 }
 
-// die has the holder die holding.
+// die lets the holder die while it holds.
 func (s *scene) die(a, b client, holder, contender kind, r *result) error {
 	if err := s.takes(a, patience); err != nil {
 		return fmt.Errorf("the holder, again: %w", err)
@@ -191,19 +191,20 @@ func (s *scene) die(a, b client, holder, contender kind, r *result) error {
 	return nil
 }
 
-// soonest and latest bound when one client gets the lock that another one died with. Each kind renews its session when
-// half of it is over or sooner, and a store may keep one for twice its time.
+// soonest and latest bound when one client gets the lock with which another one died. Each kind renews its session before
+// or when half of it has passed, and a store may keep a session for twice its time.
 func soonest(dead kind) time.Duration { return dead.ends/3 + dead.delay }
 
 func latest(dead, next kind) time.Duration { return 2*dead.ends + dead.delay + next.slow + prompt }
 
-// queue has one client hold, another of the same library wait, and the contender wait behind it; the one in the middle dies.
+// queue lets one client hold, another of the same library wait, and the contender wait behind it. Then the one in the
+// middle dies.
 func queue(holder, middle, contender kind, r *result) error {
 	s := newScene(r.names)
 	defer s.end()
 	var cast []client
 	for _, k := range []kind{holder, middle, contender} {
-		c, err := s.start(k) // before a lease begins that its holder cannot renew
+		c, err := s.start(k) // started before a lease begins that its holder cannot renew
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A locker is one client of one kind, which takes one lock at a time.
+// A locker is a client of one kind, which takes one lock at a time.
 type locker interface {
 	lock(ctx context.Context, name string) (token string, err error) // the token is "-" if the library has none
 	unlock(ctx context.Context) error
@@ -25,20 +25,20 @@ type trier interface {
 	try(ctx context.Context, name string) (token string, ok bool, err error)
 }
 
-// A partner does what Curator's locks can beside locking: it asks for a lock that another client holds, counts how often
-// somebody has asked for its own, and makes a writer a reader.
+// A partner can do what Curator's locks can beside locking: ask for a lock that another client holds, count how often its
+// own lock was asked for, and turn a writer into a reader.
 type partner interface {
 	ask(ctx context.Context, name string) error
 	asks() int64
 	downgrade(ctx context.Context) error
 }
 
-// session is the time after which the stores take a dead client's locks away: a session of ZooKeeper or Consul, a lease
-// of etcd, the time that a key of Redis has.
+// session is the time after which the stores free a dead client's locks: a session of ZooKeeper or Consul, a lease of etcd,
+// the TTL of a key in Redis.
 const session = 4 * time.Second
 
-// lockers opens a client of each kind that is a library for Go, at a server's address,
-// or at a URL for stile's own.
+// lockers has a function for each kind that is a library for Go, which opens a client at a server's address, or at a URL
+// for stile.
 var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"go-zookeeper":  openZooKeeper,
 	"etcd mutex":    openMutex,
@@ -58,7 +58,7 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 	"stile 2 of 2":    openStile(permits(2)),
 }
 
-// serve is the process of a client: it is told on its standard input what to do, one line each.
+// serve runs a client's process: it takes orders on its standard input, one line each.
 //
 //	lock NAME   held TOKEN, when it has the lock
 //	try NAME    held TOKEN, or busy
@@ -68,7 +68,7 @@ var lockers = map[string]func(ctx context.Context, addr string) (locker, error){
 //	downgrade   held -, when it holds to read what it held to write
 //	exit
 //
-// Any answer may be "error" and a text instead.
+// Each answer may also be "error" and a text.
 func serve(ctx context.Context, kind, addr string, in io.Reader, out io.Writer) error {
 	open, ok := lockers[kind]
 	if !ok {
@@ -84,7 +84,7 @@ func serve(ctx context.Context, kind, addr string, in io.Reader, out io.Writer) 
 	defer cancel()
 	lines := make(chan string)
 	go func() {
-		// When nobody is there any more to say anything, waiting for a lock ends too.
+		// When the input has ended, waiting for a lock ends too.
 		defer cancel()
 		defer close(lines)
 		for in := bufio.NewScanner(in); in.Scan(); {
@@ -133,7 +133,7 @@ func obey(ctx context.Context, l locker, verb, name string) (string, error) {
 	return "", fmt.Errorf("unknown request %q", verb)
 }
 
-// oblige is obey for what a partner does.
+// oblige obeys the orders of a partner.
 func oblige(ctx context.Context, p partner, verb, name string) (string, error) {
 	switch verb {
 	case "ask":

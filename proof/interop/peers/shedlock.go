@@ -10,25 +10,25 @@ import (
 	"strconv"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the databases that are given tables
+	_ "github.com/go-sql-driver/mysql" // the databases that have these tables
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A rowBase is a database with the tables of other libraries, as their documentation has them.
+// A rowBase is a database with the tables of other libraries, made as their documentation says.
 type rowBase struct {
 	setting *setting
 	jdbc    string // its URL for Java
 	user    string
-	url     string // and for stile, without a layout
+	url     string // its URL for stile, without a layout
 	db      *sql.DB
 }
 
-// close closes what the program itself asks the database with.
+// close closes the program's own connections to the database.
 func (b *rowBase) close() { b.db.Close() }
 
-// newRowBase runs statements in a database.
+// newRowBase creates the tables with some statements.
 func (w *setting) newRowBase(t servertest.TB, b rowBase, driver, source string, statements ...string) *rowBase {
 	t.Helper()
 	var err error
@@ -54,7 +54,7 @@ func (w *setting) postgresBase(t servertest.TB) *rowBase {
 			locked_by VARCHAR(255) NOT NULL, PRIMARY KEY (name))`)
 }
 
-// mariaDBBase has the server in a time zone that is far from UTC, and not by whole hours.
+// mariaDBBase sets the server's time zone far from UTC, and not by whole hours.
 func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 	t.Helper()
 	addr := servertest.MySQL(t,
@@ -74,15 +74,15 @@ func (w *setting) mariaDBBase(t servertest.TB) *rowBase {
 
 // A shedLock says how ShedLock is set up.
 type shedLock struct {
-	clock string        // whose time: database or utc
+	clock string        // the clock that counts: database or utc
 	zone  string        // the program's time zone; "" means UTC
-	ahead int           // milliseconds by which the program's clock is ahead
+	ahead int           // how many milliseconds the program's clock is ahead
 	more  string        // added to the database's URL
 	table string        // "" means shedlock
 	most  time.Duration // lockAtMostFor; 0 means session
 }
 
-// shed is ShedLock, whose locks cannot be renewed by themselves.
+// shed returns the kind of ShedLock's clients, whose locks do not renew themselves.
 func (b *rowBase) shed(name string, s shedLock) kind {
 	zone, table := cmp.Or(s.zone, "UTC"), cmp.Or(s.table, "shedlock")
 	most := cmp.Or(s.most, session)
@@ -92,7 +92,7 @@ func (b *rowBase) shed(name string, s shedLock) kind {
 	return k
 }
 
-// java is a kind of client of interop/shedlock.
+// java returns a kind whose client is interop/shedlock.
 func (b *rowBase) java(name string, flags []string, args ...string) kind {
 	return kind{name: name, ends: session, fixed: true, start: func() (client, error) {
 		list := slices.Concat(jvm(b.setting.shed), flags, []string{"peer.Peer"}, args)
@@ -100,13 +100,13 @@ func (b *rowBase) java(name string, flags []string, args ...string) kind {
 	}}
 }
 
-// stile is its URL for a layout.
+// stile returns the database's URL for a layout.
 func (b *rowBase) stile(layout string) string { return b.url + "&layout=" + layout }
 
-// fullName makes the name of a lock, with what is added to it, fill the 64 characters of the column.
+// fullName makes a lock's name, with its random ending, fill the 64 characters of the column.
 const fullName = "Größe {42}, Tagesabschluss der Filiale 0815 …!; "
 
-// sheds is a database with ShedLock's table.
+// sheds returns the store of a database with ShedLock's table.
 func (b *rowBase) sheds(name string) *store {
 	w, url := b.setting, b.stile("shedlock")
 	return &store{

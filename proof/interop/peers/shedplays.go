@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// atLeast is for how long a lock is to stay taken when it is released at once.
+// atLeast is how long a lock must stay taken although it is released at once.
 const atLeast = 2 * time.Second
 
-// rounding is what a time may lose in a table.
+// rounding is how much a time may lose in a table.
 const rounding = 50 * time.Millisecond
 
-// least has a client take a lock for a shortest time and release it at once. The contender wants it. The time counts from
-// a moment that is not before the one that release returns.
+// least lets a client take a lock for a shortest time and release it at once, while the contender wants it. The time counts
+// from a moment that is not before the one that release returns.
 func least(release func(s *scene) (from time.Time, err error), contender kind) (string, error) {
 	s := newScene(fullName)
 	defer s.end()
@@ -34,7 +34,7 @@ func least(release func(s *scene) (from time.Time, err error), contender kind) (
 	return after(from, atLeast)
 }
 
-// after says when the contender held, and what is wrong if that was too soon.
+// after returns when the contender held, and an error if that was too soon.
 func after(from time.Time, soonest time.Duration) (string, error) {
 	took := time.Since(from)
 	seen := fmt.Sprintf("the contender holds %v after that", took.Round(100*time.Millisecond))
@@ -44,7 +44,7 @@ func after(from time.Time, soonest time.Duration) (string, error) {
 	return seen, nil
 }
 
-// shedLeast is lockAtLeastFor of ShedLock, which counts from when the lock was taken.
+// shedLeast uses lockAtLeastFor of ShedLock, which counts from the lock.
 func (b *rowBase) shedLeast(s *scene) (time.Time, error) {
 	c, err := s.start(b.shed("ShedLock", shedLock{clock: "database"}))
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *rowBase) shedLeast(s *scene) (time.Time, error) {
 	return from, c.unlock()
 }
 
-// stileLeast is UnlockAfter of stile, which counts from the release.
+// stileLeast uses UnlockAfter of stile, which counts from the release.
 func (b *rowBase) stileLeast(s *scene) (time.Time, error) {
 	ctx := context.Background()
 	l, err := lockers["stile"](ctx, b.stile("shedlock"))
@@ -75,7 +75,7 @@ func (b *rowBase) stileLeast(s *scene) (time.Time, error) {
 	return from, l.(*stileLocker).held.UnlockAfter(atLeast)
 }
 
-// tell says something and waits for an answer that begins with a word.
+// tell sends a line and waits for an answer that begins with a word.
 func (c spoken) tell(line, answer string) error {
 	if err := c.say(line); err != nil {
 		return err
@@ -84,10 +84,11 @@ func (c spoken) tell(line, answer string) error {
 	return err
 }
 
-// short and longer are how long ShedLock takes a lock, and then extends it. The contender is seen to wait in between.
+// short and longer are how long ShedLock takes a lock at first, and after it was extended. In between, the contender must
+// still wait.
 const short, longer = 2 * session, 3 * session
 
-// extended has ShedLock extend a lock while another client waits for it, and then once more, when that client has it.
+// extended lets ShedLock extend a lock while another client waits for it, and once more when that client has it.
 func (b *rowBase) extended(contender kind) (string, error) {
 	s := newScene(fullName)
 	defer s.end()
@@ -113,7 +114,7 @@ func (b *rowBase) extended(contender kind) (string, error) {
 	return seen + "; a second extension is refused", nil
 }
 
-// apart has the holder take the lock and the contender try it.
+// apart lets the holder take the lock and the contender try it.
 func apart(holder, contender kind) (string, error) {
 	s := newScene(fullName)
 	defer s.end()
@@ -135,13 +136,14 @@ func apart(holder, contender kind) (string, error) {
 	return "the contender does not get it", err
 }
 
-// lasting is ShedLock whose locks outlast a play, by the database's clock.
+// lasting returns ShedLock's kind with locks that outlast a play, by the database's clock.
 func (b *rowBase) lasting(s shedLock) kind {
 	s.most, s.clock = 2*time.Minute, "database"
 	return b.shed("ShedLock", s)
 }
 
-// shedPlays are what ShedLock can beside locking, and clocks that are wrong where the database's counts.
+// shedPlays are plays on what ShedLock can do beside locking, and with wrong clocks of programs while the database's clock
+// counts.
 func (b *rowBase) shedPlays() []play {
 	stile := b.setting.own("stile", b.stile("shedlock"))
 	released := fmt.Sprintf("a lock is released at once, but is to stay taken for %v", atLeast)
@@ -162,7 +164,7 @@ func (b *rowBase) shedPlays() []play {
 	}
 }
 
-// zonePlays are of a client whose connections have another time zone than the server, in columns without a zone.
+// zonePlays are plays with a client whose connections have another time zone than the server, on columns without a zone.
 func (b *rowBase) zonePlays() []play {
 	stile := b.setting.own("stile", b.stile("shedlock")+"&table=zoneless")
 	shed := b.lasting(shedLock{more: "?sessionVariables=time_zone='+00:00'", table: "zoneless"})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A spoken client is one that is told what to do in lines; see serve.
+// A spoken client is a process that takes orders in lines; see serve.
 type spoken struct{ *process }
 
 // converse starts a spoken client and waits until it is connected.
@@ -72,7 +72,7 @@ func (c spoken) unlock() error {
 	return err
 }
 
-// ask has the client ask for a lock that another one holds.
+// ask makes the client ask for a lock that another one holds.
 func (c spoken) ask(name string) error {
 	if err := c.say("ask " + name); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (c spoken) ask(name string) error {
 	return err
 }
 
-// asks returns how often the client was asked for what it holds.
+// asks returns how often the client's lock was asked for.
 func (c spoken) asks() (int, error) {
 	if err := c.say("asks"); err != nil {
 		return 0, err
@@ -93,7 +93,7 @@ func (c spoken) asks() (int, error) {
 	return strconv.Atoi(strings.TrimPrefix(line, "asks "))
 }
 
-// downgrade makes the client a reader, which is a writer, and waits until it is done.
+// downgrade turns the client from a writer into a reader, and waits until that is done.
 func (c spoken) downgrade() error {
 	if err := c.say("downgrade"); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/engine"
-	_ "github.com/stilelock/stile/store/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/store/consul" // the stores that URLs can name
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/mysql"
 	_ "github.com/stilelock/stile/store/postgres"
@@ -23,10 +23,10 @@ type stileLocker struct {
 	client *stile.Client
 	lockOf func(c *stile.Client, name string) *stile.Lock
 	held   *stile.Lease
-	heard  *atomic.Int64 // how often somebody has asked for a lock
+	heard  *atomic.Int64 // how often somebody has asked for its lock
 }
 
-// openStile opens a store by its URL, for locks of one kind.
+// openStile returns a function that opens a store by its URL, for locks of one kind.
 func openStile(lockOf func(c *stile.Client, name string) *stile.Lock) func(context.Context, string) (locker, error) {
 	return func(ctx context.Context, url string) (locker, error) {
 		l := &stileLocker{lockOf: lockOf, heard: new(atomic.Int64)}
@@ -48,7 +48,7 @@ func openStile(lockOf func(c *stile.Client, name string) *stile.Lock) func(conte
 
 func candidate(c *stile.Client, name string) *stile.Lock { return c.Candidate(name, "here") }
 
-// permits takes some of the two permits that a name has.
+// permits returns the lock for n of the two permits of a name.
 func permits(n int) func(c *stile.Client, name string) *stile.Lock {
 	return func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, n, 2) }
 }
@@ -73,8 +73,8 @@ func (l *stileLocker) try(ctx context.Context, name string) (string, bool, error
 	return ticket(lease), true, nil
 }
 
-// ticket is the number that the store gave the claim, which is what the tokens of others are. A ticket is good for many
-// tokens of stile's, one for each turn.
+// ticket returns the number that the store gave the claim, which corresponds to the tokens of others. One ticket covers
+// many of stile's tokens, one for each turn.
 func ticket(l *stile.Lease) string { return strconv.FormatInt(l.Ticket()/engine.Turns, 10) }
 
 func (l *stileLocker) unlock(context.Context) error { return l.held.Unlock() }

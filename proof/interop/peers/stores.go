@@ -16,27 +16,27 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A setting is where the clients are, and where they may write.
+// A setting has the folders and programs of the clients.
 type setting struct {
 	self    string // this program
-	bin     string // the folder of the programs that make built
+	bin     string // the folder of the programs that make has built
 	curator string // the folder of the Java client
 	redis   string // the folder of the Python and JavaScript clients
 	shed    string // the folder of the Java client of ShedLock
 	dir     string
 }
 
-// own is a kind of client that this program is itself, in another process.
+// own returns a kind whose client is this program in another process.
 func (w *setting) own(name, addr string) kind {
 	return kind{name: name, ends: session, start: func() (client, error) { return converse(w.dir, w.self, "peer", name, addr) }}
 }
 
-// program is a kind of client that is a command of its own.
+// program returns a kind whose client is a command of its own.
 func (w *setting) program(name string, args func(name string) []string) kind {
 	return kind{name: name, ends: session, start: func() (client, error) { return &command{dir: w.dir, args: args}, nil }}
 }
 
-// run is stile run, at a URL.
+// run returns the kind of stile run, at a URL.
 func (w *setting) run(url string) kind {
 	return w.program("stile run", func(name string) []string {
 		return []string{
@@ -46,14 +46,14 @@ func (w *setting) run(url string) kind {
 	})
 }
 
-// java is a kind of lock of Curator's.
+// java returns a kind of Curator's locks.
 func (w *setting) java(name, lock, addr string) kind {
 	return kind{name: name, ends: session, start: func() (client, error) {
 		return converse(w.dir, append(jvm(w.curator), "peer.Peer", lock, addr, strconv.FormatInt(session.Milliseconds(), 10))...)
 	}}
 }
 
-// jvm begins the command line of a Java program that is small and starts quickly.
+// jvm returns the beginning of the command line for a small Java program that starts quickly.
 func jvm(folder string) []string {
 	target := filepath.Join(folder, "target")
 	return []string{
@@ -62,7 +62,7 @@ func jvm(folder string) []string {
 	}
 }
 
-// each makes a pair of every two kinds, both ways.
+// each returns all ordered pairs of kinds.
 func each(kinds ...string) (list []pair) {
 	for _, a := range kinds {
 		for _, b := range kinds {
@@ -74,21 +74,21 @@ func each(kinds ...string) (list []pair) {
 	return list
 }
 
-// as is the kind by another name, where two are alike but for their URL.
+// as returns the kind by another name, for kinds that only differ in their URL.
 func (k kind) as(name string) kind {
 	k.name = name
 	return k
 }
 
-// both makes a pair of two kinds each way.
+// both returns the two ordered pairs of two kinds.
 func both(a, b string) []pair { return each(a, b) }
 
-// together makes a pair of two kinds each way that may hold at once.
+// together returns the two ordered pairs of two kinds that may hold at once.
 func together(a, b string) []pair {
 	return []pair{{holder: a, contender: b, shares: true}, {holder: b, contender: a, shares: true}}
 }
 
-// oneWay makes a pair of two kinds each way, of which the first is waited for, and does not wait itself.
+// oneWay returns the two ordered pairs of two kinds where the second waits for the first, but not the other way round.
 func oneWay(seen, blind string) []pair {
 	return []pair{{holder: blind, contender: seen, shares: true}, {holder: seen, contender: blind}}
 }
@@ -136,7 +136,7 @@ func (w *setting) zooKeeper(t servertest.TB) *store {
 			both("Curator semaphore mutex", "stile, semaphore"), both("Curator 2 of 2", "stile 2 of 2"),
 			both("Curator 1 of 2", "stile 2 of 2"), both("Curator 2 of 2", "stile 1 of 2"),
 			together("Curator 1 of 2", "stile 1 of 2"),
-			// What follows is for the table: clients that look for other names than theirs, or do not.
+			// Only for the table: clients that do or do not see the names of other kinds.
 			together("Curator mutex", "Curator write"),
 			oneWay("Curator write", "go-zookeeper"), oneWay("Curator write", "stile"), oneWay("Curator latch", "stile candidate"),
 		),
@@ -149,7 +149,7 @@ func (w *setting) etcd(t servertest.TB) *store {
 	elect := w.program("etcdctl elect", func(name string) []string {
 		return []string{"etcdctl", "--endpoints", addr, "elect", name, "here"}
 	})
-	elect.ends = time.Minute // it cannot be told otherwise
+	elect.ends = time.Minute // this cannot be configured
 	url := "etcd://" + addr + "?prefix="
 	reader := w.own("stile reader", url)
 	reader.after = "stile"
@@ -180,7 +180,7 @@ func (w *setting) consul(t servertest.TB) *store {
 			"sh", "-c", "echo held -; exec tail -f /dev/null",
 		}
 	})
-	// It cannot be told otherwise.
+	// This cannot be configured.
 	tool.ends, tool.delay, tool.slow = 15*time.Second, 15*time.Second, api.DefaultLockRetryTime
 	url := "consul://" + addr + "?prefix="
 	reader := w.own("stile reader", url)
@@ -190,7 +190,7 @@ func (w *setting) consul(t servertest.TB) *store {
 		kinds: []kind{library, tool, w.own("stile", url), reader},
 		pairs: slices.Concat(
 			each("consul/api", "consul lock", "stile"),
-			// What only some may hold is not the key that Consul's own lock takes: for the table.
+			// Only for the table: shared holders do not use the key of Consul's own lock.
 			together("consul/api", "stile reader"),
 		),
 	}

@@ -22,7 +22,7 @@ func openZooKeeper(_ context.Context, addr string) (locker, error) {
 	return &zkLocker{conn: conn}, err
 }
 
-// dialZooKeeper connects, and returns when there is a session.
+// dialZooKeeper connects, and waits for a session.
 func dialZooKeeper(addr string) (*zk.Conn, error) {
 	conn, events, err := zk.Connect([]string{addr}, session, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 	if err != nil {
@@ -43,7 +43,7 @@ func dialZooKeeper(addr string) (*zk.Conn, error) {
 	}
 }
 
-// quiet drops what go-zookeeper says about its connections.
+// quiet drops go-zookeeper's log.
 type quiet struct{}
 
 // Printf is [zk.Logger].
@@ -57,7 +57,7 @@ func (l *zkLocker) lock(_ context.Context, name string) (string, error) {
 	return l.token(name)
 }
 
-// token is the transaction that made the node of this session, "-" if there is none: the lock does not tell it.
+// token returns the transaction that made this session's node, or "-" if there is none: the lock itself does not return it.
 func (l *zkLocker) token(name string) (string, error) {
 	children, _, err := l.conn.Children("/" + name)
 	if err != nil {

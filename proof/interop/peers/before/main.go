@@ -1,7 +1,7 @@
 //go:build unix
 
-// Before is a client of stile that is told on its standard input what to do. The test of this package builds it in this tree
-// and in an earlier revision, and has both lock the same names. So it may use no more of stile than that revision has.
+// Before is a client of stile that takes orders on its standard input. The test of this package builds it in this tree and
+// in an earlier revision, and lets both lock the same names. So it only uses parts of stile that the earlier revision has.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	_ "github.com/stilelock/stile/store/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/store/consul" // the stores that URLs can name
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/memcached"
 	_ "github.com/stilelock/stile/store/mysql"
@@ -28,7 +28,7 @@ import (
 
 func main() { serve(context.Background(), os.Stdin, os.Stdout) }
 
-// kinds are the locks that can be asked for.
+// kinds are the locks that can be ordered.
 var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
 	"alone": (*stile.Client).Mutex,
 	"read":  (*stile.Client).Reader,
@@ -36,7 +36,7 @@ var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
 	"both":  func(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 2, 2) },
 }
 
-// A server has a client of stile for each lock that is asked for, so that none takes turns with another.
+// A server has a client of stile for each lock, so that no lock shares turns with another.
 type server struct {
 	mu     sync.Mutex // guards what follows
 	out    io.Writer
@@ -44,7 +44,7 @@ type server struct {
 	leases map[string]*stile.Lease
 }
 
-// serve does what it is told, one line each:
+// serve obeys orders, one line each:
 //
 //	lock ID KIND TTL URL NAME   held ID TOKEN, when it has the lock
 //	try ID KIND TTL URL NAME    held ID TOKEN, or busy ID
@@ -52,7 +52,7 @@ type server struct {
 //	check ID                    checked ID VERDICT, late if the lease could not be renewed in time
 //	show ID KIND TTL URL NAME   shown ID COUNT, of the claims of the name
 //
-// The answer may be "error ID" and a text instead. It ends with its input.
+// Each answer may also be "error ID" and a text. It ends with its input.
 func serve(ctx context.Context, in io.Reader, out io.Writer) {
 	s := &server{out: out, free: map[string]func() error{}, leases: map[string]*stile.Lease{}}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -109,7 +109,7 @@ func (s *server) take(ctx context.Context, try bool, id string, args []string) (
 		return nil, err
 	}
 	c, err := stile.Open(ctx, args[2], &stile.Options{
-		LockOptions: stile.LockOptions{TTL: ttl}, Patience: 30 * time.Second, // the machine may be busy
+		LockOptions: stile.LockOptions{TTL: ttl}, Patience: 30 * time.Second, // for a busy machine
 	})
 	if err != nil {
 		return nil, err
@@ -129,10 +129,10 @@ func (s *server) take(ctx context.Context, try bool, id string, args []string) (
 	return lease, nil
 }
 
-// expired is stile.ReasonExpired, which has another name in some revisions.
+// expired is stile.ReasonExpired, whose name differs between revisions.
 const expired = 1
 
-// verdict says what has become of a lease, if there is one.
+// verdict returns the state of a lease, if there is one.
 func (s *server) verdict(id string) string {
 	s.mu.Lock()
 	lease := s.leases[id]
@@ -147,7 +147,7 @@ func (s *server) verdict(id string) string {
 	return fmt.Sprint(err)
 }
 
-// count returns how many hold a name and wait for it.
+// count returns how many clients hold a name, and how many wait for it.
 func count(ctx context.Context, url, name string) (int, error) {
 	c, err := stile.Open(ctx, url, nil)
 	if err != nil {
@@ -161,7 +161,7 @@ func count(ctx context.Context, url, name string) (int, error) {
 	return len(q.Claims), nil
 }
 
-// number is what a grant is known by. Revisions of before have only tokens, also where the store has no fencing.
+// number returns the number that identifies a grant. Earlier revisions only have tokens, also on stores without fencing.
 func number(lease *stile.Lease) int64 {
 	if l, ok := any(lease).(interface{ Ticket() int64 }); ok {
 		return l.Ticket()
