@@ -80,9 +80,17 @@ func sumRuns(t *testing.T, log, mark string) map[string]soakSum {
 	table.WriteString(all.row("all"))
 
 	between(t, sumsPage, mark, table.String())
-	between(t, chaosPage, mark+" sum", fmt.Sprintf("`make %s` made %d runs, %.0f minutes in all, with %d faults and %d holds: %d findings were excused, and\n"+
-		"%d runs had other findings.\n", mark, all.runs, all.under.Minutes(), all.faults, all.holds, all.excused, all.found))
+	between(t, chaosPage, mark+" sum", fmt.Sprintf("`make %s` made %d runs, %.0f minutes in all, with %s faults and %s holds: %d findings were excused, and\n"+
+		"%d runs had other findings.\n", mark, all.runs, all.under.Minutes(), thousands(all.faults), thousands(all.holds), all.excused, all.found))
 	return stores
+}
+
+// thousands writes a count with commas.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 // between holds what a page has between the marks of a name to text, or writes it there.
