@@ -3,98 +3,10 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 )
-
-// A claim has its own id on a node, until the node leaves a request without an answer that could undo, once it
-// arrives, the success of a later attempt: a Leave, or the Raise of an attempt that failed. That id is not used on
-// the node again:
-//
-//	id ──not answered──► id-1 ──not answered──► id-2 …
-//
-// An Enter by an earlier id may arrive late too. No vote is counted that was given to an earlier id, so such an entry helps no
-// claim to a majority; it only keeps others out, the claim itself as well. So the claim leaves by its earlier ids before it
-// enters by the present one, and whenever it leaves. What arrives after that ends with its lease.
-
-// claimIDs are the ids that a claim has on those nodes where it has another than its own.
-type claimIDs struct {
-	nodes map[int]*nodeIDs
-	used  time.Time // when a node was last asked for the claim
-}
-
-// nodeIDs are those on one node.
-type nodeIDs struct {
-	drawn   int      // how many there were after the claim's own
-	earlier []string // that the claim is to leave by, the latest last
-}
-
-// mostEarlier is how many ids a claim leaves by besides its present one. On a node that does not answer, each attempt draws
-// another. What stands by one that came before these ends with its lease.
-const mostEarlier = 8
-
-// drawID gives a claim another id on a node, since a request by the present one was not answered.
-func (d *Driver) drawID(id string, i int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := d.drawn[id]
-	if c == nil {
-		c = &claimIDs{nodes: map[int]*nodeIDs{}}
-		d.drawn[id] = c
-	}
-	n := c.nodes[i]
-	if n == nil {
-		n = &nodeIDs{}
-		c.nodes[i] = n
-	}
-	c.used = time.Now()
-	n.earlier = append(n.earlier, n.present(id))
-	n.earlier = n.earlier[max(0, len(n.earlier)-mostEarlier):]
-	n.drawn++
-}
-
-func (n *nodeIDs) present(id string) string {
-	if n.drawn == 0 {
-		return id
-	}
-	return fmt.Sprintf("%s-%d", id, n.drawn)
-}
-
-// as returns the claim as a node knows it.
-func (d *Driver) as(c *driver.Claim, i int) *driver.Claim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ids := d.drawn[c.ID]
-	if ids == nil {
-		return c
-	}
-	ids.used = time.Now()
-	n := ids.nodes[i]
-	if n == nil {
-		return c
-	}
-	own := *c
-	own.ID = n.present(c.ID)
-	return &own
-}
-
-// earlier returns the claim as a node may know it by its earlier ids.
-func (d *Driver) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ids := d.drawn[c.ID]
-	if ids == nil || ids.nodes[i] == nil {
-		return nil
-	}
-	for _, id := range ids.nodes[i].earlier {
-		own := *c
-		own.ID, own.Ticket = id, 0
-		list = append(list, &own)
-	}
-	return list
-}
 
 // leave takes a claim out of a node, by all ids that it has or had there. It is gone if it stands there by none of them. A
 // lock is kept only where the claim stands by its present id, which is the one that was counted.
@@ -123,16 +35,4 @@ func (n *node) leaveEarlier(ctx context.Context, store driver.Driver, c *driver.
 		}
 	}
 	return left, err
-}
-
-// forgetDrawn forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
-// asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
-func (d *Driver) forgetDrawn() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, c := range d.drawn {
-		if d.held[id] == nil && time.Since(c.used) > 2*d.o.MaxTTL {
-			delete(d.drawn, id)
-		}
-	}
 }

@@ -3,10 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -28,15 +25,6 @@ const (
 	skippedFor = 10 * time.Second       // for how long one that is stuck or does not answer leads nobody
 )
 
-// order returns the nodes as all clients order them for a name, however each has them configured.
-func (d *Driver) order(name string) []*node {
-	all := slices.SortedFunc(slices.Values(d.nodes), func(a, b *node) int { return strings.Compare(a.name, b.name) })
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	first := int(h.Sum32() % uint32(len(all)))
-	return append(all[first:], all[:first]...)
-}
-
 // lead returns the node that a claim waits at, or nil if there is none.
 func (d *Driver) lead(name string) *node {
 	if !d.ranked {
@@ -51,12 +39,6 @@ func (d *Driver) lead(name string) *node {
 		}
 	}
 	return nil
-}
-
-// A pass is a lead that is passed over for a name, and until when.
-type skippedLead struct {
-	lead  *node
-	until time.Time
 }
 
 // leading returns the nodes that a claim asks: one node before the others if it has waited at that, or many are known
@@ -74,13 +56,6 @@ func (d *Driver) leading(c *driver.Claim) next {
 		return next{lead: d.lead(c.Name), waits: true}
 	}
 	return n
-}
-
-// A next is the next step of a claim that has waited.
-type next struct {
-	lead  *node // it asks this one before the others; nil if it asks all at once
-	waits bool  // if it is refused, it waits there
-	late  bool  // it does so in a moment: it was told that the lead is free, and others were quicker
 }
 
 // leadWithin is how long a lead may take for an answer until it is done without.
@@ -193,66 +168,4 @@ func (d *Driver) freeAt(ctx context.Context, n *node, c *driver.Claim) (bool, er
 	within, cancel := context.WithTimeout(ctx, d.leadWithin(c.TTL))
 	defer cancel()
 	return store.(Member).Free(within, c.Name)
-}
-
-// skipLead lets claims on a name go by another lead for a while.
-func (d *Driver) skipLead(lead *node, name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.skipped) >= manyContended {
-		clear(d.skipped)
-	}
-	d.skipped[name] = skippedLead{lead, time.Now().Add(skippedFor)}
-}
-
-// A forgetfulLead is one that granted claims while another stood on a majority: which one, since when, and when it last did.
-type forgetfulLead struct {
-	lead        *node
-	by          driver.ClaimInfo
-	since, last time.Time
-}
-
-// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One
-// that is leaving may have left the lead first. But if it stays, the lead has lost it, and the waiters there would
-// hear again and again that the lock is free, and be in the way when the holder gives the lead its claim back: others
-// lead.
-func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.ClaimInfo) {
-	if first == nil || by == nil {
-		return
-	}
-	now := time.Now()
-	d.mu.Lock()
-	f := d.forgot[name]
-	if f.lead != lead || !d.same(f.by, *by) || now.Sub(f.last) > stuckMost {
-		if len(d.forgot) >= manyContended {
-			clear(d.forgot)
-		}
-		f = forgetfulLead{lead: lead, by: *by, since: now}
-	}
-	f.last = now
-	d.forgot[name] = f
-	d.mu.Unlock()
-	if now.Sub(f.since) >= stuckAfter {
-		d.skipLead(lead, name)
-	}
-}
-
-// tell notes which node a claim is to ask next; with nil, all at once.
-func (d *Driver) tell(c *driver.Claim, n *node) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.told[c.ID] = next{lead: n}
-}
-
-// wasLate reports, once, whether others were quicker when a claim was told that its lead is free.
-func (d *Driver) wasLate(c *driver.Claim) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := d.told[c.ID]
-	if !n.late {
-		return false
-	}
-	n.late = false
-	d.told[c.ID] = n
-	return true
 }

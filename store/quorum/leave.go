@@ -56,21 +56,3 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	c := d.count(votes)
 	return d.short(votes, c)
 }
-
-// departures counts the nodes that let a claim go, and those that did not have it.
-func (d *Driver) departures(votes []vote) (left, gone int) {
-	for i := range votes {
-		switch v := &votes[i]; {
-		case v.gone():
-			gone++
-		case v.came && v.err == nil:
-			left++
-		}
-	}
-	return left, gone
-}
-
-func (d *Driver) departed(votes []vote) bool {
-	left, gone := d.departures(votes)
-	return left >= d.need || gone > len(d.nodes)-d.need
-}

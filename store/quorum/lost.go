@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -70,9 +69,6 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 	return clean
 }
 
-// asked reports whether a node was asked, as far as its vote shows.
-func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent }
-
 // withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
 // them have answered. Unless the claim was refused, it may hold by another client, and stays where a late vote says that
 // it stood.
@@ -96,61 +92,4 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 		}
 		return driver.Place{}, err
 	})
-}
-
-// waiting is the place of a claim that others are in the way of.
-func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
-	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
-	if c.Try {
-		p.Ticket, p.TTL = 0, 0
-	} else if n.granted > 0 {
-		d.mu.Lock()
-		d.missedLocked(c.Name)
-		d.mu.Unlock()
-	}
-	var free []time.Duration // when each node may be, as far as they tell
-	most := 0
-	for _, v := range votes {
-		switch {
-		case !v.came || v.err != nil:
-		case v.place.Holds:
-			free = append(free, 0)
-		default:
-			free = append(free, v.place.Retry)
-			// Of two that stand on as many nodes, the older one has left most likely, and is about to leave the rest.
-			same := d.standing(votes, v.place.Blocker)
-			// Of two records of one, the later one is shown.
-			b := &v.place.Blocker
-			if same > most || same == most && (d.newer(b, &p.Blocker) || d.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
-				p.Blocker, most = v.place.Blocker, same
-			}
-		}
-	}
-	if !d.ranked {
-		p.Blocker.Ticket = 0 // it has another on each node
-	}
-	p.Blocker = d.shown(p.Blocker)
-	slices.Sort(free)
-	if len(free) >= d.need {
-		p.Retry = free[d.need-1]
-	}
-	return p
-}
-
-// newer reports whether a claim came later than another: by its ticket, or by its age where each node gives tickets by its own clock.
-func (d *Driver) newer(a, b *driver.ClaimInfo) bool {
-	if d.ranked {
-		return a.Ticket > b.Ticket
-	}
-	return a.Since < b.Since
-}
-
-// standing counts the nodes where a claim stands in the way.
-func (d *Driver) standing(votes []vote, b driver.ClaimInfo) (n int) {
-	for _, v := range votes {
-		if v.came && v.err == nil && !v.place.Holds && d.same(v.place.Blocker, b) {
-			n++
-		}
-	}
-	return n
 }

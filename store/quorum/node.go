@@ -328,32 +328,3 @@ func (n *node) lossier(r *Report) *Report {
 	}
 	return r
 }
-
-// advance notes the most advanced of the nodes' clocks.
-func (d *Driver) advance() {
-	var most int64
-	for _, n := range d.nodes {
-		n.mu.Lock()
-		if n.report != nil {
-			most = max(most, n.clock.UnixMicro()-n.at.Microseconds())
-		}
-		n.mu.Unlock()
-	}
-	d.ahead.Store(most)
-}
-
-// twin returns the name of another node that is the same server, or "".
-func (d *Driver) twin(n *node, id string) string {
-	for _, other := range d.nodes {
-		if other == n || id == "" {
-			continue
-		}
-		other.mu.Lock()
-		same := other.report != nil && other.report.ID == id && other.twin == ""
-		other.mu.Unlock()
-		if same {
-			return other.name
-		}
-	}
-	return ""
-}

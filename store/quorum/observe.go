@@ -97,25 +97,6 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	return all, nil
 }
 
-// agreed returns the claim that a majority shows, with the latest of its records.
-func (o *observed) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool) {
-	for _, a := range shown {
-		latest, votes := a, 0
-		for _, b := range shown {
-			if o.same(a, b) && a.Left == b.Left {
-				votes++
-				if later(b.Record, latest.Record) {
-					latest = b
-				}
-			}
-		}
-		if votes >= o.need {
-			return o.shown(latest), true
-		}
-	}
-	return driver.ClaimInfo{}, false
-}
-
 // Break removes a claim from all nodes. It is there if a majority has it, and not if none has. What fewer have is removed,
 // and the outcome is unknown: a claim that is just entering may have been told so by one node already, lose that node's
 // vote here, be told so by others, and take itself for one that a majority has. To be asked for, a claim needs a majority

@@ -29,13 +29,11 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/known"
 )
 
@@ -131,157 +129,6 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		return d, nil
 	}
 	return &observed{d}, nil
-}
-
-// connect opens all nodes and makes sure that they are fit to be a quorum.
-func (d *Driver) connect(ctx context.Context, nodes []Node) error {
-	if err := countable(nodes); err != nil {
-		return driver.Refused(err)
-	}
-	errs := make([]error, len(nodes))
-	var opened sync.WaitGroup
-	for i, n := range d.nodes {
-		opened.Go(func() { errs[i] = n.connect(ctx) })
-	}
-	opened.Wait()
-	up := 0
-	for i, n := range d.nodes {
-		takesPart, err := n.fit(ctx, errs[i])
-		if err != nil {
-			return err
-		}
-		if takesPart {
-			up++
-		}
-		if store := n.driver.Load(); store != nil {
-			_, member := (*store).(Member)
-			d.ranked = d.ranked && member
-		}
-	}
-	if up < d.need {
-		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
-			up, len(nodes), d.need, d.first(errs))))
-	}
-	d.tasks.Go(d.checks)
-	return nil
-}
-
-// countable returns an error if nodes cannot be a quorum by their number and names.
-func countable(nodes []Node) error {
-	switch n := len(nodes); {
-	case n < fewest:
-		return fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n)
-	case n%2 == 0:
-		return fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n)
-	}
-	names := map[string]bool{}
-	for _, n := range nodes {
-		if names[n.Name] {
-			return fmt.Errorf("node %s is named twice", n.Name)
-		}
-		names[n.Name] = true
-	}
-	return nil
-}
-
-// fit reports whether the node takes part, by the outcome of connecting to it. The error says why there can be no
-// quorum with it.
-func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused error) {
-	_, barred := errors.AsType[*barredError](err)
-	switch {
-	case err == nil, barred && !n.isTwin():
-		return true, nil
-	case ctx.Err() != nil:
-		return false, driver.Ended(ctx, true)
-	case barred:
-		return false, driver.Refused(n.says(strip(err)))
-	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
-		return false, driver.Refused(n.says(err))
-	}
-	return false, nil
-}
-
-// first returns the first of some errors, by node.
-func (d *Driver) first(errs []error) error {
-	for i, err := range errs {
-		if err != nil {
-			return d.nodes[i].says(err)
-		}
-	}
-	return errors.New("no answer in time")
-}
-
-// checks looks at the nodes every now and then, until the driver is closed.
-func (d *Driver) checks() {
-	tick := time.NewTicker(d.o.CheckEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-d.closed:
-			return
-		case <-tick.C:
-		}
-		d.connectAll()
-		d.forgetDrawn()
-	}
-}
-
-// connectAll connects the nodes that are not, and asks the members who they are.
-func (d *Driver) connectAll() {
-	ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
-	defer cancel()
-	var all sync.WaitGroup
-	for _, n := range d.nodes {
-		all.Go(func() { _ = n.connect(ctx) }) // requests for its vote get the error
-	}
-	all.Wait()
-}
-
-// proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
-func (d *Driver) proposal() int64 {
-	if !d.ranked {
-		return 0
-	}
-	return d.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
-}
-
-// proposeAhead is more than two clients' ideas of the same clock differ.
-const proposeAhead = 50 * time.Millisecond
-
-// maxIdle is how many goroutines are kept for another call.
-const maxIdle = 16
-
-// workLocked runs f in a goroutine that Close waits for. The driver is not closed.
-func (d *Driver) workLocked(f func()) {
-	if d.idle == 0 {
-		d.tasks.Go(func() { d.worker(f) })
-		return
-	}
-	d.idle--
-	d.jobs <- f // has room for one each
-}
-
-// worker makes one call after another, until there are too many who would wait for the next, or the driver is closed.
-func (d *Driver) worker(f func()) {
-	for {
-		f()
-		d.mu.Lock()
-		if d.ended || d.idle == maxIdle {
-			d.mu.Unlock()
-			return
-		}
-		d.idle++
-		d.mu.Unlock()
-		select {
-		case f = <-d.jobs:
-		case <-d.closed:
-			select {
-			case f = <-d.jobs: // given just before
-			default:
-				return
-			}
-		}
-	}
 }
 
 // timeout is how long the nodes may take to answer for a claim.

@@ -3,8 +3,6 @@ package quorum
 import (
 	"strconv"
 	"strings"
-
-	"github.com/stilelock/stile/driver"
 )
 
 // A claim that holds can get another record, and not every node hears of every one. So a record that replaced another has a
@@ -46,27 +44,4 @@ func later(a, b string) bool {
 	_, of := CutVersion(a)
 	_, than := CutVersion(b)
 	return of > than || of == than && a > b
-}
-
-// shown is a claim as observers see it.
-func (d *Driver) shown(c driver.ClaimInfo) driver.ClaimInfo {
-	if d.ranked {
-		c.Record, _ = CutVersion(c.Record)
-	}
-	return c
-}
-
-// same reports whether two nodes show one claim, as far as they tell. One that was changed has the ticket that a majority
-// confirmed, and may have different records.
-func (d *Driver) same(a, b driver.ClaimInfo) bool {
-	if !d.ranked {
-		return a.Record == b.Record
-	}
-	return a.Ticket == b.Ticket && (a.Record == b.Record || changed(a) || changed(b))
-}
-
-// changed reports whether a claim got another record, as one node shows it.
-func changed(c driver.ClaimInfo) bool {
-	_, version := CutVersion(c.Record)
-	return version > 0
 }

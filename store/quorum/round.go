@@ -2,38 +2,12 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 )
-
-// A vote is one node's answer.
-type vote struct {
-	came  bool // it has answered, or failed to
-	place driver.Place
-	err   error
-}
-
-// grants reports whether the claim holds on the node.
-func (v *vote) grants() bool { return v.came && v.err == nil && v.place.Holds }
-
-// unknown reports whether the request may have been applied although the answer does not say so.
-func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotApplied(v.err) }
-
-// denied reports whether the node said no to the request, and will to the next one like it.
-func (v *vote) denied() bool {
-	return v.came && v.err != nil && !v.gone() && forGood(v.err)
-}
-
-// forGood reports whether an error is a no that does not pass by itself.
-func forGood(err error) bool {
-	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err)
-}
-
-func (v *vote) gone() bool { return v.came && errors.Is(v.err, driver.ErrGone) }
 
 // A round is one question that is put to all nodes at once. It is decided when the answers that are there settle it;
 // later answers go to the round's present owner.

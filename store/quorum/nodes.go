@@ -1,0 +1,168 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/boottime"
+)
+
+// connect opens all nodes and makes sure that they are fit to be a quorum.
+func (d *Driver) connect(ctx context.Context, nodes []Node) error {
+	if err := countable(nodes); err != nil {
+		return driver.Refused(err)
+	}
+	errs := make([]error, len(nodes))
+	var opened sync.WaitGroup
+	for i, n := range d.nodes {
+		opened.Go(func() { errs[i] = n.connect(ctx) })
+	}
+	opened.Wait()
+	up := 0
+	for i, n := range d.nodes {
+		takesPart, err := n.fit(ctx, errs[i])
+		if err != nil {
+			return err
+		}
+		if takesPart {
+			up++
+		}
+		if store := n.driver.Load(); store != nil {
+			_, member := (*store).(Member)
+			d.ranked = d.ranked && member
+		}
+	}
+	if up < d.need {
+		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
+			up, len(nodes), d.need, d.first(errs))))
+	}
+	d.tasks.Go(d.checks)
+	return nil
+}
+
+// countable returns an error if nodes cannot be a quorum by their number and names.
+func countable(nodes []Node) error {
+	switch n := len(nodes); {
+	case n < fewest:
+		return fmt.Errorf("a quorum needs at least %d nodes, not %d: with fewer, none may be down", fewest, n)
+	case n%2 == 0:
+		return fmt.Errorf("a quorum needs an odd number of nodes, not %d: the last would only be one more that can fail", n)
+	}
+	names := map[string]bool{}
+	for _, n := range nodes {
+		if names[n.Name] {
+			return fmt.Errorf("node %s is named twice", n.Name)
+		}
+		names[n.Name] = true
+	}
+	return nil
+}
+
+// fit reports whether the node takes part, by the outcome of connecting to it. The error says why there can be no
+// quorum with it.
+func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused error) {
+	_, barred := errors.AsType[*barredError](err)
+	switch {
+	case err == nil, barred && !n.isTwin():
+		return true, nil
+	case ctx.Err() != nil:
+		return false, driver.Ended(ctx, true)
+	case barred:
+		return false, driver.Refused(n.says(strip(err)))
+	case driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err):
+		return false, driver.Refused(n.says(err))
+	}
+	return false, nil
+}
+
+// first returns the first of some errors, by node.
+func (d *Driver) first(errs []error) error {
+	for i, err := range errs {
+		if err != nil {
+			return d.nodes[i].says(err)
+		}
+	}
+	return errors.New("no answer in time")
+}
+
+// checks looks at the nodes every now and then, until the driver is closed.
+func (d *Driver) checks() {
+	tick := time.NewTicker(d.o.CheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.closed:
+			return
+		case <-tick.C:
+		}
+		d.connectAll()
+		d.forgetDrawn()
+	}
+}
+
+// connectAll connects the nodes that are not, and asks the members who they are.
+func (d *Driver) connectAll() {
+	ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, n := range d.nodes {
+		all.Go(func() { _ = n.connect(ctx) }) // requests for its vote get the error
+	}
+	all.Wait()
+}
+
+// proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
+func (d *Driver) proposal() int64 {
+	if !d.ranked {
+		return 0
+	}
+	return d.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
+}
+
+// proposeAhead is more than two clients' ideas of the same clock differ.
+const proposeAhead = 50 * time.Millisecond
+
+// advance notes the most advanced of the nodes' clocks.
+func (d *Driver) advance() {
+	var most int64
+	for _, n := range d.nodes {
+		n.mu.Lock()
+		if n.report != nil {
+			most = max(most, n.clock.UnixMicro()-n.at.Microseconds())
+		}
+		n.mu.Unlock()
+	}
+	d.ahead.Store(most)
+}
+
+// twin returns the name of another node that is the same server, or "".
+func (d *Driver) twin(n *node, id string) string {
+	for _, other := range d.nodes {
+		if other == n || id == "" {
+			continue
+		}
+		other.mu.Lock()
+		same := other.report != nil && other.report.ID == id && other.twin == ""
+		other.mu.Unlock()
+		if same {
+			return other.name
+		}
+	}
+	return ""
+}
+
+// order returns the nodes as all clients order them for a name, however each has them configured.
+func (d *Driver) order(name string) []*node {
+	all := slices.SortedFunc(slices.Values(d.nodes), func(a, b *node) int { return strings.Compare(a.name, b.name) })
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	first := int(h.Sum32() % uint32(len(all)))
+	return append(all[first:], all[:first]...)
+}
