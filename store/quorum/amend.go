@@ -16,7 +16,7 @@ const mostLags = 3
 func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	own := *c
 	own.Wait, own.Amend = c.TTL, nil
-	if !d.ranked {
+	if !d.rule.ranked {
 		return &own, nil
 	}
 	if c.Amend != nil && !d.Traits().Amends {

@@ -30,7 +30,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 	for {
 		wait := pollLeast + rand.N(pollMost-pollLeast)
-		if d.ranked {
+		if d.rule.ranked {
 			if err := d.awaitMajority(ctx, c); err != nil {
 				return driver.Place{}, err
 			}
@@ -39,7 +39,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		if err := d.pause(ctx, wait); err != nil {
 			return driver.Place{}, err
 		}
-		if !d.ranked || d.free(ctx, c) {
+		if !d.rule.ranked || d.free(ctx, c) {
 			return driver.Place{}, nil
 		}
 	}
@@ -90,9 +90,9 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 			}
 		}
 		switch {
-		case free >= d.need:
+		case free >= d.rule.need:
 			return nil
-		case failed > len(d.nodes)-d.need:
+		case d.rule.prevents(failed):
 			return d.pause(ctx, pollMost) // its next Enter returns the error
 		}
 	}
@@ -101,8 +101,7 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 // free reports whether a majority of the nodes is, or cannot be asked. What the claim itself leaves behind there is on its way out.
 func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
 	r, err := d.askNodes(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
-		n := d.count(votes)
-		return n.granted >= d.need || n.refused > len(d.nodes)-d.need
+		return d.rule.granted(votes) || d.rule.taken(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
 		store, err := n.store()
 		if err != nil {
@@ -115,5 +114,5 @@ func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
 		return true
 	}
 	votes, err := r.wait(ctx, d)
-	return err != nil || d.count(votes).refused <= len(d.nodes)-d.need
+	return err != nil || !d.rule.taken(votes)
 }

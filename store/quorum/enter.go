@@ -51,7 +51,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 		}
 		switch v := &votes[lead.index]; {
 		case err != nil:
-			p, err = d.missedOut(ctx, c, claim, r, votes, d.count(votes), err)
+			p, err = d.missedOut(ctx, c, claim, r, votes, err)
 			return p, false, err
 		case !v.came, v.err != nil: // the others may do without it
 		case !v.place.Holds:
@@ -60,7 +60,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 			first, least = votes, max(least, v.place.Ticket)
 		}
 	}
-	settled := func(votes []vote) bool { return d.settled(claim, votes) }
+	settled := func(votes []vote) bool { return d.rule.settled(claim, votes) }
 	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
 		return n.enter(ctx, claim, least)
 	})
@@ -69,23 +69,21 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	}
 	r.patient, r.straggler, r.least = claim.Reclaim, d.patience(c.Name, try), least
 	votes, err := r.wait(ctx, d)
-	if err == nil && d.doubtful(claim, votes, least) {
+	if err == nil && d.rule.doubtful(claim, votes, least, d.heldTicket(c.ID)) {
 		votes, err = r.waitAll(ctx, d)
 	}
-	count := d.count(votes)
-	if err == nil && count.granted >= d.need {
-		ticket := d.ticket(claim, votes)
+	if err == nil && d.rule.granted(votes) {
+		ticket := d.rule.ticket(claim, votes, d.heldTicket(c.ID))
 		if err = d.agree(ctx, claim, votes, ticket); err == nil {
 			return d.won(claim, r, votes, ticket), false, nil
 		}
 	}
 	if claim.Ticket != 0 {
-		p, err = d.still(votes, count, err)
-		return p, false, err
+		return driver.Place{}, false, d.rule.still(votes, err)
 	}
-	by := d.blocker(votes)
+	by := d.rule.blocker(votes)
 	d.forgetful(to.lead, first, c.Name, by)
-	p, err = d.missedOut(ctx, c, claim, r, votes, count, err)
+	p, err = d.missedOut(ctx, c, claim, r, votes, err)
 	return p, err == nil && by == nil, err
 }
 
@@ -105,7 +103,7 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 	if claim.Ticket <= waitingTicket {
 		claim.Ticket = 0
 	}
-	if d.ranked {
+	if d.rule.ranked {
 		claim.Record = WithVersion(c.Record, 0)
 	} else {
 		claim.Try = true // a member keeps nothing unless it holds
@@ -153,32 +151,15 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 
 // agree makes sure that a majority knows the ticket. Mostly all have answered with it.
 func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticket int64) error {
-	if !d.ranked || c.Ticket != 0 {
+	if !d.rule.ranked || c.Ticket != 0 {
 		return nil
 	}
-	agreed := 0
-	var others []int
-	for i, v := range votes {
-		switch {
-		case !v.grants():
-		case v.place.Ticket == ticket:
-			agreed++
-		default:
-			others = append(others, i)
-		}
-	}
-	if agreed >= d.need {
+	agreed, others := byTicket(votes, ticket)
+	if agreed >= d.rule.need {
 		return nil
 	}
-	raised := func(votes []vote) (n int) {
-		for _, v := range votes {
-			if v.came && v.err == nil {
-				n++
-			}
-		}
-		return n
-	}
-	r, err := d.askNodes(d.timeout(c.TTL), "", others, func(votes []vote) bool { return agreed+raised(votes) >= d.need },
+	enough := func(votes []vote) bool { return agreed+confirmations(votes) >= d.rule.need }
+	r, err := d.askNodes(d.timeout(c.TTL), "", others, enough,
 		func(ctx context.Context, n *node) (driver.Place, error) {
 			return driver.Place{}, n.raise(ctx, d.as(c, n.index), ticket)
 		})
@@ -186,30 +167,19 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 		return err
 	}
 	confirmed, err := r.wait(ctx, d)
-	if err == nil && agreed+raised(confirmed) >= d.need {
+	if err == nil && enough(confirmed) {
 		return nil
 	}
-	disagreed := d.disagreed(c, others, confirmed)
+	// The claim is not entered by the same id again where it is not known what became of the request: if that comes late, the
+	// ticket would replace the one of a later attempt.
+	unsure, disagreed := d.rule.disagreed(others, confirmed)
+	for _, i := range unsure {
+		d.drawID(c.ID, i)
+	}
 	if err != nil {
 		return err
 	}
 	return disagreed
-}
-
-// disagreed is the error of an attempt whose ticket no majority confirmed. The claim is not entered by the same id again where
-// it is not known what became of the request: if that comes late, the ticket would replace the one of a later attempt.
-func (d *Driver) disagreed(c *driver.Claim, asked []int, confirmed []vote) error {
-	errs := make([]error, len(confirmed))
-	for _, i := range asked {
-		v := &confirmed[i]
-		if !v.came || v.unknown() {
-			d.drawID(c.ID, i)
-		}
-		if v.err != nil {
-			errs[i] = strip(v.err)
-		}
-	}
-	return driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", d.first(errs)))
 }
 
 func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
@@ -238,5 +208,5 @@ func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driv
 			leases = append(leases, v.place.TTL)
 		}
 	}
-	return driver.Place{Ticket: ticket, Holds: true, TTL: d.lasting(leases)}
+	return driver.Place{Ticket: ticket, Holds: true, TTL: d.rule.lasting(leases)}
 }

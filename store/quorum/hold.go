@@ -38,6 +38,16 @@ func (d *Driver) holdLocked(c *driver.Claim, ticket int64) *holding {
 	return h
 }
 
+// heldTicket returns the ticket with which a claim is known to hold, or 0.
+func (d *Driver) heldTicket(id string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.held[id]; h != nil {
+		return h.claim.Ticket
+	}
+	return 0
+}
+
 // lacks reports whether a node certainly does not have a claim, which may be leaving.
 func (d *Driver) lacks(h *holding, i int) bool {
 	d.mu.Lock()

@@ -27,7 +27,7 @@ const (
 
 // lead returns the node that a claim waits at, or nil if there is none.
 func (d *Driver) lead(name string) *node {
-	if !d.ranked {
+	if !d.rule.ranked {
 		return nil
 	}
 	d.mu.Lock()
@@ -88,7 +88,7 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 // have left most nodes, as its client heard, and be about to leave this one. If most are still free, the claim is to
 // ask again at once: but not where others are known to want the name, of whom one is just getting it.
 func (d *Driver) late(ctx context.Context, c *driver.Claim, to next, v *vote, try int) (p driver.Place, split bool, err error) {
-	p = driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: d.shown(v.place.Blocker), Retry: v.place.Retry}
+	p = driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: d.rule.shown(v.place.Blocker), Retry: v.place.Retry}
 	alone := d.alone(c.Name, try)
 	d.mu.Lock()
 	// Counted too where the claim asked to wait, and perhaps nobody was quicker. Without, what clients believe differs more:

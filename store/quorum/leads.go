@@ -47,7 +47,7 @@ func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.Cla
 	now := time.Now()
 	d.mu.Lock()
 	f := d.forgot[name]
-	if f.lead != lead || !d.same(f.by, *by) || now.Sub(f.last) > stuckMost {
+	if f.lead != lead || !d.rule.same(f.by, *by) || now.Sub(f.last) > stuckMost {
 		if len(d.forgot) >= manyContended {
 			clear(d.forgot)
 		}

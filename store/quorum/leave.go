@@ -23,7 +23,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.mu.Lock()
 	held := d.held[claim.ID]
 	d.releaseLocked(claim.ID)
-	r, err := d.askNodesLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.departed, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.askNodesLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
 		if d.lacks(held, n.index) {
 			ask = n.reachable
@@ -46,13 +46,5 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if err != nil {
 		return err
 	}
-	left, gone := d.departures(votes)
-	switch {
-	case left >= d.need:
-		return nil
-	case gone > len(d.nodes)-d.need:
-		return driver.ErrGone
-	}
-	c := d.count(votes)
-	return d.short(votes, c)
+	return d.rule.parting(votes)
 }

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/stilelock/stile/driver"
@@ -10,52 +9,28 @@ import (
 
 // missedOut takes a claim that has no majority out of the nodes, also of those whose answer is not known, and says what
 // became of it. It waits for those that granted it, so that a refusal leaves nothing behind.
-func (d *Driver) missedOut(
-	ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, n count, cause error,
-) (driver.Place, error) {
-	if d.mayHold(claim, votes, r.least) {
-		return d.still(votes, n, cause)
+func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, cause error) (driver.Place, error) {
+	if d.rule.mayHold(claim, votes, r.least, d.heldTicket(claim.ID)) {
+		return driver.Place{}, d.rule.still(votes, cause)
 	}
 	clean := d.takeOut(ctx, claim, r, votes)
-	switch {
-	case cause != nil && clean: // nothing of it is left, and nobody has refused it
-		return driver.Place{}, driver.Unsent(cause)
-	case cause != nil:
-		return driver.Place{}, cause
-	case n.gone > len(d.nodes)-d.need:
-		return driver.Place{}, driver.ErrGone
-	case n.foreign > len(d.nodes)-d.need:
-		i := slices.IndexFunc(votes, func(v vote) bool { return errors.Is(v.err, driver.ErrForeign) })
-		return driver.Place{}, d.nodes[i].says(votes[i].err)
-	case n.granted+n.refused+n.foreign+n.left < d.need:
-		err := d.short(votes, n)
-		if clean && slices.ContainsFunc(votes, asked) {
-			err = driver.Refused(err)
-		} else if clean {
-			err = driver.Unsent(err)
-		}
-		return driver.Place{}, err
+	p, err := d.rule.missed(c, votes, cause, clean)
+	if err == nil && !c.Try && sum(votes).granted > 0 {
+		d.mu.Lock()
+		d.missedLocked(c.Name)
+		d.mu.Unlock()
 	}
-	return d.waiting(c, votes, n), nil
+	return p, err
 }
 
 // takeOut takes a claim out of the nodes that have it, or may. It reports whether nothing of it is left for certain.
 func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, votes []vote) (clean bool) {
-	clean = true
-	var out, granted []int
-	for i := range votes {
-		switch v := &votes[i]; {
-		case v.grants():
-			out, granted = append(out, i), append(granted, i)
-		case !v.came, v.unknown():
-			out, clean = append(out, i), false
-		}
-	}
-	if len(out) == 0 {
+	out, granted := remains(votes)
+	if clean = len(out) == len(granted); len(out) == 0 {
 		return clean
 	}
 	// It takes its places in the queues now, before a later attempt, whose requests it must not undo.
-	left, err := d.withdraw(claim, r, out, granted, d.refused(votes))
+	left, err := d.withdraw(claim, r, out, granted, d.rule.refused(votes))
 	if err != nil {
 		return false
 	}
@@ -77,10 +52,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
 	return d.askNodes(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
-		switch v := entered.vote(n.index); {
-		case v.came && !v.unknown() && !v.place.Holds: // there is nothing to take out
-			return driver.Place{}, nil
-		case !refused && d.early(c, v, entered.least):
+		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.heldTicket(c.ID), refused) {
 			return driver.Place{}, nil
 		}
 		store, err := n.store()

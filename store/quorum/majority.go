@@ -10,81 +10,131 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// A majority decides. It knows the nodes' names, and how many of them are enough; it asks nobody, and keeps nothing. Votes go in,
+// with what this client knows of the claim, and what becomes of the claim comes out.
+type majority struct {
+	names  []string // of the nodes, for messages
+	need   int      // how many nodes are a majority
+	ranked bool     // all nodes are members, which agree on tickets
+}
+
+// majorityOf returns the majority of some nodes, as if all were members.
+func majorityOf(nodes []Node) majority {
+	m := majority{need: len(nodes)/2 + 1, ranked: true}
+	for _, n := range nodes {
+		m.names = append(m.names, n.Name)
+	}
+	return m
+}
+
+// prevents reports whether n nodes that do not have a claim leave it no majority.
+func (m majority) prevents(n int) bool { return n > len(m.names)-m.need }
+
+// says is a node's error with its name.
+func (m majority) says(i int, err error) error { return fmt.Errorf("node %s: %w", m.names[i], err) }
+
+// first returns the first of some errors, by node.
+func (m majority) first(errs []error) error {
+	for i, err := range errs {
+		if err != nil {
+			return m.says(i, err)
+		}
+	}
+	return errors.New("no answer in time")
+}
+
+// granted reports whether a majority granted a claim.
+func (m majority) granted(votes []vote) bool { return sum(votes).granted >= m.need }
+
+// taken reports whether others have so many nodes that there is no majority left.
+func (m majority) taken(votes []vote) bool { return m.prevents(sum(votes).refused) }
+
 // settled reports whether a majority granted the claim, and all of that majority with one ticket, or whether a majority
 // cannot be had since others stand in the way. When nodes gave different tickets or fail, the rest is waited for: one
 // ticket may stand on a majority already, and what failed nodes granted is known then and can be taken back.
-func (d *Driver) settled(claim *driver.Claim, votes []vote) bool {
-	c := d.count(votes)
+func (m majority) settled(claim *driver.Claim, votes []vote) bool {
 	if !claim.Reclaim { // which, coming late to a node, would take out the claim of a later run of the same owner
-		if c.granted >= d.need && (!d.ranked || claim.Ticket != 0) {
+		if m.granted(votes) && (!m.ranked || claim.Ticket != 0) {
 			return true
 		}
-		if _, agreed := d.common(votes); agreed {
+		if _, agreed := m.common(votes); agreed {
 			return true
 		}
 	}
-	return d.refused(votes)
+	return m.refused(votes)
 }
 
 // common returns the ticket that a majority gave, if there is one.
-func (d *Driver) common(votes []vote) (ticket int64, agreed bool) {
+func (m majority) common(votes []vote) (ticket int64, agreed bool) {
 	for i := range votes {
-		same := 0
-		for j := range votes {
-			if votes[i].grants() && votes[j].grants() && votes[i].place.Ticket == votes[j].place.Ticket {
-				same++
-			}
-		}
-		if same >= d.need {
+		if same, _ := byTicket(votes, votes[i].place.Ticket); votes[i].grants() && same >= m.need {
 			return votes[i].place.Ticket, true
 		}
 	}
 	return 0, false
 }
 
+// byTicket counts the nodes that granted a claim with this ticket, and lists those that did with another one.
+func byTicket(votes []vote, ticket int64) (agreed int, others []int) {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case !v.grants():
+		case v.place.Ticket == ticket:
+			agreed++
+		default:
+			others = append(others, i)
+		}
+	}
+	return agreed, others
+}
+
+// In what follows, held is the ticket with which this client knows that the claim holds, or 0; and least is the ticket that
+// the nodes were asked for.
+
 // doubtful reports whether a claim may hold by another client, and too few votes tell which ticket most nodes know as its own.
-func (d *Driver) doubtful(c *driver.Claim, votes []vote, least int64) bool {
-	_, agreed := d.common(votes)
-	return !agreed && d.mayHold(c, votes, least)
+func (m majority) doubtful(c *driver.Claim, votes []vote, least, held int64) bool {
+	_, agreed := m.common(votes)
+	return !agreed && m.mayHold(c, votes, least, held)
 }
 
 // mayHold reports whether a claim may have come to hold by another client, as far as the votes tell. It must not be taken out.
-func (d *Driver) mayHold(c *driver.Claim, votes []vote, least int64) bool {
-	return !d.refused(votes) && slices.ContainsFunc(votes, func(v vote) bool { return d.early(c, v, least) })
+func (m majority) mayHold(c *driver.Claim, votes []vote, least, held int64) bool {
+	return !m.refused(votes) && slices.ContainsFunc(votes, func(v vote) bool { return m.early(c, v, least, held) })
 }
 
 // early reports whether a node had a claim before it was asked for this least ticket, and it is not known here that the claim
 // holds. Of another client whose idea of the nodes' clocks is ahead, a claim that it entered less than that ago is taken for
 // a new one.
-func (d *Driver) early(c *driver.Claim, v vote, least int64) bool {
-	if !d.ranked || c.Ticket != 0 || !v.grants() || v.place.Ticket >= least {
-		return false
+func (m majority) early(c *driver.Claim, v vote, least, held int64) bool {
+	return m.ranked && c.Ticket == 0 && v.grants() && v.place.Ticket < least && held == 0
+}
+
+// goes reports whether a claim that has no majority is taken out of a node, by the vote that has come from it by then. Unless
+// the claim was refused, it may hold by another client, and stays where it stood before it was asked for.
+func (m majority) goes(c *driver.Claim, v vote, least, held int64, refused bool) bool {
+	if v.came && !v.unknown() && !v.place.Holds {
+		return false // there is nothing to take out
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.held[c.ID] == nil
+	return refused || !m.early(c, v, least, held)
 }
 
 // refused reports whether so many nodes do not have a claim that it holds nowhere.
-func (d *Driver) refused(votes []vote) bool {
-	c := d.count(votes)
-	return c.refused+c.gone+c.foreign > len(d.nodes)-d.need
+func (m majority) refused(votes []vote) bool {
+	n := sum(votes)
+	return m.prevents(n.refused + n.gone + n.foreign)
 }
 
 // ticket returns the ticket of a claim which a majority granted: the ticket that a majority gave, whatever the rest
 // gave too late. If there is none, it is the highest: a node that gave it may have given the one before to another
 // claim.
-func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
+func (m majority) ticket(c *driver.Claim, votes []vote, held int64) int64 {
 	switch {
 	case c.Ticket != 0:
 		return c.Ticket
-	case !d.ranked:
+	case !m.ranked:
 		return number(c.ID)
 	}
-	d.mu.Lock()
-	h := d.held[c.ID]
-	d.mu.Unlock()
-	if t, agreed := d.common(votes); agreed {
+	if t, agreed := m.common(votes); agreed {
 		return t
 	}
 	var most int64
@@ -93,8 +143,8 @@ func (d *Driver) ticket(c *driver.Claim, votes []vote) int64 {
 		if !v.grants() {
 			continue
 		}
-		if h != nil && v.place.Ticket == h.claim.Ticket {
-			return v.place.Ticket // it has stood there since it was won; another node gave it a higher one too late
+		if held != 0 && v.place.Ticket == held {
+			return held // it has stood there since it was won; another node gave it a higher one too late
 		}
 		most = max(most, v.place.Ticket)
 	}
@@ -109,165 +159,108 @@ func number(id string) int64 {
 }
 
 // lasting returns for how long a majority of the nodes confirmed its lease.
-func (d *Driver) lasting(leases []time.Duration) time.Duration {
+func (m majority) lasting(leases []time.Duration) time.Duration {
 	slices.Sort(leases)
-	return leases[len(leases)-d.need]
+	return leases[len(leases)-m.need]
 }
 
-func (d *Driver) departed(votes []vote) bool {
-	left, gone := d.departures(votes)
-	return left >= d.need || gone > len(d.nodes)-d.need
+// departed reports whether it is settled that a claim has left, or was not there.
+func (m majority) departed(votes []vote) bool {
+	left, gone := departures(votes)
+	return left >= m.need || m.prevents(gone)
 }
 
-// departures counts the nodes that let a claim go, and those that did not have it.
-func (d *Driver) departures(votes []vote) (left, gone int) {
-	for i := range votes {
-		switch v := &votes[i]; {
-		case v.gone():
-			gone++
-		case v.came && v.err == nil:
-			left++
-		}
+// parting is what a claim that leaves is told.
+func (m majority) parting(votes []vote) error {
+	left, gone := departures(votes)
+	switch {
+	case left >= m.need:
+		return nil
+	case m.prevents(gone):
+		return driver.ErrGone
 	}
-	return left, gone
+	return m.short(votes)
 }
 
 // still answers for a claim that has held, or may have, and was not found on a majority. It is not taken out: it may hold.
-func (d *Driver) still(votes []vote, c count, err error) (driver.Place, error) {
+func (m majority) still(votes []vote, cause error) error {
 	switch {
-	case err != nil:
-		return driver.Place{}, err
-	case c.gone+c.foreign+c.refused > len(d.nodes)-d.need:
-		return driver.Place{}, driver.ErrGone
+	case cause != nil:
+		return cause
+	case m.refused(votes):
+		return driver.ErrGone
 	}
-	return driver.Place{}, d.short(votes, c)
+	return m.short(votes)
+}
+
+// missed is the place of a claim that has no majority, or what it failed by, for an attempt that did not end by itself if
+// there is a cause. The attempt is clean if nothing of it is left on the nodes.
+func (m majority) missed(c *driver.Claim, votes []vote, cause error, clean bool) (driver.Place, error) {
+	n := sum(votes)
+	switch {
+	case cause != nil && clean: // nothing of it is left, and nobody has refused it
+		return driver.Place{}, driver.Unsent(cause)
+	case cause != nil:
+		return driver.Place{}, cause
+	case m.prevents(n.gone):
+		return driver.Place{}, driver.ErrGone
+	case m.prevents(n.foreign):
+		i := slices.IndexFunc(votes, func(v vote) bool { return errors.Is(v.err, driver.ErrForeign) })
+		return driver.Place{}, m.says(i, votes[i].err)
+	case n.granted+n.refused+n.foreign+n.left < m.need:
+		err := m.short(votes)
+		if clean && slices.ContainsFunc(votes, asked) {
+			err = driver.Refused(err)
+		} else if clean {
+			err = driver.Unsent(err)
+		}
+		return driver.Place{}, err
+	}
+	return m.waiting(c, votes), nil
 }
 
 // short is the error when too few nodes answered. Where so many deny the request itself, such as for want of memory or of
 // a right, that a majority cannot be had until somebody does something about it, the nodes can be reached all the same.
-func (d *Driver) short(votes []vote, c count) error {
-	if c.denied > len(d.nodes)-d.need {
+func (m majority) short(votes []vote) error {
+	n := sum(votes)
+	if m.prevents(n.denied) {
 		i := slices.IndexFunc(votes, func(v vote) bool { return v.denied() })
-		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w",
-			c.denied, len(d.nodes), d.need, d.nodes[i].says(strip(votes[i].err)))
+		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w", n.denied, len(m.names), m.need, m.says(i, strip(votes[i].err)))
 	}
-	answered := c.granted + c.refused + c.gone
+	answered := n.granted + n.refused + n.gone
 	for i, v := range votes {
 		if v.came && v.err != nil && !v.gone() {
-			return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w", answered, len(d.nodes), d.need, d.nodes[i].says(strip(v.err))))
+			return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
+				answered, len(m.names), m.need, m.says(i, strip(v.err))))
 		}
 	}
-	return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d", answered, len(d.nodes), d.need))
+	return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d", answered, len(m.names), m.need))
 }
 
-// blocker returns the claim that stands in the way on a majority of the nodes, nil if none does.
-func (d *Driver) blocker(votes []vote) *driver.ClaimInfo {
-	for _, v := range votes {
-		if v.came && v.err == nil && !v.place.Holds && d.standing(votes, v.place.Blocker) >= d.need {
-			return &v.place.Blocker
+// disagreed is the error of an attempt whose ticket no majority confirmed. It lists the nodes that were asked to, and of
+// which it is not known what they did.
+func (m majority) disagreed(asked []int, confirmed []vote) (unsure []int, err error) {
+	errs := make([]error, len(confirmed))
+	for _, i := range asked {
+		v := &confirmed[i]
+		if !v.came || v.unknown() {
+			unsure = append(unsure, i)
 		}
+		if v.err != nil {
+			errs[i] = strip(v.err)
+		}
+	}
+	return unsure, driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", m.first(errs)))
+}
+
+// takenUp returns nil if a claim that another process entered stands on a majority of the nodes, so that it can be taken up.
+func (m majority) takenUp(votes []vote, stands int) error {
+	n := sum(votes)
+	switch {
+	case m.prevents(n.gone + n.foreign):
+		return driver.ErrGone
+	case stands < m.need:
+		return m.short(votes)
 	}
 	return nil
 }
-
-// waiting is the place of a claim that others are in the way of.
-func (d *Driver) waiting(c *driver.Claim, votes []vote, n count) driver.Place {
-	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
-	if c.Try {
-		p.Ticket, p.TTL = 0, 0
-	} else if n.granted > 0 {
-		d.mu.Lock()
-		d.missedLocked(c.Name)
-		d.mu.Unlock()
-	}
-	var free []time.Duration // when each node may be, as far as they tell
-	most := 0
-	for _, v := range votes {
-		switch {
-		case !v.came || v.err != nil:
-		case v.place.Holds:
-			free = append(free, 0)
-		default:
-			free = append(free, v.place.Retry)
-			// Of two that stand on as many nodes, the older one has left most likely, and is about to leave the rest.
-			same := d.standing(votes, v.place.Blocker)
-			// Of two records of one, the later one is shown.
-			b := &v.place.Blocker
-			if same > most || same == most && (d.newer(b, &p.Blocker) || d.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
-				p.Blocker, most = v.place.Blocker, same
-			}
-		}
-	}
-	if !d.ranked {
-		p.Blocker.Ticket = 0 // it has another on each node
-	}
-	p.Blocker = d.shown(p.Blocker)
-	slices.Sort(free)
-	if len(free) >= d.need {
-		p.Retry = free[d.need-1]
-	}
-	return p
-}
-
-// standing counts the nodes where a claim stands in the way.
-func (d *Driver) standing(votes []vote, b driver.ClaimInfo) (n int) {
-	for _, v := range votes {
-		if v.came && v.err == nil && !v.place.Holds && d.same(v.place.Blocker, b) {
-			n++
-		}
-	}
-	return n
-}
-
-// newer reports whether a claim came later than another: by its ticket, or by its age where each node gives tickets by its own clock.
-func (d *Driver) newer(a, b *driver.ClaimInfo) bool {
-	if d.ranked {
-		return a.Ticket > b.Ticket
-	}
-	return a.Since < b.Since
-}
-
-// same reports whether two nodes show one claim, as far as they tell. One that was changed has the ticket that a majority
-// confirmed, and may have different records.
-func (d *Driver) same(a, b driver.ClaimInfo) bool {
-	if !d.ranked {
-		return a.Record == b.Record
-	}
-	return a.Ticket == b.Ticket && (a.Record == b.Record || changed(a) || changed(b))
-}
-
-// shown is a claim as observers see it.
-func (d *Driver) shown(c driver.ClaimInfo) driver.ClaimInfo {
-	if d.ranked {
-		c.Record, _ = CutVersion(c.Record)
-	}
-	return c
-}
-
-// changed reports whether a claim got another record, as one node shows it.
-func changed(c driver.ClaimInfo) bool {
-	_, version := CutVersion(c.Record)
-	return version > 0
-}
-
-// agreed returns the claim that a majority shows, with the latest of its records.
-func (o *observed) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool) {
-	for _, a := range shown {
-		latest, votes := a, 0
-		for _, b := range shown {
-			if o.same(a, b) && a.Left == b.Left {
-				votes++
-				if later(b.Record, latest.Record) {
-					latest = b
-				}
-			}
-		}
-		if votes >= o.need {
-			return o.shown(latest), true
-		}
-	}
-	return driver.ClaimInfo{}, false
-}
-
-// strip hides the outcome that one node's error has, since the whole has another outcome.
-func strip(err error) error { return errors.New(err.Error()) }

@@ -36,12 +36,12 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		}
 		if store := n.driver.Load(); store != nil {
 			_, member := (*store).(Member)
-			d.ranked = d.ranked && member
+			d.rule.ranked = d.rule.ranked && member
 		}
 	}
-	if up < d.need {
+	if up < d.rule.need {
 		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
-			up, len(nodes), d.need, d.first(errs))))
+			up, len(nodes), d.rule.need, d.rule.first(errs))))
 	}
 	d.tasks.Go(d.checks)
 	return nil
@@ -82,16 +82,6 @@ func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused erro
 	return false, nil
 }
 
-// first returns the first of some errors, by node.
-func (d *Driver) first(errs []error) error {
-	for i, err := range errs {
-		if err != nil {
-			return d.nodes[i].says(err)
-		}
-	}
-	return errors.New("no answer in time")
-}
-
 // checks looks at the nodes every now and then, until the driver is closed.
 func (d *Driver) checks() {
 	tick := time.NewTicker(d.o.CheckEvery)
@@ -120,7 +110,7 @@ func (d *Driver) connectAll() {
 
 // proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
 func (d *Driver) proposal() int64 {
-	if !d.ranked {
+	if !d.rule.ranked {
 		return 0
 	}
 	return d.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()

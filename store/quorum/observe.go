@@ -3,7 +3,6 @@ package quorum
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,7 +74,7 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	if err != nil {
 		return nil, err
 	}
-	if len(lists) < o.need {
+	if len(lists) < o.rule.need {
 		return nil, driver.Unreachable(errs[0])
 	}
 	var (
@@ -86,7 +85,7 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 		for _, l := range list {
 			for _, s := range l.Claims {
 				shown[l.Name] = append(shown[l.Name], s)
-				if c, ok := o.agreed(shown[l.Name]); ok {
+				if c, ok := o.rule.agreed(shown[l.Name]); ok {
 					found[l.Name] = driver.Listing{Name: l.Name, Capacity: l.Capacity, Claims: []driver.ClaimInfo{c}}
 				}
 			}
@@ -97,43 +96,11 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 	return all, nil
 }
 
-// Break removes a claim from all nodes. It is there if a majority has it, and not if none has. What fewer have is removed,
-// and the outcome is unknown: a claim that is just entering may have been told so by one node already, lose that node's
-// vote here, be told so by others, and take itself for one that a majority has. To be asked for, a claim needs a majority
-// of nodes that say so: one of them is in the majority by which it is renewed.
+// Break removes a claim from all nodes, or asks for it there.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	gone := 0
-	for _, err := range errs {
-		if errors.Is(err, driver.ErrGone) {
-			gone++
-		}
-	}
-	switch {
-	case len(removed) >= o.need:
-		latest := removed[0]
-		for _, c := range removed {
-			if later(c.Record, latest.Record) {
-				latest = c
-			}
-		}
-		return o.shown(latest), nil
-	case len(removed) > 0 && !b.Ask:
-		return driver.ClaimInfo{}, driver.Unknown(fmt.Errorf("%d of %d servers had a claim, which is removed there: whether "+
-			"that claim was coming, leaving or left over is not known; ask again to be certain", len(removed), len(o.nodes)))
-	case gone > len(o.nodes)-o.need:
-		return driver.ClaimInfo{}, driver.ErrGone
-	}
-	for _, err := range errs {
-		switch {
-		case errors.Is(err, driver.ErrUnsupported):
-			return driver.ClaimInfo{}, err
-		case !errors.Is(err, driver.ErrGone):
-			return driver.ClaimInfo{}, driver.Unreachable(strip(err))
-		}
-	}
-	return driver.ClaimInfo{}, driver.ErrGone
+	return o.rule.broken(b.Ask, removed, errs)
 }

@@ -70,10 +70,9 @@ const waitingTicket = 1
 // A Driver keeps locks on a majority of its nodes. Its methods may be called at once.
 type Driver struct {
 	o      Options
+	rule   majority
 	nodes  []*node
 	all    []int         // the nodes' numbers
-	need   int           // how many nodes are a majority
-	ranked bool          // all nodes are members
 	ahead  atomic.Int64  // by how many microseconds the most advanced clock of a node is ahead of boottime
 	closed chan struct{} // closed when Close begins
 	jobs   chan func()   // for goroutines that have made a call, and have a stack that has grown
@@ -106,7 +105,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		o = &Options{}
 	}
 	d := &Driver{
-		o: *o, need: len(nodes)/2 + 1, ranked: true, closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
+		o: *o, rule: majorityOf(nodes), closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
 		queues: map[nodeQueue]chan struct{}{}, drawn: map[string]*claimIDs{}, held: map[string]*holding{},
 		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
 		resuming: map[string]*resumption{},
@@ -125,7 +124,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 		d.Close()
 		return nil, err
 	}
-	if !d.ranked {
+	if !d.rule.ranked {
 		return d, nil
 	}
 	return &observed{d}, nil

@@ -38,7 +38,7 @@ type tally struct {
 // Renew needs a majority for each claim, and that many nodes without it for the word that it is gone. A node that a
 // renewed claim lacks is asked again. Of a claim that was changed, a node has to have the last record.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	if !d.ranked && driver.Amending(cs) {
+	if !d.rule.ranked && driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, d.Renew)
 	}
 	answers := make([]driver.Renewal, len(cs))
@@ -187,11 +187,11 @@ func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim)
 			t.missing = append(t.missing, i)
 		default:
 			if t.failing++; t.failed == nil {
-				t.failed = r.d.nodes[i].says(strip(a.Err))
+				t.failed = r.d.rule.says(i, strip(a.Err))
 			}
 			t.missing = append(t.missing, i)
 		}
-		if !t.decided && t.decide(r.d, r.left) {
+		if !t.decided && t.decide(r.d.rule, r.left) {
 			if r.open--; r.open == 0 {
 				close(r.decided)
 			}
@@ -203,15 +203,15 @@ func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim)
 }
 
 // decide settles what became of a claim, if the answers that are there do.
-func (t *tally) decide(d *Driver, left int) bool {
+func (t *tally) decide(m majority, left int) bool {
 	switch {
-	case len(t.leases) >= d.need:
-		t.answer.TTL, t.answer.Asks = d.lasting(t.leases), t.asks
-	case t.gone > len(d.nodes)-d.need:
+	case len(t.leases) >= m.need:
+		t.answer.TTL, t.answer.Asks = m.lasting(t.leases), t.asks
+	case m.prevents(t.gone):
 		t.answer.Err = driver.ErrGone
-	case left == 0 || len(t.leases)+left < d.need && t.gone+left <= len(d.nodes)-d.need:
+	case left == 0 || len(t.leases)+left < m.need && !m.prevents(t.gone+left):
 		t.answer.Err = driver.Unreachable(fmt.Errorf("%d of %d nodes renewed the claim, %d lack it, and a majority is %d: %w",
-			len(t.leases), len(d.nodes), t.gone, d.need, t.failed))
+			len(t.leases), len(m.names), t.gone, m.need, t.failed))
 	default:
 		return false
 	}

@@ -24,7 +24,7 @@ const repairAfter = 20
 // being lost, so it goes on asking for the others.
 func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil && v.place.Holds {
-		if d.ranked && v.place.Ticket != h.claim.Ticket {
+		if d.rule.ranked && v.place.Ticket != h.claim.Ticket {
 			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
 			_, _ = d.askNodes(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
@@ -60,13 +60,11 @@ func (d *Driver) left(h *holding, lacking []int) bool {
 			others = append(others, i)
 		}
 	}
-	gone := func(votes []vote) bool {
-		return len(d.nodes)-len(others)+d.count(votes).gone > len(d.nodes)-d.need
-	}
+	gone := func(votes []vote) bool { return d.rule.prevents(len(d.nodes) - len(others) + sum(votes).gone) }
 	claim := h.claim
 	claim.Amend = nil
 	r, err := d.askNodes(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
-		return d.count(votes).granted >= d.need || gone(votes)
+		return d.rule.granted(votes) || gone(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
 		a := n.renew(ctx, []*driver.Claim{d.as(&claim, n.index)}, []*driver.Claim{&claim})[0]
 		return driver.Place{Holds: a.Err == nil}, a.Err
@@ -116,7 +114,7 @@ func (d *Driver) giveLocked(h *holding, nodes []int) {
 	// What the nodes say counts for nothing until the next renewal, which finds those that still lack the claim.
 	_, _ = d.askNodesLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
-		if err == nil && p.Holds && d.ranked && p.Ticket != h.claim.Ticket {
+		if err == nil && p.Holds && d.rule.ranked && p.Ticket != h.claim.Ticket {
 			err = n.raise(ctx, d.as(&claim, n.index), h.claim.Ticket)
 		}
 		return p, err

@@ -44,7 +44,7 @@ func (d *Driver) strangeLocked(c *driver.Claim) bool {
 // resume takes up the claims that another process entered, or had in between. The errors are by claim; nil if there
 // are no such claims.
 func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
-	if !d.ranked {
+	if !d.rule.ranked {
 		return nil
 	}
 	var errs []error
@@ -115,12 +115,8 @@ func (r *resumption) finish(ctx context.Context) error {
 			stands++
 		}
 	}
-	count := d.count(votes)
-	switch {
-	case count.gone+count.foreign > len(d.nodes)-d.need:
-		return driver.ErrGone
-	case stands < d.need:
-		return d.short(votes, count)
+	if err := d.rule.takenUp(votes, stands); err != nil {
+		return err
 	}
 	d.takeUpLocked(r.claim, found)
 	return nil

@@ -76,7 +76,7 @@ func (d *Driver) putLocked(r *round, within time.Duration, id string, to []int, 
 	if d.ended {
 		return driver.ErrClosed
 	}
-	r.decided, r.most, r.begun, r.need, r.left = make(chan struct{}), make(chan struct{}), time.Now(), d.need, len(to)
+	r.decided, r.most, r.begun, r.need, r.left = make(chan struct{}), make(chan struct{}), time.Now(), d.rule.need, len(to)
 	ctx, cancel := context.WithTimeout(d.base, within)
 	r.cancel = cancel
 	if r.left == 0 {

@@ -20,12 +20,12 @@ type promise struct {
 
 // Traits are what all nodes can promise that are open, the weakest deciding.
 func (d *Driver) Traits() driver.Traits {
-	p := &promise{d: d, keeps: d.ranked, push: d.ranked, forgets: map[string][]string{}}
+	p := &promise{d: d, keeps: d.rule.ranked, push: d.rule.ranked, forgets: map[string][]string{}}
 	p.t = driver.Traits{
-		Store: d.o.Store, Delay: true, Asks: d.ranked, Amends: d.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
+		Store: d.o.Store, Delay: true, Asks: d.rule.ranked, Amends: d.rule.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
 	p.t.Note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
-		d.need, len(d.nodes), len(d.nodes)-d.need)
+		d.rule.need, len(d.nodes), len(d.nodes)-d.rule.need)
 	for _, n := range d.nodes {
 		p.add(n)
 	}
@@ -94,7 +94,7 @@ func (p *promise) all() driver.Traits {
 	}
 	p.t.Failover = p.t.Restart
 	switch {
-	case !p.d.ranked:
+	case !p.d.rule.ranked:
 		p.t.Note("The nodes do not agree on tickets, so tokens only tell claims apart.")
 		p.t.Note("A node that loses a claim while it holds can let two hold a lock.")
 	case p.keeps:
@@ -103,7 +103,7 @@ func (p *promise) all() driver.Traits {
 		p.t.Note("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but what is "+
 			"evicted from memory is not missed, and tokens rise only while no node forgets.", o.MaxTTL)
 	}
-	if p.d.ranked {
+	if p.d.rule.ranked {
 		p.t.Note("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, from "+
 			"when that is noticed, within %v.", o.ClockStep, o.MaxTTL, o.CheckEvery)
 	}

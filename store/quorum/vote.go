@@ -16,6 +16,9 @@ type vote struct {
 // grants reports whether the claim holds on the node.
 func (v *vote) grants() bool { return v.came && v.err == nil && v.place.Holds }
 
+// refuses reports whether others are in the way of the claim on the node.
+func (v *vote) refuses() bool { return v.came && v.err == nil && !v.place.Holds }
+
 // unknown reports whether the request may have been applied although the answer does not say so.
 func (v *vote) unknown() bool { return v.came && v.err != nil && !driver.NotApplied(v.err) }
 
@@ -38,11 +41,11 @@ func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent
 type count struct {
 	granted, refused, gone, foreign, left int
 
-	failed int // that could not answer
-	denied int // of these, those that said no to the request itself, and will again
+	denied int // that said no to the request itself, and will again
 }
 
-func (d *Driver) count(votes []vote) (c count) {
+// sum counts votes.
+func sum(votes []vote) (c count) {
 	for i := range votes {
 		switch v := &votes[i]; {
 		case !v.came:
@@ -52,7 +55,6 @@ func (d *Driver) count(votes []vote) (c count) {
 		case errors.Is(v.err, driver.ErrForeign):
 			c.foreign++
 		case v.err != nil:
-			c.failed++
 			if v.denied() {
 				c.denied++
 			}
@@ -64,3 +66,42 @@ func (d *Driver) count(votes []vote) (c count) {
 	}
 	return c
 }
+
+// departures counts the nodes that let a claim go, and those that did not have it.
+func departures(votes []vote) (left, gone int) {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case v.gone():
+			gone++
+		case v.came && v.err == nil:
+			left++
+		}
+	}
+	return left, gone
+}
+
+// confirmations counts the nodes that did what they were asked for.
+func confirmations(votes []vote) (n int) {
+	for _, v := range votes {
+		if v.came && v.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// remains lists the nodes that have, or may have, a claim which is to be taken out, and of these those that granted it.
+func remains(votes []vote) (all, granted []int) {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case v.grants():
+			all, granted = append(all, i), append(granted, i)
+		case !v.came, v.unknown():
+			all = append(all, i)
+		}
+	}
+	return all, granted
+}
+
+// strip hides the outcome that one node's error has, since the whole has another outcome.
+func strip(err error) error { return errors.New(err.Error()) }
