@@ -97,7 +97,7 @@ func (d *Driver) evictSince(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
 ) (*wire.Call, error) {
 	for c.Ticket == 0 && reclaims(c) && list.Err == nil {
-		q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
+		q, _ := lc.layout.newQueue(list.Children)
 		q = q[:max(0, find(q, d.nameOf(lc)))]
 		if err := d.read(ctx, lc.session, lc.dir, q); err != nil {
 			return list, err

@@ -61,7 +61,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 // over.
 func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim) (again bool, err error) {
 	d.mu.Lock()
-	path, weight, holds := lc.path(), lc.claim.Weight, lc.state == claimHolding
+	path, weight, holds := lc.path(), lc.node.weight, lc.lease.state == claimHolding
 	d.mu.Unlock()
 	get := wire.Get(path, nil)
 	if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
@@ -103,7 +103,7 @@ func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim)
 func (d *Driver) renamed(lc *localClaim, name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return lc.name != name
+	return lc.node.name != name
 }
 
 // amended explains the server's answer to a request about a claim's node.
@@ -119,15 +119,14 @@ func (d *Driver) amended(path string, err error) error {
 func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *data, version int32) *wire.Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !lc.stands() || lc.path() != path {
+	if !lc.lease.stands() || lc.path() != path {
 		return nil
 	}
-	l, claim := d.layoutOf(lc.dir), lc.claim
-	number := strings.TrimPrefix(lc.name, l.stem(&claim))
-	claim.Weight, held.Ticket = weight, lc.ticket
-	call := wire.Replace(path, version, lc.dir+"/"+l.stem(&claim)+number, held.text(), d.acl)
-	lc.create, lc.was, lc.name = call, lc.name, ""
-	return call
+	number := strings.TrimPrefix(lc.node.name, lc.stem(lc.node.weight))
+	held.Ticket = lc.node.ticket
+	lc.asks.create = wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.text(), d.acl)
+	lc.node.replace()
+	return lc.asks.create
 }
 
 // notReplaced notes that a claim still has its former node, since the request for another one failed: nobody needs to wait
@@ -135,23 +134,10 @@ func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *da
 func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lc.create == change {
-		lc.replaced(d.layoutOf(lc.dir), nil)
+	if lc.asks.create == change {
+		lc.node.refused()
+		lc.asks.create = nil
 	}
-}
-
-// replaced notes which of two nodes a claim has: the node that a call made or found or, if the call is nil, the former one.
-// The caller holds mu.
-func (lc *localClaim) replaced(l layout, c *wire.Call) {
-	if c == nil {
-		lc.create, lc.name, lc.was = nil, lc.was, ""
-		return
-	}
-	lc.made(c)
-	if n, ok := l.parse(lc.name); ok && lc.was != "" {
-		lc.claim.Weight = n.weight
-	}
-	lc.was = ""
 }
 
 // write puts a record into data.

@@ -17,14 +17,14 @@ func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driv
 			return *orZero(p), err
 		}
 	}
-	record := d.newData(c)
+	record, layout := d.newData(c), d.layoutOf(dir)
 	parents := []*wire.Call(nil)
 	for range attempts {
-		create := wire.Create(dir+"/"+d.layoutOf(dir).stem(c), record.text(), d.acl)
+		create := wire.Create(dir+"/"+layout.stem(c), record.text(), d.acl)
 		list := wire.List(dir, nil)
 		// Each request gets a local claim of its own: during the last request the lease may have run out, and the janitor
 		// may have forgotten the claim.
-		lc := &localClaim{claim: *c, dir: dir, session: s, create: create}
+		lc := newLocalClaim(c, dir, layout, s, create)
 		if !d.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
 		}
@@ -73,9 +73,7 @@ func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lc.create != nil { // otherwise the janitor has settled it, since the lease ran out meanwhile
-		lc.made(create)
-	}
+	lc.settled(create) // if the lease ran out meanwhile, the janitor may have settled it before
 	return nil
 }
 

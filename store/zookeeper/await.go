@@ -19,7 +19,7 @@ func (d *Driver) await(ctx context.Context, id string) error {
 	d.mu.Lock()
 	var b *signal
 	if lc := d.localClaims[id]; lc != nil {
-		b = lc.signal
+		b = lc.listener.signal
 	}
 	d.mu.Unlock()
 	if b == nil {
@@ -28,8 +28,8 @@ func (d *Driver) await(ctx context.Context, id string) error {
 	select {
 	case <-b.raised:
 		d.mu.Lock()
-		if lc := d.localClaims[id]; lc != nil && lc.signal == b {
-			lc.signal = nil
+		if lc := d.localClaims[id]; lc != nil && lc.listener.signal == b {
+			lc.listener.signal = nil
 		}
 		d.mu.Unlock()
 		return nil

@@ -49,7 +49,7 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 
 // alert reports a claim in danger to the engine. The caller holds mu.
 func (d *Driver) alert(lc *localClaim) {
-	if lc.stands() || errors.Is(lc.gone, driver.ErrSession) {
+	if lc.lease.stands() || errors.Is(lc.lease.gone, driver.ErrSession) {
 		d.alerts[lc.claim.ID] = true
 		d.wake()
 	}
@@ -108,21 +108,21 @@ func (d *Driver) attend() {
 	watch := map[*wire.Session][]*localClaim{}
 	for _, lc := range d.localClaims {
 		d.age(lc, now)
-		unwatched := lc.stands() && !lc.own.Stands() && lc.name != ""
+		unwatched := lc.lease.stands() && !lc.listener.own.Stands() && lc.node.name != ""
 		switch {
-		case lc.tended:
-		case lc.mustGo() && now >= lc.tryAt:
-			lc.tended = true
+		case lc.asks.tended:
+		case lc.lease.mustGo() && now >= lc.asks.tryAt:
+			lc.asks.tended = true
 			d.life.Go(func() { d.sweep(lc) })
-		case lc.mustGo():
-			d.next = min(d.next, lc.tryAt)
-		case unwatched && now >= lc.watchAt:
-			lc.tended = true
+		case lc.lease.mustGo():
+			d.next = min(d.next, lc.asks.tryAt)
+		case unwatched && now >= lc.listener.ownAt:
+			lc.asks.tended = true
 			watch[lc.session] = append(watch[lc.session], lc)
 		case unwatched:
-			d.next = min(d.next, lc.watchAt, lc.ends)
+			d.next = min(d.next, lc.listener.ownAt, lc.lease.ends)
 		default:
-			d.next = min(d.next, max(lc.ends, now+time.Millisecond))
+			d.next = min(d.next, max(lc.lease.ends, now+time.Millisecond))
 		}
 	}
 	for s, list := range watch {
@@ -135,9 +135,9 @@ func (d *Driver) attend() {
 func (d *Driver) age(lc *localClaim, now time.Duration) {
 	switch {
 	case d.ctx.Err() != nil:
-	case lc.state == claimKept && now >= lc.ends:
+	case lc.lease.state == claimKept && now >= lc.lease.ends:
 		lc.become(claimSpent, driver.ErrGone)
-	case d.verdict(lc) != nil && lc.state == claimOver && now >= lc.ends:
+	case d.verdict(lc) != nil && lc.lease.state == claimOver && now >= lc.lease.ends:
 		d.forget(lc) // nobody asked
 	}
 	if lc.session.Err() != nil {
@@ -154,13 +154,13 @@ func (d *Driver) sweep(lc *localClaim) {
 	_, err := d.remove(ctx, lc)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lc.tended = false
+	lc.asks.tended = false
 	if err == nil || errors.Is(err, driver.ErrSession) || final(err) {
 		d.forget(lc)
 		return
 	}
-	lc.tryAt = wire.Now() + tendAgain
-	d.look(lc.tryAt)
+	lc.asks.tryAt = wire.Now() + tendAgain
+	d.look(lc.asks.tryAt)
 }
 
 // guard sets watches on the nodes of claims.
@@ -177,14 +177,14 @@ func (d *Driver) guard(s *wire.Session, list []*localClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, lc := range list {
-		lc.tended = false
-		lc.watchAt = wire.Now() + tendAgain
-		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.asks > lc.told) { // the renewal proves it, or not, and reports it
+		lc.asks.tended = false
+		lc.listener.ownAt = wire.Now() + tendAgain
+		if err == nil && (d.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // the renewal proves it, or not, and reports it
 			d.alerts[lc.claim.ID] = true
 			d.wake()
 		}
-		if lc.state == claimWaiting && lc.head == nil && lc.signal != nil {
-			lc.signal.raise() // so that it looks again, and reports who holds
+		if lc.lease.state == claimWaiting && lc.listener.head == nil {
+			lc.listener.raise() // so that it looks again, and reports who holds
 		}
 	}
 	d.look(wire.Now() + tendAgain)
@@ -195,13 +195,11 @@ func (d *Driver) inspect(lc *localClaim) *wire.Call {
 	w := wire.NewWatch(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if !lc.stands() {
+		if !lc.lease.stands() {
 			return
 		}
-		if lc.signal != nil {
-			lc.signal.raise()
-		}
-		lc.watchAt = 0
+		lc.listener.raise()
+		lc.listener.ownAt = 0
 		d.look(0)
 		d.alert(lc)
 	})
@@ -212,52 +210,38 @@ func (d *Driver) inspect(lc *localClaim) *wire.Call {
 // to the server, since proven is false, it returns [errUnproven]. The caller holds mu.
 func (d *Driver) inspected(lc *localClaim, c *wire.Call, proven bool) error {
 	switch {
-	case !lc.stands():
+	case !lc.lease.stands():
 		c.Unwatch()
-		return lc.gone
+		return lc.lease.gone
 	case c.Target() != lc.path(): // another node has replaced it meanwhile
 		c.Unwatch()
 		return nil
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
 		c.Unwatch()
 		return nil // no permission to read it says nothing about the claim
-	case c.Err != nil || c.Stat.Czxid != lc.czxid || c.Stat.Owner != lc.session.ID():
+	case c.Err != nil || c.Stat.Czxid != lc.node.czxid || c.Stat.Owner != lc.session.ID():
 		c.Unwatch()
 		if !proven {
 			return errUnproven
 		}
 		lc.become(claimOver, driver.ErrGone)
-		return lc.gone
+		return lc.lease.gone
 	}
 	held := readData(c.Data)
 	if held.Kept > 0 {
 		c.Unwatch()
 		d.keep(lc, held.Kept)
-		return lc.gone
+		return lc.lease.gone
 	}
-	lc.hear(c, &held)
-	lc.data = c.Stat.Version
-	lc.own.Drop()
-	lc.own = c.Watch()
+	lc.listener.watches(c, &held, lc.node.version)
+	lc.node.version = c.Stat.Version
 	return nil
-}
-
-// hear notes how often somebody has asked for the lock: stile counts in the node's data, and Curator overwrites them. The
-// caller holds mu.
-func (lc *localClaim) hear(c *wire.Call, held *data) {
-	switch {
-	case c.Data == revokeWord && c.Stat.Version != lc.data:
-		lc.asks++
-	case held.Asks > lc.counted:
-		lc.asks += held.Asks - lc.counted
-	}
-	lc.counted = held.Asks
 }
 
 // keep notes that a claim has left, and that its node stays for a while. The caller holds mu.
 func (d *Driver) keep(lc *localClaim, length time.Duration) {
 	if lc.become(claimKept, driver.ErrGone) {
-		lc.ends = wire.Now() + length
-		d.look(lc.ends)
+		lc.lease.ends = wire.Now() + length
+		d.look(lc.lease.ends)
 	}
 }

@@ -70,19 +70,19 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 	lease := c.Wait
 	if holds {
 		lease = c.TTL
-		lc.unwatch()
-		lc.watchAt = wire.Now() + watchAfter
-		d.look(lc.watchAt)
+		lc.listener.unwatch()
+		lc.listener.ownAt = wire.Now() + watchAfter
+		d.look(lc.listener.ownAt)
 	}
-	if !holds && lc.own == nil && lc.watchAt == 0 {
-		lc.watchAt = wire.Now() + watchWaiter
+	if !holds && lc.listener.own == nil && lc.listener.ownAt == 0 {
+		lc.listener.ownAt = wire.Now() + watchWaiter
 	}
 	if fresh {
-		lc.ends = 0 // until now it was unknown whether the claim would hold
+		lc.lease.ends = 0 // until now it was unknown whether the claim would hold
 	}
 	lc.place(holds)
 	d.prolong(lc, lease)
-	return driver.Place{Ticket: lc.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
+	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
 }
 
 // maxTicket is above all tickets.
@@ -93,7 +93,7 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return nil, 0, d.refused(lc.dir, list.Err)
 	}
-	q, odd := d.layoutOf(lc.dir).newQueue(list.Children)
+	q, odd := lc.layout.newQueue(list.Children)
 	d.strange(lc.dir, odd)
 	own := find(q, d.nameOf(lc))
 	if own < 0 && !proven {
@@ -103,7 +103,7 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 		d.drop(lc)
 		return nil, 0, driver.ErrGone
 	}
-	if lc.ticket >= maxTicket {
+	if lc.node.ticket >= maxTicket {
 		err := d.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
@@ -120,7 +120,7 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 		if d.layout != semaphoreLayout {
 			came = ticketOf(twin)
 		}
-		if ahead := twin.Err == nil && came < lc.ticket; ahead != (i < own) {
+		if ahead := twin.Err == nil && came < lc.node.ticket; ahead != (i < own) {
 			q[i], q[own] = q[own], q[i]
 			own, i = i, min(i, own)
 		}
@@ -193,38 +193,29 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 	w := &watching{added: map[string]*wire.Call{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lc.signal == nil || lc.signal.isRaised() {
-		lc.unwatch() // the other watches would raise the old signal
-		lc.signal = newSignal()
-	}
-	lc.next = nil
-	if lc.unseen() || own == 1 && !lc.own.Stands() {
+	l := &lc.listener
+	l.ready()
+	l.next = nil
+	if lc.unseen() || own == 1 && !l.own.Stands() {
 		w.inspect = d.inspect(lc)
 		w.calls = append(w.calls, w.inspect)
 	}
 	if succeeds(q, own) {
 		w.next = q[0].name
 	}
-	kept := map[string]*wire.Watch{}
+	var names []string
 	for _, at := range q.Watches(own) {
-		g := &q[at]
-		if watch := lc.guards[g.name]; watch.Stands() {
-			kept[g.name] = watch
-			delete(lc.guards, g.name)
-			continue
-		}
-		w.added[g.name] = wire.Get(lc.dir+"/"+g.name, wire.NewWatch(lc.signal.raise))
-		w.calls = append(w.calls, w.added[g.name])
+		names = append(names, q[at].name)
 	}
-	for _, watch := range lc.guards {
-		watch.Drop()
+	for _, name := range l.guard(names) {
+		w.added[name] = wire.Get(lc.dir+"/"+name, wire.NewWatch(l.signal.raise))
+		w.calls = append(w.calls, w.added[name])
 	}
-	lc.guards = kept
 	w.head = w.added[q[0].name]
-	if w.head == nil && lc.head != nil && lc.head.Target() == lc.dir+"/"+q[0].name {
-		w.head = lc.head
+	if w.head == nil && l.head != nil && l.head.Target() == lc.dir+"/"+q[0].name {
+		w.head = l.head
 	}
-	if w.head == nil && lc.own != nil {
+	if w.head == nil && l.own != nil {
 		w.head = wire.Get(lc.dir+"/"+q[0].name, nil)
 		w.calls = append(w.calls, w.head)
 	}
@@ -235,29 +226,15 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if lc.head = w.head; w.head != nil && w.head.Err != nil {
-		lc.head, w.head = nil, nil // it went meanwhile, but that is no reason to look again
-	}
-	for name, c := range w.added {
-		switch {
-		case c.Err != nil:
-			went = true // or it may not be read; a new list shows which
-		case lc.guards == nil:
-			c.Unwatch() // meanwhile it became a claim that must go
-		default:
-			lc.guards[name] = c.Watch()
-		}
-	}
-	lc.next = lc.guards[w.next]
-	return went
+	return lc.listener.watched(w)
 }
 
 // withdraw removes a claim that was not let in.
 func (d *Driver) withdraw(ctx context.Context, lc *localClaim) error {
 	d.mu.Lock()
 	lc.end()
-	lc.tryAt = wire.Now() + tendAgain
-	d.look(lc.tryAt)
+	lc.asks.tryAt = wire.Now() + tendAgain
+	d.look(lc.asks.tryAt)
 	d.mu.Unlock()
 	_, err := d.remove(ctx, lc)
 	if err == nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -16,87 +14,85 @@ import (
 // table before its node is asked for, and until the node is certainly gone, so that no node is left behind. The driver's mu
 // guards the fields that change.
 type localClaim struct {
-	claim   driver.Claim  // as it entered
+	who               // never changes
+	node     znode    // what is known of its node
+	lease    lease    // how far it is, and until when
+	listener listener // what it hears
+	asks     requests // of its own, that are under way or due
+}
+
+// A who is which claim one is, and where it stands.
+type who struct {
+	claim   driver.Claim  // as it entered; an amendment changes the weight of its node
 	dir     string        // parent path of its node
+	layout  layout        // how the nodes there are named
 	session *wire.Session // its node's session
+}
 
-	create *wire.Call // request for the node; nil once the outcome is known
-	was    string     // its former name, while another node may have replaced it
-	name   string     // of the node; "" while unknown
-	czxid  int64      // the transaction that made it
-	ticket int64      // the transaction that made the first of its nodes
-	data   int32      // version of its data
+// stem is the name of the node for a weight, up to the number.
+func (w *who) stem(weight int64) string {
+	c := w.claim
+	c.Weight = weight
+	return w.layout.stem(&c)
+}
 
-	state state         // moved by become
-	gone  error         // why it must go: ErrGone or ErrSession; nil before that
-	ends  time.Duration // when the lease ends, unless it is renewed; for a kept claim, when it must go
+// The requests of a claim are those that change its node.
+type requests struct {
+	create *wire.Call    // request for the node, or for another in its place; nil once the outcome is known
+	tryAt  time.Duration // when to try again to remove the node
+	tended bool          // a task of the janitor works on it
+}
 
-	own     *wire.Watch   // on its node, so that a removal is noticed
-	watchAt time.Duration // when own must be set, if it does not stand
-	guards  map[string]*wire.Watch
-	next    *wire.Watch   // on the only node ahead of it, if no other node can replace that one; else nil
-	signal  *signal       // raised when a claim ahead goes; nil while nobody watches
-	head    *wire.Call    // answer about the claim at the head; nil while unknown
-	tryAt   time.Duration // when to try again to remove the node
-	tended  bool          // a task of the janitor works on it
-	asks    int64         // how often somebody has asked for the lock
-	told    int64         // the value of asks that the last renewal reported
-	counted int64         // the count in the node's data, which stile's clients write
+// newLocalClaim is a claim whose node is about to be asked for.
+func newLocalClaim(c *driver.Claim, dir string, l layout, s *wire.Session, create *wire.Call) *localClaim {
+	return &localClaim{
+		who: who{claim: *c, dir: dir, layout: l, session: s}, node: znode{asked: true, weight: c.Weight}, asks: requests{create: create},
+	}
 }
 
 // path returns the path of the claim's node. The caller holds mu.
-func (lc *localClaim) path() string { return lc.dir + "/" + lc.name }
+func (lc *localClaim) path() string { return lc.dir + "/" + lc.node.name }
 
-// A signal is raised once.
-type signal struct {
-	once   sync.Once
-	raised chan struct{}
+// begins returns the beginning of the name of the claim's node, without the weight while that is unknown. The caller holds mu.
+func (lc *localClaim) begins() string {
+	if lc.node.replacing() {
+		return guid(lc.claim.ID)
+	}
+	return lc.stem(lc.node.weight)
 }
 
-func newSignal() *signal { return &signal{raised: make(chan struct{})} }
-
-// isRaised reports whether the signal was raised, and so is used up.
-func (b *signal) isRaised() bool {
-	select {
-	case <-b.raised:
-		return true
+// settled notes what became of the request for the node, by a call that made the node or found it, or was refused; nil says that
+// the node is not there. It reports whether there is a node. The caller holds mu.
+func (lc *localClaim) settled(c *wire.Call) bool {
+	switch {
+	case c == nil:
+		lc.node.absent()
+	case c.Err != nil:
+		lc.node.refused()
 	default:
-		return false
+		lc.node.found(lc.layout, c.Path, &c.Stat)
 	}
-}
-
-func (b *signal) raise() { b.once.Do(func() { close(b.raised) }) }
-
-// unwatch drops the watches on other nodes. The caller holds mu.
-func (lc *localClaim) unwatch() {
-	for _, w := range lc.guards {
-		w.Drop()
-	}
-	lc.guards, lc.next = nil, nil
-	if lc.signal != nil {
-		lc.signal.raise()
-		lc.signal = nil
-	}
+	lc.asks.create = nil
+	return lc.node.known()
 }
 
 // verdict returns why the claim is over, or nil, and takes the end of its lease into account. The caller holds mu.
 func (d *Driver) verdict(lc *localClaim) error {
-	switch {
-	case lc.gone != nil:
-	case lc.session.Err() != nil:
-		lc.become(claimOver, driver.ErrSession)
-	case wire.Now() >= lc.ends:
-		lc.end()
+	stood := lc.lease.stands()
+	lc.lease.pass(wire.Now(), lc.session.Err() != nil)
+	if stood && !lc.lease.stands() {
+		lc.listener.drop()
 		d.look(0)
 	}
-	return lc.gone
+	return lc.lease.gone
 }
 
 // unseen reports whether the claim's node must be read. Most waits are over before a watch of their own would pay: until
 // then a list that contains the node is enough, and afterwards the janitor sets the watch. The caller holds mu.
 func (lc *localClaim) unseen() bool {
-	fresh := lc.own == nil && lc.state <= claimWaiting && wire.Now() < lc.watchAt
-	return !lc.own.Stands() && !fresh
+	l := &lc.listener
+	fresh := l.own == nil && lc.lease.state <= claimWaiting && wire.Now() < l.ownAt
+	return !l.own.Stands() && !fresh
 }
 
 // follows reports whether the claim holds because the only claim ahead of it has gone, so that it need not read the queue.
@@ -107,7 +103,7 @@ func (lc *localClaim) unseen() bool {
 //
 //	cd proof/bench && go run . -store zookeeper -rounds 5 -seconds 2 -only '^(handover|passing)$'
 func (lc *localClaim) follows() bool {
-	return lc.state == claimWaiting && lc.next.Gone() && lc.own.Stands()
+	return lc.lease.state == claimWaiting && lc.listener.next.Gone() && lc.listener.own.Stands()
 }
 
 // forget removes a local claim from the table. The caller holds mu.
@@ -136,7 +132,7 @@ func (d *Driver) localClaimOf(id string) *localClaim {
 func (d *Driver) nameOf(lc *localClaim) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return lc.name
+	return lc.node.name
 }
 
 // settle finds out the outcome of the request for a claim's node, and reports whether the node exists. Requests of one
@@ -144,13 +140,10 @@ func (d *Driver) nameOf(lc *localClaim) string {
 // missing after a quorum has agreed to a later request will never come.
 func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	d.mu.Lock()
-	create, name := lc.create, lc.name
+	create, name := lc.asks.create, lc.node.name
 	d.mu.Unlock()
-	if name != "" {
-		return true, nil
-	}
-	if create == nil {
-		return false, nil
+	if name != "" || create == nil {
+		return name != "", nil
 	}
 	select {
 	case <-create.Done():
@@ -167,9 +160,11 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return false, d.refused(lc.dir, list.Err)
 	}
-	q, _ := d.layoutOf(lc.dir).newQueue(list.Children)
-	i := named(q, d.stemOf(lc))
-	if i >= 0 {
+	q, _ := lc.layout.newQueue(list.Children)
+	d.mu.Lock()
+	begins := lc.begins()
+	d.mu.Unlock()
+	if i := named(q, begins); i >= 0 {
 		get := wire.Get(lc.dir+"/"+q[i].name, nil)
 		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
 			return false, err
@@ -182,46 +177,14 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 			return false, d.refused(lc.dir, get.Err)
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	lc.create = nil
-	return false, nil
+	return d.settleBy(lc, nil), nil
 }
 
-// stemOf returns the beginning of the name of a claim's node, without its weight.
-func (d *Driver) stemOf(lc *localClaim) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if lc.was != "" {
-		return guid(lc.claim.ID)
-	}
-	return d.layoutOf(lc.dir).stem(&lc.claim)
-}
-
-// settleBy notes a call that made or found a claim's node, and reports whether the node exists.
+// settleBy is settled for those who do not hold mu.
 func (d *Driver) settleBy(lc *localClaim, c *wire.Call) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case lc.create == nil: // somebody else has settled it
-	case c.Err != nil && lc.was != "":
-		lc.replaced(mutexLayout, nil)
-	case c.Err != nil:
-		lc.create = nil
-	default:
-		lc.replaced(d.layoutOf(lc.dir), c)
-	}
-	return lc.name != ""
-}
-
-// made notes the node that a call made or found. The caller holds mu.
-func (lc *localClaim) made(c *wire.Call) {
-	lc.create = nil
-	lc.name = c.Path[strings.LastIndexByte(c.Path, '/')+1:]
-	lc.czxid, lc.data = c.Stat.Czxid, c.Stat.Version
-	if lc.ticket == 0 {
-		lc.ticket = lc.czxid
-	}
+	return lc.settled(c)
 }
 
 // errKept says that another client released a claim, and keeps it.
@@ -236,8 +199,8 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 	}
 	for {
 		d.mu.Lock()
-		path, version := lc.path(), lc.data
-		if lc.state == claimSpent {
+		path, version := lc.path(), lc.node.version
+		if lc.lease.state == claimSpent {
 			version = -1
 		}
 		d.mu.Unlock()
@@ -263,7 +226,7 @@ func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
 			return false, lc.stuck(d.refused(path, get.Err))
 		}
 		d.mu.Lock()
-		lc.data = get.Stat.Version
+		lc.node.version = get.Stat.Version
 		kept := readData(get.Data).Kept
 		if kept > 0 {
 			d.keep(lc, kept)
@@ -286,11 +249,11 @@ func (lc *localClaim) stuck(err error) error {
 
 // trusted returns the certain rest of a claim's lease: the shorter of its own rest and the session's. The caller holds mu.
 func (lc *localClaim) trusted() time.Duration {
-	return max(0, min(lc.ends-wire.Now(), lc.session.Trust()))
+	return max(0, min(lc.lease.left(wire.Now()), lc.session.Trust()))
 }
 
 // prolong renews a lease, but never makes it shorter. The caller holds mu.
 func (d *Driver) prolong(lc *localClaim, lease time.Duration) {
-	lc.ends = max(lc.ends, wire.Now()+lease)
-	d.look(lc.ends)
+	lc.lease.prolong(wire.Now(), lease)
+	d.look(lc.lease.ends)
 }

@@ -56,10 +56,10 @@ func (d *Driver) clear(ctx context.Context, c *driver.Claim, lc *localClaim, gon
 	if errors.Is(gone, driver.ErrSession) {
 		lc.become(claimOver, driver.ErrSession)
 	}
-	if lc.state == claimOver {
+	if lc.lease.state == claimOver {
 		d.forget(lc)
 	}
-	known, left := c.Ticket != 0 || lc.state == claimKept, lc.mustGo()
+	known, left := c.Ticket != 0 || lc.lease.state == claimKept, lc.lease.mustGo()
 	d.mu.Unlock()
 	if known {
 		return gone
@@ -105,7 +105,7 @@ func (d *Driver) present(lc *localClaim, inspect *wire.Call, proven bool) error 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.inspected(lc, inspect, proven)
-	if lc.state == claimOver {
+	if lc.lease.state == claimOver {
 		d.forget(lc)
 	}
 	return err

@@ -39,7 +39,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		default:
 			if answers[i].Err = d.verdict(lc); answers[i].Err == nil {
 				shares[lc.session] = append(shares[lc.session], i)
-			} else if lc.state == claimOver {
+			} else if lc.lease.state == claimOver {
 				d.forget(lc)
 			}
 		}
@@ -99,7 +99,7 @@ func (d *Driver) renewOnce(
 	looks := make([]*wire.Call, len(cs))
 	d.mu.Lock()
 	for i, lc := range localClaims {
-		if lc != nil && !lc.own.Stands() {
+		if lc != nil && !lc.listener.own.Stands() {
 			looks[i] = d.inspect(lc)
 			calls = append(calls, looks[i])
 		}
@@ -117,7 +117,7 @@ func (d *Driver) renewOnce(
 			if errors.Is(err, driver.ErrSession) {
 				d.forget(lc)
 			}
-		case looks[i] == nil && !lc.own.Stands() && lc.stands():
+		case looks[i] == nil && !lc.listener.own.Stands() && lc.lease.stands():
 			left++
 			continue
 		default:
@@ -134,18 +134,17 @@ func (d *Driver) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 		_ = d.inspected(lc, look, true) // verdict returns it
 	}
 	if gone := d.verdict(lc); gone != nil {
-		if lc.state == claimOver {
+		if lc.lease.state == claimOver {
 			d.forget(lc)
 		}
 		return driver.Renewal{Err: gone}
 	}
 	lease := c.Wait
-	if lc.state == claimHolding {
+	if lc.lease.state == claimHolding {
 		lease = c.TTL
 	}
-	lc.told = lc.asks // it may hold without knowing it yet
 	d.prolong(lc, lease)
-	return driver.Renewal{TTL: lc.trusted(), Asks: lc.asks}
+	return driver.Renewal{TTL: lc.trusted(), Asks: lc.listener.demand.tell()} // it may hold without knowing it yet
 }
 
 // Leave removes the claim's node. The node of another client's claim is found by its name.
@@ -168,8 +167,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 // leave removes the node of a claim of this driver.
 func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) error {
 	d.mu.Lock()
-	gone, again := d.verdict(lc), lc.state == claimLeaving
-	if lc.state == claimOver {
+	gone, again := d.verdict(lc), lc.lease.state == claimLeaving
+	if lc.lease.state == claimOver {
 		d.forget(lc)
 	}
 	d.mu.Unlock()
@@ -185,9 +184,9 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release, lc *localClaim) e
 	d.mu.Lock()
 	if !lc.become(claimLeaving, driver.ErrGone) { // it is over, or another client released and keeps it
 		defer d.mu.Unlock()
-		return lc.gone
+		return lc.lease.gone
 	}
-	lc.tryAt = never // otherwise the janitor might remove it, and this call would find it gone
+	lc.asks.tryAt = never // otherwise the janitor might remove it, and this call would find it gone
 	d.mu.Unlock()
 	was, err := d.removeFirst(ctx, lc)
 	return d.left(lc, was || again, err)
@@ -218,8 +217,8 @@ func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err
 	case err != nil:
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		lc.tryAt = wire.Now()
-		d.look(lc.tryAt)
+		lc.asks.tryAt = wire.Now()
+		d.look(lc.asks.tryAt)
 	}
 	return was, err
 }
@@ -227,7 +226,7 @@ func (d *Driver) removeFirst(ctx context.Context, lc *localClaim) (was bool, err
 // keepOwn is leaveKept for a claim of this driver.
 func (d *Driver) keepOwn(ctx context.Context, lc *localClaim, length time.Duration) (kept bool, err error) {
 	d.mu.Lock()
-	name := lc.name
+	name := lc.node.name
 	d.mu.Unlock()
 	kept, err = d.leaveKept(ctx, lc.session, lc.dir, name, length)
 	if err == nil && kept {

@@ -17,7 +17,9 @@ func TestRenewalIsOfOneSession(t *testing.T) {
 	d := newDriver()
 	t.Cleanup(d.life.End)
 	c := &driver.Claim{ID: "moved"}
-	d.localClaims[c.ID] = &localClaim{claim: *c, session: &wire.Session{}, name: "n", state: claimHolding, ends: never}
+	d.localClaims[c.ID] = &localClaim{
+		who: who{claim: *c, session: &wire.Session{}}, node: znode{name: "n"}, lease: lease{state: claimHolding, ends: never},
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the other session never answers
 	defer cancel()
 	if got := d.renew(ctx, &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {

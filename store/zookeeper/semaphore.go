@@ -251,7 +251,7 @@ func (d *Driver) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, part := range p.parts(c) {
-		if lc := d.localClaims[part.ID]; lc != nil && lc.stands() {
+		if lc := d.localClaims[part.ID]; lc != nil && lc.lease.stands() {
 			d.prolong(lc, c.TTL)
 		}
 	}

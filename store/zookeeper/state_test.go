@@ -12,24 +12,24 @@ import (
 func TestStates(t *testing.T) {
 	t.Parallel()
 	const last = claimOver
-	var walk func(lc localClaim, seen map[state]bool)
-	walk = func(lc localClaim, seen map[state]bool) {
-		if seen[lc.state] {
+	var walk func(l lease, seen map[state]bool)
+	walk = func(l lease, seen map[state]bool) {
+		if seen[l.state] {
 			return
 		}
-		seen[lc.state] = true
-		if lc.stands() != (lc.gone == nil) {
-			t.Errorf("state %d: stands %v, gone %v", lc.state, lc.stands(), lc.gone)
+		seen[l.state] = true
+		if l.stands() != (l.gone == nil) {
+			t.Errorf("state %d: stands %v, gone %v", l.state, l.stands(), l.gone)
 		}
 		for next := claimAsking; next <= last; next++ {
-			now := lc
+			now := l
 			moved := now.become(next, driver.ErrGone)
 			switch {
 			case moved != (now.state == next):
-				t.Errorf("from %d to %d: it says %v, and is in %d", lc.state, next, moved, now.state)
-			case !lc.stands() && now.stands():
-				t.Errorf("from %d to %d: a claim that is gone stands again", lc.state, next)
-			case lc.state == last && now.state != last:
+				t.Errorf("from %d to %d: it says %v, and is in %d", l.state, next, moved, now.state)
+			case !l.stands() && now.stands():
+				t.Errorf("from %d to %d: a claim that is gone stands again", l.state, next)
+			case l.state == last && now.state != last:
 				t.Errorf("from the end to %d", now.state)
 			}
 			walk(now, seen)
@@ -37,7 +37,7 @@ func TestStates(t *testing.T) {
 	}
 	for from := claimAsking; from <= claimHolding; from++ {
 		seen := map[state]bool{}
-		walk(localClaim{state: from}, seen)
+		walk(lease{state: from}, seen)
 		for s := claimKept; s <= last; s++ {
 			if !seen[s] {
 				t.Errorf("from %d nothing leads to %d", from, s)
@@ -45,15 +45,15 @@ func TestStates(t *testing.T) {
 		}
 	}
 	for s := claimAsking; s <= last; s++ {
-		lc := localClaim{state: s}
-		if lc.become(claimOver, driver.ErrSession); lc.state != last {
-			t.Errorf("the end of its session leaves a claim in state %d", lc.state)
+		l := lease{state: s}
+		if l.become(claimOver, driver.ErrSession); l.state != last {
+			t.Errorf("the end of its session leaves a claim in state %d", l.state)
 		}
 	}
-	lc := localClaim{state: claimHolding}
-	lc.end()
-	lc.become(claimOver, driver.ErrSession)
-	if errors.Is(lc.gone, driver.ErrSession) {
-		t.Errorf("a lease that ran out, and then its session: %v; want what came first", lc.gone)
+	l := lease{state: claimHolding}
+	l.become(claimEnding, driver.ErrGone)
+	l.become(claimOver, driver.ErrSession)
+	if errors.Is(l.gone, driver.ErrSession) {
+		t.Errorf("a lease that ran out, and then its session: %v; want what came first", l.gone)
 	}
 }

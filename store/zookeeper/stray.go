@@ -89,8 +89,9 @@ func (d *Driver) takeUp(ctx context.Context, s *wire.Session, paths []string) er
 		}
 		dir, name := splitNode(get.Target())
 		lc := &localClaim{
-			claim: driver.Claim{ID: "stray:" + get.Target()}, dir: dir, session: s,
-			name: name, czxid: get.Stat.Czxid, data: get.Stat.Version, state: claimEnding, gone: driver.ErrGone,
+			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, dir: dir, layout: d.layoutOf(dir), session: s},
+			node:  znode{name: name, czxid: get.Stat.Czxid, version: get.Stat.Version},
+			lease: lease{state: claimEnding, gone: driver.ErrGone},
 		}
 		d.mu.Lock()
 		d.localClaims[lc.claim.ID] = lc
@@ -112,12 +113,10 @@ func (d *Driver) strays(s *wire.Session, paths []string) (strays []string) {
 	for _, lc := range d.localClaims {
 		switch {
 		case lc.session != s:
-		case lc.name != "":
+		case lc.node.known():
 			known[lc.path()] = true
-		case lc.was != "":
-			begun = append(begun, lc.dir+"/"+guid(lc.claim.ID))
 		default:
-			begun = append(begun, lc.dir+"/"+d.layoutOf(lc.dir).stem(&lc.claim))
+			begun = append(begun, lc.dir+"/"+lc.begins())
 		}
 	}
 	for _, path := range paths {

@@ -147,9 +147,14 @@ func TestWhatIsNoStray(t *testing.T) {
 	t.Cleanup(d.life.End)
 	d.prefix = "/stile/"
 	s := &wire.Session{}
-	d.localClaims["asked"] = &localClaim{claim: driver.Claim{ID: "asked", Weight: driver.All}, dir: "/stile/n", session: s}
-	d.localClaims["known"] = &localClaim{dir: "/stile/n", session: s, name: guid("known") + "lock-0000000001", state: claimLeaving}
-	d.localClaims["else"] = &localClaim{dir: "/stile/n", session: &wire.Session{}, name: guid("else") + "lock-0000000002"}
+	here := who{dir: "/stile/n", session: s}
+	d.localClaims["asked"] = newLocalClaim(&driver.Claim{ID: "asked", Weight: driver.All}, here.dir, mutexLayout, s, nil)
+	d.localClaims["known"] = &localClaim{
+		who: here, node: znode{name: guid("known") + "lock-0000000001"}, lease: lease{state: claimLeaving},
+	}
+	d.localClaims["else"] = &localClaim{
+		who: who{dir: "/stile/n", session: &wire.Session{}}, node: znode{name: guid("else") + "lock-0000000002"},
+	}
 	for path, stray := range map[string]bool{
 		"/stile/n/" + guid("asked") + "lock-0000000007": false,
 		"/stile/n/" + guid("known") + "lock-0000000001": false,

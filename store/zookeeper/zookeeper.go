@@ -234,7 +234,7 @@ func (d *Driver) Close() error {
 	d.session = nil
 	d.life.End()
 	for _, lc := range d.localClaims {
-		standing = standing || lc.stands() || lc.state == claimKept
+		standing = standing || lc.lease.stands() || lc.lease.state == claimKept
 	}
 	d.mu.Unlock()
 	if s != nil {
