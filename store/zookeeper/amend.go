@@ -124,8 +124,7 @@ func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *da
 	}
 	number := strings.TrimPrefix(lc.node.name, lc.stem(lc.node.weight))
 	held.Ticket = lc.node.ticket
-	lc.asks.create = wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.text(), d.acl)
-	lc.node.replace()
+	lc.replace(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.text(), d.acl))
 	return lc.asks.create
 }
 

@@ -73,7 +73,7 @@ func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lc.settled(create) // if the lease ran out meanwhile, the janitor may have settled it before
+	lc.settled(create, create) // if the lease ran out meanwhile, the janitor may have settled it before
 	return nil
 }
 

@@ -61,10 +61,19 @@ func (lc *localClaim) begins() string {
 	return lc.stem(lc.node.weight)
 }
 
-// settled notes what became of the request for the node, by a call that made the node or found it, or was refused; nil says that
-// the node is not there. It reports whether there is a node. The caller holds mu.
-func (lc *localClaim) settled(c *wire.Call) bool {
+// replace has another node be asked for, in the place of the one that is known. The caller holds mu.
+func (lc *localClaim) replace(request *wire.Call) {
+	lc.asks.create = request
+	lc.node.replace()
+}
+
+// settled notes what became of a request for the node, by a call that made the node or found it, or was refused; nil says that
+// the node is not there. It reports whether there is a node. Two may look what became of one request: what the second found may
+// be the past by the time that another node is asked for. The caller holds mu.
+func (lc *localClaim) settled(request, c *wire.Call) bool {
 	switch {
+	case lc.asks.create != request:
+		return lc.node.known()
 	case c == nil:
 		lc.node.absent()
 	case c.Err != nil:
@@ -150,8 +159,8 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 	case <-ctx.Done():
 		return false, driver.Ended(ctx, false) // of this request; the request for the node is another call's
 	}
-	if create.Answered() && (create.Err != nil || create.Stat.Czxid != 0) {
-		return d.settleBy(lc, create), nil
+	if tells(create) {
+		return d.settleBy(lc, create, create), nil
 	}
 	list := wire.List(lc.dir, nil)
 	if err := d.do(ctx, lc.session, d.proven(list)...); err != nil {
@@ -171,20 +180,25 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 		}
 		if get.Err == nil {
 			get.Path = lc.dir + "/" + q[i].name
-			return d.settleBy(lc, get), nil
+			return d.settleBy(lc, create, get), nil
 		}
 		if !errors.Is(get.Err, wire.NoNode) {
 			return false, d.refused(lc.dir, get.Err)
 		}
 	}
-	return d.settleBy(lc, nil), nil
+	return d.settleBy(lc, create, nil), nil
+}
+
+// tells reports whether the answer to a request for a node says what became of it.
+func tells(create *wire.Call) bool {
+	return create.Answered() && (create.Err != nil || create.Stat.Czxid != 0)
 }
 
 // settleBy is settled for those who do not hold mu.
-func (d *Driver) settleBy(lc *localClaim, c *wire.Call) bool {
+func (d *Driver) settleBy(lc *localClaim, request, c *wire.Call) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return lc.settled(c)
+	return lc.settled(request, c)
 }
 
 // errKept says that another client released a claim, and keeps it.

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 )
@@ -55,5 +56,35 @@ func TestStates(t *testing.T) {
 	l.become(claimOver, driver.ErrSession)
 	if errors.Is(l.gone, driver.ErrSession) {
 		t.Errorf("a lease that ran out, and then its session: %v; want what came first", l.gone)
+	}
+}
+
+// A lease ends at its time or with its session, whichever comes first, and is never made shorter.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		what        string
+		state       state
+		now         time.Duration
+		sessionOver bool
+		want        state
+		gone        error
+	}{
+		{"before its time", claimHolding, 9, false, claimHolding, nil},
+		{"at its time", claimHolding, 10, false, claimEnding, driver.ErrGone},
+		{"its session is over", claimWaiting, 9, true, claimOver, driver.ErrSession},
+		{"both", claimAsking, 10, true, claimOver, driver.ErrSession},
+		{"it was ended before", claimEnding, 10, true, claimEnding, driver.ErrGone},
+		{"it is kept", claimKept, 10, false, claimKept, driver.ErrGone},
+	} {
+		l := lease{state: test.state}
+		if !l.stands() {
+			l.gone = driver.ErrGone
+		}
+		l.prolong(4, 6)
+		l.prolong(5, 1)
+		if l.pass(test.now, test.sessionOver); l.state != test.want || !errors.Is(l.gone, test.gone) || (l.gone == nil) != (test.gone == nil) {
+			t.Errorf("%s: it is in state %d, %v; want %d, %v", test.what, l.state, l.gone, test.want, test.gone)
+		}
 	}
 }

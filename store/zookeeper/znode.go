@@ -40,9 +40,6 @@ func (n *znode) replace() { n.asked, n.was, n.name = true, n.name, "" }
 // found notes the node that a request made, or that somebody found. One that came in the place of another has the weight that
 // its name says.
 func (n *znode) found(l layout, path string, stat *wire.Stat) {
-	if !n.asked {
-		return // somebody else was quicker to settle it
-	}
 	n.asked, n.name = false, path[strings.LastIndexByte(path, '/')+1:]
 	n.czxid, n.version = stat.Czxid, stat.Version
 	if n.ticket == 0 {
@@ -55,11 +52,7 @@ func (n *znode) found(l layout, path string, stat *wire.Stat) {
 }
 
 // refused notes that the request for the node was not carried out, and never will be: the claim has the node that it had, if any.
-func (n *znode) refused() {
-	if n.asked {
-		n.asked, n.name, n.was = false, n.was, ""
-	}
-}
+func (n *znode) refused() { n.asked, n.name, n.was = false, n.was, "" }
 
 // absent notes that the node is not there, and never will be; nor is the one that it was to replace.
 func (n *znode) absent() { n.asked = false }
