@@ -11,28 +11,28 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// An arena is a kind of server, with the libraries that are measured on it.
+// An arena is a kind of server and the libraries that are measured on it.
 type arena struct {
-	key        string // of the flag -store
-	page       string // where its figures are kept
+	key        string // the value of -store
+	page       string // the file of its page
 	title      string // of the page; "" means the server's name
-	server     string // what it is, as in "one real Redis server"
-	servers    string // how many there are, in a word; "" means one
-	conditions string // how it runs
-	serverless bool   // it is no server but something on this machine
+	server     string // the kind of server, as in "one real Redis server"
+	servers    string // how many servers, in a word; "" means one
+	conditions string // how the server is set up
+	serverless bool   // not a server but something on this machine
 	start      func(t servertest.TB) *servertest.Server
-	others     func(t servertest.TB) []string // starts further servers; nil means there are none
-	counted    int                            // how many of those count too
+	others     func(t servertest.TB) []string // starts further servers; nil means none
+	counted    int                            // how many of the further servers are counted too
 	version    func(s *servertest.Server) string
 	count      func(s *servertest.Server) (counts, error)
-	lag        time.Duration // how late the server may count
+	lag        time.Duration // how late the server's counters may be
 	contenders []contender
 	peers      []string // modules whose versions matter
 	libraries  []string // the same for Java
-	note       string   // what else a reader should know about the libraries
+	note       string   // what else readers should know about the libraries
 
 	uncontended []string // contenders where nobody else wants the lock
-	bare        []string // what is no lock, beside those, and beside the contended ones where one waits for another
+	bare        []string // programs without a lock, for comparison; also in the contended measures where one process waits for another
 	contended   []string // contenders for one hot name, ours first
 	measures    func(b *bench) []*measure
 	targets     []target
@@ -40,7 +40,7 @@ type arena struct {
 
 var arenas = []*arena{redisArena, setNXArena, redlockArena, memcachedArena, etcdArena, zooKeeperArena, consulArena, postgresArena, mysqlArena, sqliteArena}
 
-// allArenas has those too where libraries for Java are measured.
+// allArenas returns all arenas, also those for libraries in Java.
 func allArenas() []*arena { return slices.Concat(arenas, jvmArenas) }
 
 // arenaOf returns the arena with a key.
@@ -55,15 +55,15 @@ func arenaOf(key string) (*arena, error) {
 	return nil, fmt.Errorf("no store is called %q; there are %s", key, strings.Join(keys, ", "))
 }
 
-// outFlag is the flag that writes the page, in the folder proof/bench.
+// outFlag returns the flag that writes the page, for a run in the folder proof/bench.
 func (a *arena) outFlag() string { return " -out ../../" + a.page }
 
-// name is what people call the server, or the file.
+// name returns the name of the server, or of the file, for people.
 func (a *arena) name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(a.server, " server"), " file")
 }
 
-// beside is what stile is measured beside.
+// beside returns the libraries that stile is compared with, for a sentence.
 func (a *arena) beside() string {
 	if len(a.libraries) > 0 {
 		return "a lock library for Java"
@@ -71,7 +71,7 @@ func (a *arena) beside() string {
 	return "other lock libraries for Go"
 }
 
-// heading is what the page is about.
+// heading returns the title of the page.
 func (a *arena) heading() string {
 	if a.title != "" {
 		return a.title
@@ -79,7 +79,7 @@ func (a *arena) heading() string {
 	return a.name()
 }
 
-// setting is how many servers there are, with a word before the kind, as in "one real Redis server".
+// setting returns the number of servers and their kind, as in "one real Redis server".
 func (a *arena) setting(word, kind string) string {
 	if a.servers == "" {
 		return "one " + word + kind
@@ -96,10 +96,10 @@ func (a *arena) find(name string) contender {
 	return a.contenders[i]
 }
 
-// alone are the contenders where nobody else wants the lock, and what is no lock.
+// alone returns the contenders where nobody else wants the lock, and the programs without a lock.
 func (a *arena) alone() []string { return slices.Concat(a.uncontended, a.bare) }
 
-// among makes a row of each of some contenders.
+// among makes a row for each of some contenders.
 func (a *arena) among(run func(contender) (sample, error), names ...string) []*row {
 	var rows []*row
 	for _, name := range names {

@@ -20,15 +20,15 @@ type bench struct {
 	arena   *arena
 	server  *servertest.Server
 	host    servertest.TB
-	addr    string // the server's, and with commas those of the others
+	addr    string // the server's address, and after commas the other servers'
 	far     string // the same over links
-	tag     string // what names begin with
+	tag     string // the beginning of lock names
 	dir     string // for files that children share
 	rounds  int
-	window  time.Duration // of what is counted by the thousand
-	idle    time.Duration // of what happens a few times a second
-	brief   bool          // what is many is less, for figures that mean little
-	settle  time.Duration // after which what happens only at the beginning is over
+	window  time.Duration // how long fast things are measured
+	idle    time.Duration // how long things are measured that happen a few times a second
+	brief   bool          // fewer of everything, for figures that mean little
+	settle  time.Duration // until everything that happens only at the beginning is over
 	only    *regexp.Regexp
 	profile string // folder for profiles of our own side; "" means none
 	log     func(format string, args ...any)
@@ -37,7 +37,7 @@ type bench struct {
 	names    int
 }
 
-// What a run takes unless flags say otherwise.
+// The defaults of the flags.
 const (
 	usualRounds  = 3
 	usualSeconds = 1.0
@@ -45,16 +45,16 @@ const (
 	usualSettle  = time.Second
 )
 
-// A sample is what one row of a measure came to in one round, by the key of the column.
+// A sample is one row's figures of one round, by the key of the column.
 type sample map[string]float64
 
 // A column is one figure of a measure.
 type column struct {
 	key, head string
-	digits    int // after the point
+	digits    int // digits after the point
 }
 
-// A row is one contender of a measure, or what contenders are compared with.
+// A row is a contender of a measure, or something that contenders are compared with.
 type row struct {
 	name    string
 	run     func() (sample, error)
@@ -64,8 +64,8 @@ type row struct {
 // A measure is one table.
 type measure struct {
 	key, title, about string
-	slow              bool          // it takes long and varies little: about half as many rounds
-	each              time.Duration // what a row takes in a round, about; 0 means a window, and what goes before
+	slow              bool          // it takes long and varies little, so it gets about half as many rounds
+	each              time.Duration // how long a row takes in a round, roughly; 0 means the warm-up and a window
 	columns           []column
 	rows              []*row
 }
@@ -87,7 +87,7 @@ func (r *row) values(key string) []float64 {
 	return v
 }
 
-// roundsOf is how often a measure is taken.
+// roundsOf returns how many rounds a measure gets.
 func (b *bench) roundsOf(m *measure) int {
 	if m.slow {
 		return (b.rounds + 1) / 2
@@ -95,9 +95,9 @@ func (b *bench) roundsOf(m *measure) int {
 	return b.rounds
 }
 
-// estimate is how long the measures that were asked for take, about, on a machine that does nothing else.
+// estimate returns roughly how long the requested measures take on an idle machine.
 func (b *bench) estimate() (sum time.Duration) {
-	const before = 300 * time.Millisecond // processes and clients begin
+	const before = 300 * time.Millisecond // processes and clients start
 	for _, m := range b.measures {
 		if !b.only.MatchString(m.key) {
 			continue
@@ -111,7 +111,7 @@ func (b *bench) estimate() (sum time.Duration) {
 	return sum
 }
 
-// run takes all measures that were asked for, each in rounds: A B C, A B C.
+// run takes all requested measures in rounds: A B C, A B C.
 func (b *bench) run() error {
 	b.log("%s takes about %v", b.arena.heading(), b.estimate().Round(time.Second))
 	for _, m := range b.measures {
@@ -134,7 +134,7 @@ func (b *bench) run() error {
 	return nil
 }
 
-// short puts a sample into one line.
+// short returns a sample as one line.
 func (m *measure) short(s sample) string {
 	var parts []string
 	for _, c := range m.columns {
@@ -149,7 +149,7 @@ func (b *bench) name() string {
 	return fmt.Sprintf("bench-%s%d", b.tag, b.names)
 }
 
-// profileFile returns where a profile of a contender is written, or "".
+// profileFile returns the file for a profile of a contender, or "".
 func (b *bench) profileFile(measure string, c contender) string {
 	if b.profile == "" || !strings.HasPrefix(c.name, ours) {
 		return ""
@@ -158,7 +158,7 @@ func (b *bench) profileFile(measure string, c contender) string {
 	return filepath.Join(b.profile, name+".pprof")
 }
 
-// profiled runs f and writes a profile of the processor into a file, unless its name is empty.
+// profiled runs f and writes a CPU profile into a file, unless its name is empty.
 func profiled(file string, f func() error) error {
 	if file == "" {
 		return f()

@@ -14,27 +14,27 @@ import (
 	"unsafe"
 )
 
-// childEnv tells the program that it is a child, and what it has to do.
+// childEnv is the environment variable with a child's task.
 const childEnv = "STILE_BENCH_CHILD"
 
-// A task is what a child has to do.
+// A task is what a child must do.
 type task struct {
 	Role      string // a key of roles
 	Store     string // an arena's key
 	Addr      string
 	Contender string
-	Java      bool // that is a library for Java
+	Java      bool // the contender is a library for Java
 	TTL       time.Duration
 	Name      string
 	Size      int    // goroutines, or names
 	First     uint64 // number of the first goroutine
-	Field     string // the file that holds the field
+	Field     string // the file with the field
 	Warm      time.Duration
 	Span      time.Duration
-	Profile   string // where to write a profile of the processor; "" means not
+	Profile   string // the file for a CPU profile; "" means none
 }
 
-// roles are what a child can do, speaking with its parent in lines.
+// roles are the functions that a child can run; each talks with its parent in lines.
 var roles = map[string]func(*task, *lines) error{
 	"contention": contentionRole, "waiter": waiterRole, "keeper": keeperRole, "queue": queueRole, "own": ownRole, "many": manyRole,
 	"compute": computeRole, "clients": clientsRole, "passer": passerRole,
@@ -54,7 +54,7 @@ func newLines(in io.Reader, out io.Writer) *lines {
 func (l *lines) say(v any) error     { return l.out.Encode(v) }
 func (l *lines) hear(into any) error { return l.in.Decode(into) }
 
-// hearWord waits for a word and returns an error if it is another one.
+// hearWord waits for a line, and returns an error unless it is this word.
 func (l *lines) hearWord(want string) error {
 	var got string
 	if err := l.hear(&got); err != nil {
@@ -84,7 +84,7 @@ func runChild() bool {
 	return true
 }
 
-// A child is this program in another process. It ends when it is done, or when its parent does.
+// A child is this program in another process. It ends when its task is done, or when its parent ends.
 type child struct {
 	*lines
 	cmd   *exec.Cmd
@@ -116,7 +116,7 @@ func startChild(t *task) (*child, error) {
 	return &child{newLines(out, in), cmd, in}, nil
 }
 
-// command is what does the task: this program, or one in Java.
+// command returns the command for the task: this program, or one in Java.
 func (t *task) command() (*exec.Cmd, error) {
 	if t.Java {
 		return javaCommand()
@@ -125,7 +125,7 @@ func (t *task) command() (*exec.Cmd, error) {
 	return exec.Command(program), err
 }
 
-// end waits until a child that is done has ended. One that is not is killed.
+// end waits until a child that is done has ended. It kills a child that is not done.
 func (c *child) end(done bool) error {
 	c.stdin.Close()
 	if !done {
@@ -134,7 +134,7 @@ func (c *child) end(done bool) error {
 	return c.cmd.Wait()
 }
 
-// mapField maps the field in a file into memory, where other processes see it too.
+// mapField maps the field in a file into memory, which other processes share.
 func mapField(path string) (*field, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -152,7 +152,7 @@ func mapField(path string) (*field, error) {
 	return (*field)(unsafe.Pointer(&memory[0])), nil
 }
 
-// open connects the library that the task is about.
+// open connects the task's library.
 func (t *task) open() (library, error) {
 	a, err := arenaOf(t.Store)
 	if err != nil {

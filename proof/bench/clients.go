@@ -8,7 +8,7 @@ import (
 
 const clientCount = 100
 
-// clients measures what a client takes up that has used a lock.
+// clients measures the memory and goroutines of a client that has used a lock.
 func (b *bench) clients(among ...string) *measure {
 	return &measure{
 		key: "clients", title: "100 clients in one process", slow: true, each: b.settle,
@@ -29,7 +29,7 @@ func (b *bench) clientsOne(c contender) (sample, error) {
 	return each(&t)
 }
 
-// clientsRole opens clients and tells what that takes.
+// clientsRole opens clients and reports what they take up.
 func clientsRole(t *task, parent *lines) error {
 	var before footprint
 	for i := range t.Size + 1 {
@@ -41,7 +41,7 @@ func clientsRole(t *task, parent *lines) error {
 		if err := turns(lib.mutex(fmt.Sprintf("%s/%d", t.Name, i)), 1); err != nil {
 			return err
 		}
-		if i == 0 { // what the first one makes is not counted
+		if i == 0 { // what only the first client makes is not counted
 			before = measureFootprint()
 		}
 	}

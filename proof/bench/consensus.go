@@ -2,15 +2,15 @@
 
 package main
 
-// What is measured on the stores that keep sessions: ours beside one other client, the store's usual one.
+// Measures on the stores with sessions: stile beside the store's usual client.
 
-// consensusMeasures are the same for all of them, but for what is beside the libraries where the lock is passed on.
+// consensusMeasures are the same for all of these stores, except for the further rows where the lock is passed on.
 func consensusMeasures(b *bench, passed ...string) []*measure {
 	return []*measure{b.alone(), b.apart(), b.pair(b.arena.alone()...), b.hot(), b.fleet(passed...), b.handOver(b.arena.bare...), b.passing(passed...)}
 }
 
-// consensusTargets are what ours should be beside a rival, or two: one where nobody else wants the lock, and one where many want it. The bare
-// limit is that of something that is no lock.
+// consensusTargets are stile's targets beside a rival, or two: one where nobody else wants the lock, and one where many
+// want it. The bare limit is the figure of a program without a lock.
 func consensusTargets(uncontended, contended, bare string) []target {
 	return []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 no slower",

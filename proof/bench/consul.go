@@ -55,7 +55,7 @@ var consulArena = &arena{
 
 func consulVersion(s *servertest.Server) string {
 	version := ""
-	// The page has no number if the server tells none.
+	// If the server does not report its version, the page has none.
 	_ = metrics("http://"+s.Addr+"/v1/agent/metrics?format=prometheus", func(name, _ string) {
 		if label, ok := strings.CutPrefix(name, `consul_version{`); ok {
 			_, rest, _ := strings.Cut(label, `version="`)

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// openConsulAPI connects Consul's own client. A lock makes a session for each acquisition, unless it is given one.
+// openConsulAPI connects Consul's own client. Its lock makes a session for each acquisition, unless it is given one.
 func openConsulAPI(addr string, ttl time.Duration) (library, error) {
 	return openConsul(addr, ttl, false)
 }
@@ -63,8 +63,8 @@ func (m consulMutex) lock(ctx context.Context) (held, error) {
 
 func (m consulMutex) Unlock() error { return m.l.Unlock() }
 
-// A consulFloor is what no lock on a key of Consul can be faster than: one write to take it, one to give it back, and a blocking query
-// in between while another has it.
+// A consulFloor is the bare limit of a lock on a key of Consul: one write to take it, one to release it, and a blocking
+// query while another client has it.
 type consulFloor struct {
 	c   *api.Client
 	ttl time.Duration

@@ -15,7 +15,7 @@ import (
 // contentionSize is how many goroutines want one lock.
 const contentionSize = 64
 
-// A field is what the holders of one lock leave their trace in. It may be shared by processes.
+// A field is where the holders of one lock leave their numbers. Processes may share it.
 type field struct {
 	last   atomic.Uint64 // who held the lock last
 	inside atomic.Uint64 // who holds it now; 0 means nobody
@@ -32,14 +32,14 @@ type contention struct {
 	span  time.Duration // the window
 }
 
-// A tally is what came of a contention within its window.
+// A tally is the result of a contention within its window.
 type tally struct {
 	Each     []int64 // acquisitions by each goroutine
-	Passed   int64   // acquisitions by another goroutine than the one that had the lock before
-	Crossed  int64   // of those, by another process
+	Passed   int64   // acquisitions by a goroutine that did not have the lock before
+	Crossed  int64   // of these, acquisitions by another process
 	Overlaps int64   // acquisitions while somebody else was inside
 	Waits    histogram.Histogram
-	Hunger   time.Duration // longest time that one of them went without the lock
+	Hunger   time.Duration // longest time that a goroutine went without the lock
 }
 
 func (t *tally) merge(other *tally) {
@@ -93,7 +93,7 @@ func (c *contention) run() (*tally, error) {
 	return sum, errors.Join(errs...)
 }
 
-// one is the life of one of the goroutines.
+// one locks and unlocks in one goroutine until the window has ended.
 func (c *contention) one(ctx context.Context, i int, t *tally, begin, end time.Time) error {
 	m, me := c.lib.mutex(c.name), c.first+uint64(i)
 	var got int64

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// count adds up what all servers have done so far.
+// count adds up the counters of all servers.
 func (b *bench) count() (counts, error) {
 	sum, err := b.arena.count(b.server)
 	if err != nil || b.arena.counted == 0 {
@@ -29,7 +29,7 @@ func (b *bench) count() (counts, error) {
 	return sum, nil
 }
 
-// load returns what the server has to do in a second, measured over some time.
+// load returns the server's work per second, measured over some time.
 func (b *bench) load(c contender, span time.Duration) (sample, error) {
 	begin := time.Now()
 	before, err := b.count()
@@ -49,10 +49,10 @@ func (b *bench) load(c contender, span time.Duration) (sample, error) {
 	}, nil
 }
 
-// A footprint is what a process takes up.
+// A footprint is the memory and the goroutines of a process.
 type footprint struct{ Heap, Stack, Goroutines float64 }
 
-// measureFootprint looks a few times, since what is under way at the moment adds to it.
+// measureFootprint takes the least of a few looks, since work that is under way at the moment adds to it.
 func measureFootprint() footprint {
 	var least footprint
 	for i := range 5 {
@@ -70,13 +70,13 @@ func measureFootprint() footprint {
 	return least
 }
 
-// per returns what each of n adds to an earlier footprint.
+// per returns how much each of n things adds to an earlier footprint.
 func (f footprint) per(n int, before footprint) footprint {
 	d := float64(n)
 	return footprint{(f.Heap - before.Heap) / d, (f.Stack - before.Stack) / d, (f.Goroutines - before.Goroutines) / d}
 }
 
-// each runs a task that tells what each of its things adds.
+// each runs a task that reports how much each of its things takes up.
 func each(t *task) (sample, error) {
 	p, err := startChild(t)
 	if err != nil {

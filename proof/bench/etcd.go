@@ -52,7 +52,7 @@ const (
 
 func etcdVersion(s *servertest.Server) string {
 	version := "etcd"
-	// The page has no number if the server tells none.
+	// If the server does not report its version, the page has none.
 	_ = metrics("http://"+s.Addr+"/metrics", func(name, value string) {
 		if label, ok := strings.CutPrefix(name, `etcd_server_version{server_version="`); ok {
 			version = "etcd " + strings.TrimSuffix(label, `"}`)
@@ -61,7 +61,7 @@ func etcdVersion(s *servertest.Server) string {
 	return version
 }
 
-// etcdCounts counts messages: a request is one that the server got.
+// etcdCounts counts messages. A request is a message that the server received.
 func etcdCounts(s *servertest.Server) (counts, error) {
 	c := counts{}
 	err := metrics("http://"+s.Addr+"/metrics", func(name, value string) {

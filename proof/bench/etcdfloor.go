@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// What no lock on etcd's own client can be faster than: a key that comes and goes.
+// The bare limit of a lock on etcd's own client: a key that comes and goes.
 
 const (
 	etcdBare  = "bare key"
@@ -21,7 +21,7 @@ func openEtcdBare(addr string, ttl time.Duration) (library, error) {
 	return openEtcdFloor(addr, ttl, false)
 }
 
-// openEtcdKeeps has a lease for each key.
+// openEtcdKeeps uses a lease for each key.
 func openEtcdKeeps(addr string, ttl time.Duration) (library, error) {
 	return openEtcdFloor(addr, ttl, true)
 }
@@ -46,7 +46,7 @@ type etcdFloor struct {
 	own   bool // each key has a lease of its own
 }
 
-// grant makes a lease, which the client keeps alive from then on as it does that for anybody.
+// grant makes a lease, which the client then keeps alive as for any of its users.
 func (l etcdFloor) grant() (clientv3.LeaseID, error) {
 	ctx := context.Background()
 	made, err := l.c.Grant(ctx, int64(l.ttl/time.Second))
@@ -75,7 +75,7 @@ type etcdFloorMutex struct {
 	key string
 }
 
-// lock makes the key, or returns once it is gone.
+// lock makes the key, or waits until it is gone.
 func (m etcdFloorMutex) lock(ctx context.Context) (held, error) {
 	made, err := m.l.c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(m.key), "=", 0)).
 		Then(clientv3.OpPut(m.key, "", clientv3.WithLease(m.l.lease))).Commit()

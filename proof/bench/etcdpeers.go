@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// openConcurrency connects etcd's own mutex. Its key is the session's lease, so that two goroutines of one session hold
-// the same lock at once; each mutex needs a session of its own, which is how its own tests use it.
+// openConcurrency connects etcd's own mutex. The session's lease is a part of its key, so two goroutines of one session
+// would hold the same lock at once. Each mutex has a session of its own, as in etcd's own tests.
 func openConcurrency(addr string, ttl time.Duration) (library, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: givenUp, Logger: zap.NewNop()})
 	if err != nil {
@@ -21,7 +21,7 @@ func openConcurrency(addr string, ttl time.Duration) (library, error) {
 	return concurrencyLibrary{c, ttl}, nil
 }
 
-// openConcurrencyShared has one session for all mutexes, of which no two may have one name.
+// openConcurrencyShared uses one session for all mutexes, no two of which may have the same name.
 func openConcurrencyShared(addr string, ttl time.Duration) (library, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: givenUp, Logger: zap.NewNop()})
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// A waiter is let wait for between these times before the lock is released, so that one that polls is at any point of
+// A waiter waits for a time between these two before the lock is released, so that a polling waiter can be at any point of
 // its delay.
 const (
 	waitLeast = 10 * time.Millisecond
 	waitMost  = 30 * time.Millisecond
 )
 
-// handOver has others beside those of b.arena.contended too.
+// handOver also measures more rows beside b.arena.contended.
 func (b *bench) handOver(more ...string) *measure {
 	return &measure{
 		key: "handover", title: "Hand-over to one waiter in another process",
@@ -91,7 +91,7 @@ func pass(m mutex, to *child) (time.Duration, error) {
 	return end - begin, nil
 }
 
-// waiterRole waits for the lock again and again, and tells when it had it.
+// waiterRole waits for the lock again and again, and reports when it got it.
 func waiterRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {
@@ -126,7 +126,7 @@ func waiterRole(t *task, parent *lines) error {
 
 func between(least, most time.Duration) time.Duration { return least + rand.N(most-least+1) }
 
-// now reads the clock that all processes of a machine share, and nobody sets.
+// now reads a clock that all processes of a machine share, and that nobody can set.
 func now() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// What being held costs.
+// The cost of holding locks.
 
 const (
-	renewTTL = 5 * time.Second // short, so that the window has some renewals
+	renewTTL = 5 * time.Second // short, so that the window contains some renewals
 	leases   = 1000
 )
 
@@ -56,7 +56,7 @@ func (b *bench) holdingOne(c contender) (sample, error) {
 	return s, nil
 }
 
-// keeperRole holds locks until it is asked what that takes.
+// keeperRole holds locks until the parent asks for their cost.
 func keeperRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {
@@ -91,7 +91,7 @@ func keeperRole(t *task, parent *lines) error {
 	return parent.say(after.per(t.Size, before))
 }
 
-// A renewable lock is one that its holder has to renew.
+// A renewable lock must be renewed by its holder.
 type renewable interface {
 	extend(ctx context.Context) error
 }

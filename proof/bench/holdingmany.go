@@ -13,11 +13,11 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// What it is to hold very many names.
+// The cost of holding very many names.
 
 const (
 	multitude = 100_000
-	released  = 0.6 // of them, which are timed
+	released  = 0.6 // the part of them whose release is timed
 	paused    = time.Millisecond
 
 	onBusy = ", busy machine"
@@ -41,13 +41,13 @@ func (b *bench) holdingMany() *measure {
 	}
 }
 
-// A freeing is how unlocks went.
+// A freeing has the times of unlocks.
 type freeing struct {
 	Unlocks histogram.Histogram
 	Release time.Duration
 }
 
-// manyOne has so many processes compute beside.
+// manyOne measures while a number of other processes compute.
 func (b *bench) manyOne(name string, busy int) (_ sample, err error) {
 	c := b.arena.find(name)
 	t := task{
@@ -132,7 +132,7 @@ func manyRole(t *task, parent *lines) error {
 	return parent.say(&f)
 }
 
-// together does something n times, by some goroutines.
+// together calls do n times, in some goroutines.
 func together(n int, do func(i int) error) error {
 	var all sync.WaitGroup
 	errs := make([]error, contentionSize)
@@ -147,16 +147,16 @@ func together(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// computeRole keeps a core busy until the parent has enough.
+// computeRole keeps a core busy until the parent ends it.
 func computeRole(_ *task, parent *lines) error {
 	var over atomic.Bool
 	go func() {
 		var nothing any
-		_ = parent.hear(&nothing) // the end of what is heard is all that there is to hear
+		_ = parent.hear(&nothing) // only the end of the input matters
 		over.Store(true)
 	}()
 	for n := uint64(1); !over.Load(); n++ {
-		n ^= n << 13 // that is the work
+		n ^= n << 13 // this is the work
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// indexFile is beside the pages, and says how the targets of each came out.
+// indexFile is beside the pages, and lists how the targets of each were met.
 const indexFile = "README.md"
 
-// A standing is how the targets of one page came out.
+// A standing has the targets of one page and their verdicts.
 type standing struct {
 	file, title, date string
 	heads             []string
-	targets           [][]string // as the page has them; the last cell is the verdict
+	targets           [][]string // as on the page; the last cell is the verdict
 }
 
 var (
@@ -55,10 +55,10 @@ func standingOf(file, page string) (*standing, error) {
 	return s, nil
 }
 
-// verdict returns how a target came out.
+// verdict returns the verdict on a target.
 func verdictOf(target []string) string { return strings.TrimSpace(target[len(target)-1]) }
 
-// cell returns what a target has in a column, or nothing if the page has no such column.
+// cell returns a target's text in a column, or "" if the page has no such column.
 func (s *standing) cell(target []string, head string) string {
 	if i := slices.Index(s.heads, head); i >= 0 {
 		return strings.TrimSpace(target[i])
@@ -134,7 +134,7 @@ func indexOf(dir string) (string, error) {
 	return p.String(), nil
 }
 
-// reindex writes the index beside a page anew, if there is one.
+// reindex writes the index beside a page again, if there is one.
 func reindex(pageFile string) error {
 	dir := filepath.Dir(pageFile)
 	file := filepath.Join(dir, indexFile)
@@ -142,7 +142,7 @@ func reindex(pageFile string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if !strings.HasPrefix(string(old), "# Benchmarks\n") { // somebody else's, or none
+	if !strings.HasPrefix(string(old), "# Benchmarks\n") { // another file, or none
 		return nil
 	}
 	text, err := indexOf(dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/java"
 )
 
-// Libraries for Java are driven by a child of their own, in java/, which is told what a child in Go is told, and says
-// the same. On these pages everything is done by children, also what is ours.
+// A child of its own, in java/, drives libraries for Java. It gets the same tasks as a child in Go, and reports in the same
+// way. On these pages children do everything, also for stile.
 
 const (
 	redisson = "Redisson"
@@ -27,7 +27,7 @@ var jvmArenas = []*arena{
 		"`InterProcessMutex`, one for each thread; the session is as long as the ttl, `ExponentialBackoffRetry(1000, 3)`; all else as the library has it"),
 }
 
-// jvmArena is another arena's server, with a library for Java on it.
+// jvmArena returns the arena of the same server with a library for Java.
 func jvmArena(on *arena, peer, library, set string) *arena {
 	return &arena{
 		key: on.key + "-jvm", page: strings.TrimSuffix(on.page, ".md") + "-jvm.md", title: on.name() + ", beside " + peer,
@@ -94,7 +94,7 @@ func jvmTargets(peer string) []target {
 	}
 }
 
-// javaWarm is how long a child in Java works before a window.
+// javaWarm is how long a child in Java works before a window, for its compiler.
 const javaWarm = 6 * time.Second
 
 // warm is how long a child of a contender works before the window.
@@ -108,7 +108,7 @@ func (b *bench) warm(c contender) time.Duration {
 	return max(b.window/4, 200*time.Millisecond)
 }
 
-// passOne has one child pass the lock to another.
+// passOne lets one child pass the lock to another.
 func (b *bench) passOne(c contender) (s sample, err error) {
 	t := task{Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Name: b.name()}
 	var both [2]*child
@@ -128,7 +128,7 @@ func (b *bench) passOne(c contender) (s sample, err error) {
 			return nil, err
 		}
 	}
-	if _, err := passBetween(both[0], both[1]); err != nil { // once both have begun
+	if _, err := passBetween(both[0], both[1]); err != nil { // after both have begun
 		return nil, err
 	}
 	var times histogram.Histogram
@@ -146,7 +146,7 @@ func (b *bench) passOne(c contender) (s sample, err error) {
 	return sampleOf(&times), errors.Join(both[0].say(false), both[1].say(false))
 }
 
-// passBetween has one child pass a lock to another, and returns how long that took.
+// passBetween lets one child pass a lock to another, and returns how long that took.
 func passBetween(from, to *child) (time.Duration, error) {
 	var begin, end time.Duration
 	err := from.say(true)
@@ -165,7 +165,7 @@ func passBetween(from, to *child) (time.Duration, error) {
 	return end - begin, err
 }
 
-// passerRole has the lock again and again, and tells when it began to release it.
+// passerRole takes the lock again and again, and reports when it began to release it.
 func passerRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {
@@ -204,10 +204,10 @@ func passerRole(t *task, parent *lines) error {
 // java reports whether a contender is a library for Java.
 func (c contender) java() bool { return c.open == nil }
 
-// javaFolder is where the child in Java is.
+// javaFolder is the folder of the child in Java.
 const javaFolder = "proof/bench/java"
 
-// javaCommand is the command of a child in Java.
+// javaCommand returns the command of a child in Java.
 func javaCommand() (*exec.Cmd, error) {
 	program, err := java.Find(javaFolder)
 	if err != nil {
@@ -216,7 +216,7 @@ func javaCommand() (*exec.Cmd, error) {
 	return program.Command("-Xmx256m"), nil
 }
 
-// javaVersions returns the versions of libraries as they lie beside the child, and that of Java.
+// javaVersions returns the versions of the libraries beside the child, and of Java.
 func javaVersions(libraries []string) (list []string) {
 	program, err := java.Find(javaFolder)
 	if err != nil || len(libraries) == 0 {

@@ -13,22 +13,23 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What is measured over links, which each page of a server shows first. On loopback a round trip takes some 50 µs, and much of a
-// figure is the work of client and server; users meet servers over a network.
+// Measures over links, which come first on each page of a server. On loopback a round trip takes some 50 µs, and much of a
+// figure is the work of client and server; but users meet servers over a network.
 
-// linkDelay is how long a link takes each way, before what the timers of the machine add.
+// linkDelay is the delay of a link each way, to which the machine's timers add a little.
 const linkDelay = time.Millisecond
 
-// overLink are the keys of the measures that are taken over links too.
+// overLink are the keys of the measures that are also taken over links.
 var overLink = []string{"alone", "apart", "hot", "throng", "handover"}
 
-// few8 is measured over links only: on loopback its figure depends on how the system shares two cores among so few.
+// few8 is only measured over links: on loopback its figure depends on how the system shares two cores among so few
+// goroutines.
 const few8 = 8
 
 // linked reports whether the arena is measured over links.
 func (a *arena) linked() bool { return !a.serverless && len(a.libraries) == 0 }
 
-// all returns everything that is measured on the arena: what is measured over links first.
+// all returns all measures of the arena, first those over links.
 func (b *bench) all() []*measure {
 	direct := b.arena.measures(b)
 	if !b.arena.linked() {
@@ -50,7 +51,7 @@ func (b *bench) all() []*measure {
 	return slices.Concat([]*measure{b.roundTrip()}, list, direct)
 }
 
-// roundTrip measures what a round trip over a link takes.
+// roundTrip measures a round trip over a link.
 func (b *bench) roundTrip() *measure {
 	return &measure{
 		key: "link-trip", title: "Over a link: a round trip", slow: true,
@@ -63,7 +64,7 @@ func (b *bench) roundTrip() *measure {
 	}
 }
 
-// link starts links to servers, in processes of their own, and returns where they are.
+// link starts links to servers, in processes of their own, and returns their addresses.
 func (b *bench) link(addrs string) (string, error) {
 	var far []string
 	for addr := range strings.SplitSeq(addrs, ",") {

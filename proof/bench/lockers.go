@@ -17,7 +17,7 @@ type library interface {
 	close()
 }
 
-// A mutex is a lock as one library has it. It waits until it holds the lock or ctx ends.
+// A mutex is a lock of one library. It waits until it holds the lock or ctx ends.
 type mutex interface {
 	lock(ctx context.Context) (held, error)
 }
@@ -27,7 +27,7 @@ type held interface {
 	Unlock() error
 }
 
-// stiles are our own contenders on a store.
+// stiles returns stile's own contenders on a store.
 func stiles(scheme string, inside ...string) []contender {
 	return stilesAt(func(addr string) string { return scheme + "://" + addr }, inside)
 }
@@ -47,8 +47,8 @@ func stilesAt(url func(addr string) string, inside []string) []contender {
 type contender struct {
 	name   string
 	about  string
-	renews bool                                                  // held locks, of itself
-	inside []string                                              // commands that only its scripts run, so that they are no requests
+	renews bool                                                  // it renews held locks by itself
+	inside []string                                              // commands that only its scripts run, so they are not requests
 	open   func(addr string, ttl time.Duration) (library, error) // nil for a library for Java
 }
 
@@ -64,8 +64,8 @@ const (
 	givenUp    = 5 * time.Second
 )
 
-// lockSurely waits for a lock. A call that takes far too long is given up and made again: a library may miss its wake-up.
-// The context is left as it is after success, since a library may hold the lock only as long as it lasts.
+// lockSurely waits for a lock. A call that takes far too long is cancelled and repeated, since a library may miss its
+// wakeup. After success the context is left open, since with some libraries the lock only lasts as long as its context.
 func lockSurely(m mutex) (held, error) {
 	for {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -96,7 +96,7 @@ type stileMutex struct{ l *stile.Lock }
 
 func (m stileMutex) lock(ctx context.Context) (held, error) { return m.l.Lock(ctx) }
 
-// A brokenMutex could not be made.
+// A brokenMutex is a mutex that could not be made.
 type brokenMutex struct{ err error }
 
 func (m brokenMutex) lock(context.Context) (held, error) { return nil, m.err }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look finds out what a reader needs to know about this machine and this program.
+// look collects what readers need to know about this machine and this program.
 func look(a *arena, s *servertest.Server) *facts {
 	f := &facts{
 		when: time.Now(), cpu: processor(), cores: runtime.NumCPU(), system: kernel(), golang: runtime.Version(),
@@ -34,7 +34,7 @@ func look(a *arena, s *servertest.Server) *facts {
 	return f
 }
 
-// processor returns the name of the processor, as Linux tells it.
+// processor returns the name of the processor (Linux only).
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
@@ -53,7 +53,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
 }
 
-// loadAverage returns how much the machine had to do in the last minute, as Linux tells it, or 0.
+// loadAverage returns the machine's load of the last minute (Linux only), or 0.
 func loadAverage() (load float64) {
 	text, _ := os.ReadFile("/proc/loadavg")
 	fmt.Sscan(string(text), &load) //nolint:errcheck // 0 is an answer too

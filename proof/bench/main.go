@@ -1,7 +1,7 @@
 //go:build unix
 
-// Bench measures stile beside other lock libraries on one real server, interleaved in one run, prints the
-// figures as they come, and writes a page about them. It starts the server, and other processes of itself, and ends them.
+// Bench measures stile beside other lock libraries on one real server, alternating in one run, prints the figures as they
+// come, and writes a page about them. It starts and ends the server and child processes of itself.
 //
 //	go run . -out ../../docs/evidence/bench/redis.md
 package main

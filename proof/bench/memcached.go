@@ -10,7 +10,7 @@ import (
 	_ "github.com/stilelock/stile/store/memcached" // the scheme memcached
 )
 
-// What is measured on memcached, for which no library is known that does more than add and delete.
+// Measures on memcached, for which no known library does more than add and delete.
 
 const (
 	plain      = "stile, layout plain"
@@ -55,7 +55,7 @@ func memcachedVersion(s *servertest.Server) string {
 	return "memcached " + strings.TrimPrefix(line, "VERSION ")
 }
 
-// memcachedCounts counts commands about keys. Those that add, replace and compare are counted as those that set.
+// memcachedCounts counts commands on keys. Commands that add, replace and compare count as sets.
 func memcachedCounts(s *servertest.Server) (counts, error) {
 	c := counts{}
 	for line := range strings.Lines(s.Memcached("stats\r\n")) {

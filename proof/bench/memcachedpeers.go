@@ -14,7 +14,7 @@ func openMemcachedPlain(addr string, ttl time.Duration) (library, error) {
 	return openStile("memcached://"+addr+"?layout=plain", ttl, 0, 0)
 }
 
-// openNaive locks by add and delete, as programs do that have no library for it.
+// openNaive locks by add and delete, as programs without a library do.
 func openNaive(delay time.Duration) func(addr string, ttl time.Duration) (library, error) {
 	return func(addr string, ttl time.Duration) (library, error) {
 		c := memcache.New(addr)

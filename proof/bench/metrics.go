@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// metrics hands over each of the figures of a server that tells them as Prometheus asks for them.
+// metrics calls each with every figure of a server's metrics for Prometheus.
 func metrics(url string, each func(name, value string)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
 	defer cancel()

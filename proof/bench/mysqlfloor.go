@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// A mysqlKill passes a name from one process to another as rows do it at the least: who waits has a row of its own and
-// sleeps in the server, and who passes the name on deletes a row and ends that sleep, in one round trip. Who was woken
-// looks who is first. There is no lease and no loss.
+// A mysqlKill is the bare limit of passing a name from one process to another by rows. A waiter has a row of its own and
+// sleeps in the server. A release deletes a row and ends the next waiter's sleep, in one round trip. A woken waiter checks
+// who is first. There is no lease, and no lost wakeup is made up for.
 type mysqlKill struct {
 	db    *sql.DB
-	sleep *sql.Conn // has the user-level lock that is named after this process
+	sleep *sql.Conn // holds the user-level lock that is named after this process
 	id    string
 }
 
@@ -60,7 +60,7 @@ type mysqlKillMutex struct {
 
 const mysqlFirst = "SELECT id FROM bare_kill WHERE name = ? ORDER BY place LIMIT 1"
 
-// lock sleeps until its row is the first. A sleep that nobody ends is a second.
+// lock sleeps until its row is the first. A sleep that nobody ends lasts a second.
 func (m mysqlKillMutex) lock(ctx context.Context) (held, error) {
 	var first string
 	err := m.l.db.QueryRowContext(ctx, "BEGIN NOT ATOMIC INSERT INTO bare_kill (name, id) VALUES (?, ?); "+mysqlFirst+"; END",
@@ -78,7 +78,7 @@ func (m mysqlKillMutex) lock(ctx context.Context) (held, error) {
 	return m, err
 }
 
-// Unlock has the next process hold.
+// Unlock makes the next process hold.
 func (m mysqlKillMutex) Unlock() error {
 	_, err := m.l.db.ExecContext(context.Background(), "BEGIN NOT ATOMIC DELETE FROM bare_kill WHERE name = ? AND id = ?; "+
 		"SET @next = ("+mysqlFirst+"); "+

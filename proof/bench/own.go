@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// own is how processes get on that share nothing but the store.
+// own measures processes that share nothing but the store.
 func (b *bench) own() *measure {
 	return &measure{
 		key: "own", title: fmt.Sprintf("Uncontended, %d processes on %d names", processes, processes),
@@ -23,7 +23,7 @@ func (b *bench) own() *measure {
 	}
 }
 
-// ownOne has some processes lock and unlock names of their own, as many each.
+// ownOne lets some processes lock and unlock names of their own, the same number each.
 func (b *bench) ownOne(measure string, c contender, processes, size int) (s sample, err error) {
 	t := task{
 		Role: "own", Store: b.arena.key, Addr: b.addr, Contender: c.name, Java: c.java(), TTL: defaultTTL, Size: size,
@@ -68,7 +68,7 @@ func (b *bench) ownOne(measure string, c contender, processes, size int) (s samp
 	return s, nil
 }
 
-// ownRole is a child that has names for itself.
+// ownRole is a child with names of its own.
 func ownRole(t *task, parent *lines) error {
 	lib, err := t.open()
 	if err != nil {

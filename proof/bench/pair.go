@@ -7,10 +7,10 @@ import (
 	"runtime"
 )
 
-// pairs are how many times a lock is taken and released to count what one time costs.
+// pairs is how many times a lock is taken and released to count the cost of one time.
 const pairs = 1000
 
-// pair counts, so that its figures are right on a busy machine too.
+// pair counts requests, so its figures are right on a busy machine too.
 func (b *bench) pair(among ...string) *measure {
 	return &measure{
 		key: "pair", title: "What a lock and unlock cost", slow: true,
@@ -62,7 +62,7 @@ func (b *bench) pairOne(c contender) (sample, error) {
 	}, nil
 }
 
-// turns locks and unlocks so many times.
+// turns locks and unlocks n times.
 func turns(m mutex, n int) error {
 	for range n {
 		h, err := m.lock(context.Background())

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// What one hand-over costs the server, and whether that grows with the waiters.
+// The server's cost of one hand-over, and whether it grows with the waiters.
 
 const (
 	fewWaiting  = 8
 	manyWaiting = 64
 )
 
-// passing has others beside those of b.arena.uncontended too.
+// passing also measures more rows beside b.arena.uncontended.
 func (b *bench) passing(more ...string) *measure {
 	m := &measure{
 		key: "passing", title: "What a hand-over costs the server",
@@ -68,6 +68,6 @@ func (b *bench) passingOne(c contender, clients int) (sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	rate := float64(max(1, sum.Passed)) / b.window.Seconds() // one that never happened counts as once
+	rate := float64(max(1, sum.Passed)) / b.window.Seconds() // none at all counts as one
 	return sample{"requests": load["requests"] / rate, "messages": load["messages"] / rate, "rate": rate}, nil
 }

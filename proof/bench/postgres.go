@@ -27,7 +27,7 @@ var postgresArena = &arena{
 	start:   func(t servertest.TB) *servertest.Server { return servertest.Postgres(t) },
 	version: func(s *servertest.Server) string { return "PostgreSQL " + pgShow(s, "SHOW server_version") },
 	count:   pgCounts,
-	lag:     11 * time.Second, // of sessions that are idle
+	lag:     11 * time.Second, // how late idle sessions report
 	contenders: append(stilesAt(pgURL, nil),
 		contender{pgSession, "advisory locks of one connection, with a lease and turns", true, nil, func(addr string, ttl time.Duration) (library, error) {
 			return openStile(pgURL(addr)+"?mode=session", ttl, 0, 0)
@@ -63,7 +63,7 @@ var postgresArena = &arena{
 
 func pgURL(addr string) string { return "postgres://postgres@" + addr + "/postgres" }
 
-// pgShow returns the text that a statement answers.
+// pgShow returns the text of a statement's answer.
 func pgShow(s *servertest.Server, statement string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
 	defer cancel()
@@ -79,7 +79,7 @@ func pgShow(s *servertest.Server, statement string) string {
 	return text
 }
 
-// pgCounts counts transactions; a statement of its own is one. Those that count are in another database.
+// pgCounts counts transactions; a single statement is one. The program's own queries go to another database.
 func pgCounts(s *servertest.Server) (counts, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), givenUp)
 	defer cancel()

@@ -12,8 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A noticeLibrary passes a name from one process to another as rows do it at the least: who waits has a row of its own and listens,
-// and who passes the name on deletes a row and notifies, in one statement. There is no lease, no order and no loss.
+// A noticeLibrary is the bare limit of passing a name from one process to another by rows. A waiter has a row of its own
+// and listens. A release deletes a row and notifies, in one statement. There is no lease, no order, and no lost message is
+// made up for.
 type noticeLibrary struct {
 	pool   *pgxpool.Pool
 	listen *pgx.Conn
@@ -55,7 +56,7 @@ type noticeMutex struct {
 	name string
 }
 
-// lock waits for another process's notice if that has a row.
+// lock waits for another process's notification if that process has a row.
 func (m noticeMutex) lock(ctx context.Context) (held, error) {
 	var others int
 	err := m.l.pool.QueryRow(ctx, "INSERT INTO bare_notice (name, id) VALUES ($1, $2) "+
@@ -69,7 +70,7 @@ func (m noticeMutex) lock(ctx context.Context) (held, error) {
 	return m, err
 }
 
-// Unlock has the other process hold.
+// Unlock makes the other process hold.
 func (m noticeMutex) Unlock() error {
 	_, err := m.l.pool.Exec(context.Background(), "WITH gone AS (DELETE FROM bare_notice WHERE name = $1 AND id = $2 RETURNING id) "+
 		"SELECT pg_notify('"+noticeChannel+"', id) FROM gone", m.name, m.l.id)

@@ -9,7 +9,7 @@ import (
 
 	"cirello.io/pglock"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/lib/pq" // what pglock runs on
+	_ "github.com/lib/pq" // the driver of pglock
 )
 
 func openPgLock(addr string, ttl time.Duration) (library, error) {
@@ -52,11 +52,11 @@ type pgLockHeld struct{ l *pglock.Lock }
 
 func (h pgLockHeld) Unlock() error { return h.l.Close() }
 
-// A pgPool runs statements that are a lock, or look like one.
+// A pgPool runs statements that are a lock, or resemble one.
 type pgPool struct {
 	pool         *pgxpool.Pool
 	take, free   string
-	onConnection bool // both on one connection
+	onConnection bool // both statements on one connection
 }
 
 func openPgPool(addr string, l pgPool) (library, error) {

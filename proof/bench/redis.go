@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What is measured on Redis.
+// Measures on Redis.
 
 const (
 	pings      = "PING"
@@ -51,7 +51,7 @@ var redisContenders = slices.Concat(stiles("redis", "get", "mget", "getrange", "
 // redisFew are measured with few goroutines.
 var redisFew = []string{ours, "redislock", bareSetNX, bareScripts}
 
-// redisRivals are the others on one server.
+// redisRivals are the other libraries on one server.
 var redisRivals = []contender{
 	{
 		"redsync", "one pool (go-redis); its default delay, 50 to 250 ms at random; tries without end", false,
@@ -135,7 +135,7 @@ var redisTargets = []target{
 		measure: "queueing", row: ours, column: "heap", unit: "B", fixed: 1024, most: true, bound: 1, strict: true, bare: bare},
 }
 
-// redisManyTargets are about what grows with names, clients and waiters.
+// redisManyTargets are targets for figures that grow with names, clients and waiters.
 func redisManyTargets() []target {
 	list := []target{
 		{text: "memory: at most 200 KiB a client",
@@ -166,7 +166,7 @@ func redisManyTargets() []target {
 	)
 }
 
-// pingedHandOver is handOver with round trips beside it.
+// pingedHandOver is handOver together with round trips.
 func (b *bench) pingedHandOver(more ...string) *measure {
 	m := b.handOver(more...)
 	m.about += " " + pings + " is one round trip by rueidis, stile's client library, one after the other; paced, with the same " +

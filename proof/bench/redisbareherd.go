@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// bareHerdOne is what no herd can be quicker than: each client sends one script to be in, and renews what it has there each third
-// of the ttl. Nothing is passed on.
+// bareHerdOne is the bare limit of a herd: each client enters with one script, and renews its entry after each third of the
+// ttl. Nothing is passed on.
 func (b *bench) bareHerdOne() (s sample, err error) {
 	size, rest := herdSize, herdRest
 	if b.brief {
@@ -66,7 +66,7 @@ func (b *bench) bareHerdOne() (s sample, err error) {
 	return s, errors.Join(errs...)
 }
 
-// keep renews a key each third of the ttl, at a moment of its own, until ctx ends.
+// keep renews a key after each third of the ttl, beginning at a random moment, until ctx ends.
 func (l *redisFloor) keep(ctx context.Context, key string) error {
 	each := l.ttl / 3
 	for wait := rand.N(each); ; wait = each {

@@ -10,12 +10,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A bareQueue is what no line in Redis can be cheaper than: a script for one to enter, which keeps its number and its text, and one
-// to leave, which tells the next. Nothing runs out, nobody is found by another client, and no number rises beyond those that stand.
+// A bareQueue is the bare limit of a queue in Redis: a script to enter, which stores the claim's number and text, and a
+// script to leave, which notifies the next claim. Nothing expires, no claim is found by another client, and numbers do not
+// rise beyond the claims in the queue.
 type bareQueue struct {
 	client rueidis.Client
 	name   string
-	head   int // the first that has not left
+	head   int // the first claim that has not left
 	drawn  int
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What a Redis server tells of itself.
+// Counters that a Redis server reports.
 
-// redisDo runs a command and returns its answer, if that is text.
+// redisDo runs a command and returns its answer if that is a text.
 func redisDo(s *servertest.Server, args ...string) (string, error) {
 	conn, err := servertest.DialRedis(s.Addr, nil)
 	if err != nil {
@@ -25,7 +25,7 @@ func redisDo(s *servertest.Server, args ...string) (string, error) {
 	return text, err
 }
 
-// A commandStat is how often a server has run a command, those inside scripts included, and how long that took.
+// A commandStat is how often a server has run a command, also inside scripts, and how long that took.
 type commandStat struct {
 	calls int64
 	spent time.Duration
@@ -39,7 +39,7 @@ func redisStats(s *servertest.Server) (map[string]commandStat, error) {
 	stats := map[string]commandStat{}
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":calls=")
-		if !ok || name == "info" { // ours
+		if !ok || name == "info" { // this program's own
 			continue
 		}
 		calls, rest, _ := strings.Cut(rest, ",usec=")

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// What no lock library on rueidis can be faster than: the two round trips of a lock, without queue, renewal or lease.
+// The bare limit of a lock library on rueidis: the two round trips of a lock, without queue, renewal or lease.
 
 const (
 	bareSetNX   = "bare SET NX"
@@ -54,7 +54,7 @@ var (
 type redisFloor struct {
 	client rueidis.Client
 	ttl    time.Duration
-	script bool // SET NX is in one
+	script bool // SET NX runs in a script
 }
 
 func openRedisFloor(addr string, ttl time.Duration, script bool) (library, error) {
@@ -113,7 +113,7 @@ type redisList struct{ client rueidis.Client }
 
 func (l redisList) close() { l.client.Close() }
 
-// mutex puts the element into the list, unless another did.
+// mutex puts the element into the list, unless another client has.
 func (l redisList) mutex(name string) mutex {
 	ctx, c := context.Background(), l.client
 	err := c.Do(ctx, c.B().Set().Key(name+"/made").Value("1").Nx().Build()).Error()

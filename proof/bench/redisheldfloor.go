@@ -11,27 +11,27 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// What no leases on rueidis, each with a time of its own, can be lighter than: keys that one command each keeps alive.
+// The bare limit of leases on rueidis with a time of their own each: keys that one command each keeps alive.
 
 const (
 	bareExpire = "bare PEXPIRE"
 
-	expiredTogether = 32 // keys in one script, as stile renews claims
-	expiredLooks    = 20 // in a third of the ttl, so that a script has many keys
+	expiredTogether = 32 // keys per script, as in stile's renewals
+	expiredLooks    = 20 // looks per third of the ttl, so that a script has many keys
 )
 
 var bareRenew = rueidis.NewLuaScript(`for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[1]) end return 1`)
 
-// A heldFloor makes and removes keys like a redisFloor, and keeps those that are there alive, by one connection for all of that.
+// A heldFloor makes and removes keys like a redisFloor, and renews existing keys, all on one connection.
 type heldFloor struct {
 	*redisFloor
 	mu     sync.Mutex // guards kept
-	kept   []keptKey  // by the time when they are due
+	kept   []keptKey  // in the order in which they are due
 	cancel context.CancelFunc
-	done   chan error // has what ended the renewals
+	done   chan error // gets the error that ended the renewals
 }
 
-// A keptKey is a key that is kept alive until it is removed.
+// A keptKey is a key that is renewed until it is removed.
 type keptKey struct {
 	held *heldFloorHeld
 	due  time.Time
@@ -55,12 +55,12 @@ func (f *heldFloor) mutex(name string) mutex {
 func (f *heldFloor) close() {
 	f.cancel()
 	if err := <-f.done; err != nil {
-		panic(err) // the keys were not kept, so the figures are of something else
+		panic(err) // the keys were not renewed, so the figures would mean something else
 	}
 	f.redisFloor.close()
 }
 
-// renew keeps keys alive until ctx ends, each at a third of its time.
+// renew renews keys until ctx ends, each after a third of its time.
 func (f *heldFloor) renew(ctx context.Context) error {
 	each := f.ttl / 3
 	pause := each / expiredLooks
@@ -85,7 +85,7 @@ func (f *heldFloor) renew(ctx context.Context) error {
 	}
 }
 
-// due returns keys whose time has nearly come, not too many for one script, and puts them last.
+// due returns keys whose time has nearly come, not too many for one script, and moves them to the end.
 func (f *heldFloor) due(nearly, each time.Duration) (keys []string) {
 	now := time.Now()
 	f.mu.Lock()

@@ -16,10 +16,10 @@ import (
 
 const (
 	herdSize = 1000
-	herdRest = 5 * time.Second // until all have subscribed and asked again
+	herdRest = 5 * time.Second // until all have subscribed, and entered again
 )
 
-// herd measures many clients that come for one lock at once, wait for it, and then pass it on.
+// herd measures many clients that come for one lock at the same time, wait for it, and then pass it on.
 func (b *bench) herd() *measure {
 	return &measure{
 		key: "herd", title: "1,000 clients that come at once, wait, and pass the lock on", slow: true, each: herdRest + b.idle + 3*time.Second,
@@ -50,7 +50,7 @@ func (b *bench) herdOne() (s sample, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	waits := make(chan struct{}, size) // has an element for each client that was told that its claim waits
+	waits := make(chan struct{}, size) // gets an element for each client that learns that its claim waits
 	for range size + 1 {
 		var once sync.Once
 		o := &stile.Options{LockOptions: stile.LockOptions{TTL: defaultTTL}, Observer: func(e stile.Event) {
@@ -109,7 +109,7 @@ func (b *bench) herdOne() (s sample, err error) {
 	return s, errors.Join(errs...)
 }
 
-// untilAllWait returns when so many claims were told that they wait.
+// untilAllWait returns when a number of claims wait.
 func untilAllWait(waits <-chan struct{}, size int) error {
 	late := time.NewTimer(time.Minute)
 	defer late.Stop()
@@ -123,7 +123,7 @@ func untilAllWait(waits <-chan struct{}, size int) error {
 	return nil
 }
 
-// serverTime does something and returns how long the processor worked for the server meanwhile.
+// serverTime calls do and returns how long the processor worked for the server meanwhile.
 func serverTime(s *servertest.Server, do func() error) (time.Duration, error) {
 	before, err := redisWorked(s)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// lineSizes are how many claims wait in the lines that are measured.
+// lineSizes are the numbers of waiting claims in the measured queues.
 var lineSizes = []int{8, 64, 256, 1000, 10_000}
 
 const (
-	lineCalls = 50  // changes between two looks at the server's time
-	lineStep  = 797 // from one claim that asks for its place to the next; no size is a multiple
+	lineCalls = 50  // changes between two reads of the server's time
+	lineStep  = 797 // from one claim that asks for its place to the next; no size is a multiple of it
 )
 
-// line measures what a long queue costs the server.
+// line measures the server's cost of a long queue.
 func (b *bench) line() *measure {
 	m := &measure{
 		key: "line", title: "What a change of a long queue costs the server", slow: true, each: 2*b.window + time.Second,
@@ -46,11 +46,11 @@ func bareLineRow(n int) string { return bareScripts + waiting(n) }
 
 func waiting(n int) string { return ", " + grouped(float64(n), 0) + " waiting" }
 
-// A line is claims that wait for a name, in their order.
+// A line is a queue of claims for a name.
 type line interface {
 	enter(ctx context.Context) error       // at the tail
-	leave(ctx context.Context) error       // has the head leave
-	look(ctx context.Context, i int) error // has one ask for its place
+	leave(ctx context.Context) error       // removes the head
+	look(ctx context.Context, i int) error // asks for the place of one claim
 	close()
 }
 
@@ -92,12 +92,12 @@ func (b *bench) lineOne(n int, open func(ctx context.Context) (line, error)) (sa
 	if err != nil {
 		return nil, err
 	}
-	// Nobody comes to an end in time that leaves one by one.
+	// Removing all claims one by one would take too long.
 	_, err = redisDo(b.server, "FLUSHALL")
 	return sample{"change": change, "look": look, "herd": millis(herd)}, err
 }
 
-// A queue is a line of stile's.
+// A queue is stile's line.
 type queue struct {
 	d      driver.Driver
 	name   string
@@ -110,9 +110,9 @@ func (b *bench) openQueue(ctx context.Context) (line, error) {
 	return &queue{d: d, name: b.name()}, err
 }
 
-func (q *queue) close() { _ = q.d.Close() } // after what is measured
+func (q *queue) close() { _ = q.d.Close() } // after the measurement
 
-// lineID and lineRecord are as long as those of most claims.
+// lineID and lineRecord have the usual length.
 func lineID(n int) string { return fmt.Sprintf("QZ3J5V7K2M4N6P8R-%d", n) }
 
 const lineRecord = `{"owner":"host-17","host":"host-17.example","pid":4711,"since":"2026-01-01T00:00:00Z"}`
@@ -144,7 +144,7 @@ func (q *queue) look(ctx context.Context, i int) error {
 	return err
 }
 
-// scriptTimes does something for a window, and returns how many microseconds of scripts once is for the server.
+// scriptTimes calls once for a window, and returns how many microseconds of scripts each call costs the server.
 func (b *bench) scriptTimes(once func() error) (float64, error) {
 	var times []float64
 	for end := time.Now().Add(b.window); len(times) == 0 || time.Now().Before(end); {
@@ -164,7 +164,7 @@ func (b *bench) scriptTimes(once func() error) (float64, error) {
 	return median(times), nil
 }
 
-// scriptTime does something and returns how long the server ran scripts meanwhile.
+// scriptTime calls do and returns how long the server ran scripts meanwhile.
 func scriptTime(s *servertest.Server, do func() error) (time.Duration, error) {
 	before, err := redisStats(s)
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	_ "github.com/stilelock/stile/store/redis" // the scheme redis
 )
 
-// openGoRedis makes a client with room for a connection per goroutine, more than it has by default, so that its callers
-// do not wait for each other.
+// openGoRedis makes a client with room for a connection per goroutine, more than by default, so that its callers do not
+// wait for each other.
 func openGoRedis(addr string) *goredis.Client {
 	hush()
 	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: contentionSize})
 }
 
-// hush keeps go-redis from writing a line for each connection that it cannot make.
+// hush keeps go-redis from logging each failed connection.
 var hush = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
 
 type silence struct{}
 
-// Printf is that of go-redis's logger.
+// Printf is the method that go-redis calls to log.
 func (silence) Printf(context.Context, string, ...any) {}
 
 type redsyncLibrary struct {

@@ -12,12 +12,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A redisPublish passes a name on as a queue in Redis does at the least: a script adds to a list, and another takes its
-// head out and tells the next one, by a message to the process. There is no lease, and a process that dies keeps its
-// place.
+// A redisPublish is the bare limit of passing a name on by a queue in Redis: one script adds to a list, and another removes
+// its head and notifies the next waiter's process by a message. There is no lease, and a dead process keeps its place.
 type redisPublish struct {
 	client rueidis.Client
-	inbox  string // the channel of this process
+	inbox  string // this process's channel
 	stop   func()
 
 	mu    sync.Mutex
@@ -66,7 +65,7 @@ func openRedisPublish(addr string, _ time.Duration) (library, error) {
 func (l *redisPublish) mutex(name string) mutex { return redisPublishMutex{name, l} }
 func (l *redisPublish) close()                  { l.stop() }
 
-// tell has a place hold.
+// tell makes a place hold.
 func (l *redisPublish) tell(place string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

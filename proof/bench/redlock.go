@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What is measured on several independent Redis servers, of which a majority holds a lock.
+// Measures on several independent Redis servers, where a majority holds a lock.
 
 const (
 	nodes = 5
@@ -19,7 +19,7 @@ const (
 	threeServers = ", 3 servers"
 	oneDown      = ", 1 of 5 down"
 
-	// redlockTTL is short, since stile lets no server vote that may have been started within the longest ttl.
+	// redlockTTL is short, since in stile a server has no vote that may have been restarted within the longest ttl.
 	redlockTTL = 5 * time.Second
 )
 
@@ -43,7 +43,7 @@ var redlockArena = &arena{
 		ours + threeServers, lingers + threeServers, "redsync" + threeServers, "redsync, 5 ms" + threeServers,
 	},
 	measures: func(b *bench) []*measure {
-		// Without redsync where one is down: it takes a quarter of a second for each lock then.
+		// Without redsync if a server is down: it would take a quarter of a second for each lock.
 		return []*measure{b.alone(), b.apart(), b.pair(
 			ours, "redsync", bareScripts, ours+threeServers, "redsync"+threeServers, bareScripts+threeServers, ours+oneDown,
 		), b.throng(bareRing, bareRing+threeServers), b.staffed()}
@@ -79,7 +79,7 @@ func redlockTargets() []target {
 				text: set.servers + ", " + t.text, measure: t.measure, row: t.row + set.suffix, column: t.column, unit: "/s",
 				against: rivals(t.measure, rows...), bound: 3, peers: rows,
 			}
-			if t.measure == "throng" && t.row == ours { // with Linger a process keeps it for longer
+			if t.measure == "throng" && t.row == ours { // with Linger a process keeps the lock longer
 				one.bare = bareRing + set.suffix
 			}
 			list = append(list, one)
@@ -88,7 +88,7 @@ func redlockTargets() []target {
 	return list
 }
 
-// redlockOthers starts the other servers, and last one that is down from then on.
+// redlockOthers starts the other servers, and one more that is then stopped.
 func redlockOthers(t servertest.TB) []string {
 	var addrs []string
 	for range nodes - 1 {
@@ -96,11 +96,11 @@ func redlockOthers(t servertest.TB) []string {
 	}
 	down := servertest.Redis(t)
 	down.Stop()
-	time.Sleep(redlockTTL + 2*time.Second) // a server tells for how long it has been up in whole seconds
+	time.Sleep(redlockTTL + 2*time.Second) // a server reports its uptime in whole seconds
 	return append(addrs, down.Addr)
 }
 
-// redlockContenders are stile and redsync on all servers, on three, and with one that is down.
+// redlockContenders returns stile and redsync on all servers, on three, and with one server down.
 func redlockContenders() []contender {
 	var list []contender
 	for _, set := range []struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A redlockFloor is what no Redlock with tickets can be faster than on this client: the requests of a lock, to all servers at once,
-// until a majority has answered. A server that is down when it begins has no part in it.
+// A redlockFloor is the bare limit of a Redlock with tickets on this client: the requests of a lock, to all servers at
+// once, until a majority has answered. A server that is down at the beginning is left out.
 type redlockFloor struct {
-	asks []chan func(rueidis.Client) // what each server is asked, in order
-	need int                         // how many are a majority
+	asks []chan func(rueidis.Client) // each server's requests, in order
+	need int                         // the size of a majority
 	ttl  time.Duration
 }
 
@@ -62,7 +62,7 @@ func (l *redlockFloor) close() {
 	}
 }
 
-// most asks all servers, and returns when a majority has done it. The last are not waited for.
+// most sends a request to all servers, and returns when a majority has answered. It does not wait for the others.
 func (l *redlockFloor) most(ask func(c rueidis.Client) error) error {
 	answers := make(chan error, len(l.asks))
 	for _, asks := range l.asks {

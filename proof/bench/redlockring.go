@@ -11,16 +11,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// bareRing has no lock: processes stand in a ring, and each passes a number on to the next.
+// bareRing has no lock: processes form a ring, and each passes a number on to the next.
 const bareRing = "bare lists"
 
 const aboutRing = "no library: processes in a ring, each of which passes a number on to the next, by a list on all servers at once, by rueidis: RPUSH, " +
 	"which is over with a majority, and BLPOP, which waits for one; no lease, and a process that dies breaks the ring"
 
-// A redlockRing is what no process can pass on more quickly by a majority of servers.
+// A redlockRing is the bare limit of passing on by a majority of servers.
 type redlockRing struct {
 	*redlockFloor
-	blocked []rueidis.Client // by them the process waits
+	blocked []rueidis.Client // on these the process waits
 }
 
 func openRedlockRing(addrs []string, ttl time.Duration) (library, error) {
@@ -49,7 +49,7 @@ func (l *redlockRing) close() {
 	l.redlockFloor.close()
 }
 
-// mutex takes the next place in the ring. The first one has what is passed on.
+// mutex takes the next place in the ring. The first place has the number to pass on.
 func (l *redlockRing) mutex(name string) mutex {
 	ctx, first := context.Background(), l.blocked[0]
 	place, err := first.Do(ctx, first.B().Incr().Key(name+"/places").Build()).AsInt64()
@@ -73,13 +73,13 @@ func (l *redlockRing) mutex(name string) mutex {
 // A ringMutex is one place in the ring.
 type ringMutex struct {
 	l          *redlockRing
-	here, next string // lists
+	here, next string // the lists of this place and of the next
 	got        chan arrival
-	turn       int64 // the newest number that came
-	from       int   // so many servers
+	turn       int64 // the newest number received
+	from       int   // how many servers it came from
 }
 
-// An arrival is a number that one server had, or what went wrong.
+// An arrival is a number from one server, or an error.
 type arrival struct {
 	turn int64
 	err  error
@@ -119,7 +119,7 @@ func (m *ringMutex) lock(ctx context.Context) (held, error) {
 	}
 }
 
-// Unlock has the next one hold.
+// Unlock makes the next place hold.
 func (m *ringMutex) Unlock() error { return m.push(m.next, m.turn+1) }
 
 func (m *ringMutex) push(list string, turn int64) error {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A facts is what a reader needs to know to judge the figures.
+// A facts has what readers need in order to judge the figures.
 type facts struct {
 	when     time.Time
 	cpu      string
@@ -130,7 +130,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// quantity is a number that is easy to read, with its unit.
+// quantity formats a number with its unit for easy reading.
 func quantity(v float64, unit string) string {
 	text := short(v)
 	if unit == "" || strings.HasPrefix(unit, "/") {
@@ -139,7 +139,7 @@ func quantity(v float64, unit string) string {
 	return text + " " + unit
 }
 
-// short has three digits that count, or all before the point.
+// short formats a number with three significant digits, or all digits before the point.
 func short(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -154,7 +154,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// grouped writes a number with commas between thousands.
+// grouped formats a number with commas between thousands.
 func grouped(v float64, digits int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
@@ -174,7 +174,7 @@ func grouped(v float64, digits int) string {
 	return sign + whole
 }
 
-// spread is the median of some ratios, with the least and the largest.
+// spread formats the median of some ratios, with the least and the largest.
 func spread(ratios []float64) string {
 	if len(ratios) == 1 {
 		return short(ratios[0])

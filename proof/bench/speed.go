@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/internal/histogram"
 )
 
-// How fast a lock is taken that nobody else wants, that 64 goroutines of one process want, or 64 of eight processes.
+// How fast a lock is taken: by one goroutine alone, by 64 of one process, and by 64 of eight processes.
 
 const processes = 8
 
@@ -39,7 +39,7 @@ func (b *bench) apart() *measure {
 	}
 }
 
-// few is apart with fewer goroutines, among others than those of b.arena.uncontended.
+// few is apart with fewer goroutines, and with the named rows.
 func (b *bench) few(size int, among ...string) *measure {
 	key := "names-" + strconv.Itoa(size)
 	return &measure{
@@ -60,7 +60,7 @@ func (b *bench) lingering() *measure {
 	}
 }
 
-// uncontended has so many goroutines lock and unlock a name each.
+// uncontended lets goroutines lock and unlock one name each.
 func (b *bench) uncontended(measure string, c contender, size int) (sample, error) {
 	lib, err := c.open(b.addr, defaultTTL)
 	if err != nil {
@@ -127,7 +127,7 @@ var contentionColumns = []column{
 	{"jain", "Jain", 2}, {"zero", "never had it", 0}, {"overlaps", "overlaps", 0},
 }
 
-// hot has others beside those of b.arena.contended too.
+// hot also measures more rows beside b.arena.contended.
 func (b *bench) hot(more ...string) *measure {
 	return &measure{
 		key: "hot", title: "One hot name, 64 goroutines of one process",
@@ -167,12 +167,12 @@ func (t *tally) sample(span time.Duration) sample {
 	}
 }
 
-// crossedColumns are those of a contention, with what passed between processes.
+// crossedColumns are contentionColumns and the rate of hand-overs between processes.
 func crossedColumns() []column {
 	return slices.Insert(slices.Clone(contentionColumns), 1, column{"crossed", "between processes/s", 0})
 }
 
-// fleet has others beside those of b.arena.contended too.
+// fleet also measures more rows beside b.arena.contended.
 func (b *bench) fleet(more ...string) *measure {
 	return &measure{
 		key: "fleet", title: "One hot name, 8 processes of 8 goroutines",
@@ -191,7 +191,7 @@ const (
 	workers    = 4
 )
 
-// throng has others beside those of b.arena.contended too.
+// throng also measures more rows beside b.arena.contended.
 func (b *bench) throng(more ...string) *measure {
 	return &measure{
 		key: "throng", title: "One hot name, 16 processes of one goroutine",
@@ -214,7 +214,7 @@ func (b *bench) staffed() *measure {
 	return m
 }
 
-// fleetOne has some processes want one name, with so many goroutines in all.
+// fleetOne lets some processes want one name, with size goroutines in all.
 func (b *bench) fleetOne(measure string, c contender, processes, size int) (sample, error) {
 	name := b.name()
 	t := task{

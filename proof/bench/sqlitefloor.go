@@ -12,9 +12,9 @@ import (
 
 const sqlitePass = "a bare row, passed on"
 
-// A passLibrary passes a name from one process to another as rows of an SQLite file do it at the least: who waits has a row of its
-// own and sleeps in the kernel, and who passes the name on deletes a row and has the kernel wake the other. There is no lease, no
-// order and no loss.
+// A passLibrary is the bare limit of passing a name from one process to another by rows of an SQLite file. A waiter has a
+// row of its own and sleeps in the kernel. A release deletes a row and lets the kernel wake the other. There is no lease,
+// no order, and no lost wakeup is made up for.
 type passLibrary struct {
 	db                   *sql.DB
 	insert, look, remove *sql.Stmt
@@ -70,7 +70,7 @@ func (m passMutex) lock(ctx context.Context) (held, error) {
 	}
 	for ctx.Err() == nil {
 		seen, other := l.signal.wakeups(), 0
-		err := l.look.QueryRowContext(context.Background(), m.name, l.id).Scan(&other) // a context that may end costs a goroutine
+		err := l.look.QueryRowContext(context.Background(), m.name, l.id).Scan(&other) // a context that can end costs a goroutine
 		if errors.Is(err, sql.ErrNoRows) {
 			return m, nil
 		} else if err != nil {
@@ -81,7 +81,7 @@ func (m passMutex) lock(ctx context.Context) (held, error) {
 	return nil, errors.Join(context.Cause(ctx), m.Unlock())
 }
 
-// Unlock has the other process hold.
+// Unlock makes the other process hold.
 func (m passMutex) Unlock() error {
 	_, err := m.l.remove.ExecContext(context.Background(), m.name, m.l.id)
 	m.l.signal.wake()

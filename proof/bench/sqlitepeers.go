@@ -23,7 +23,7 @@ func sqliteVersion(*servertest.Server) string {
 	return "SQLite " + version
 }
 
-// openSQLiteBare does to SQLite what a lock needs at the least: a row comes, and goes.
+// openSQLiteBare is the bare limit of a lock in SQLite: a row comes and goes.
 func openSQLiteBare(path string, _ time.Duration) (library, error) {
 	db, err := sql.Open("sqlite", "file:"+path+".bare?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)")
 	if err != nil {

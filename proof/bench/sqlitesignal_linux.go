@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A futexSignal is a number in memory that processes share. Who waits sleeps there until the kernel wakes it, as stile's waiters do
-// (store/sqlite/signal_linux.go).
+// A futexSignal is a number in memory that processes share. A waiter sleeps on it until the kernel wakes it, like stile's
+// waiters (store/sqlite/signal_linux.go).
 type futexSignal struct {
 	memory []byte
-	count  *uint32 // in it
+	count  *uint32 // a number in the memory
 }
 
 func openFutexSignal(path string) (*futexSignal, error) {
@@ -35,7 +35,7 @@ func openFutexSignal(path string) (*futexSignal, error) {
 
 func (b *futexSignal) close() { _ = unix.Munmap(b.memory) } // the end of the process unmaps it too
 
-// wakeups is how often somebody has woken the others.
+// wakeups returns how often somebody has woken the others.
 func (b *futexSignal) wakeups() uint32 { return atomic.LoadUint32(b.count) }
 
 const (
@@ -52,7 +52,7 @@ func (b *futexSignal) wake() {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWake, everybody, 0, 0, 0)
 }
 
-// wait returns once there are more wakeups than the caller has seen, or after some time, or early: the caller looks again in any case.
+// wait returns after another wakeup than the caller has seen, after some time, or early: the caller checks in any case.
 func (b *futexSignal) wait(seen uint32) {
 	most := unix.NsecToTimespec(waitsFor.Nanoseconds())
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.count)), futexWait, uintptr(seen), uintptr(unsafe.Pointer(&most)), 0, 0)

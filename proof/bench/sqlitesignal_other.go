@@ -13,5 +13,5 @@ func (*futexSignal) close()          {}
 func (*futexSignal) wakeups() uint32 { return 0 }
 func (*futexSignal) wake()           {}
 
-// wait returns after some time, as stile's waiters look there.
+// wait returns after some time, like stile's waiters without futexes.
 func (*futexSignal) wait(uint32) { time.Sleep(time.Millisecond) }

@@ -22,7 +22,7 @@ const (
 	linked       = "the libraries alone"
 )
 
-// start measures the command, from its beginning to its end.
+// start measures the command, from its start to its end.
 func (b *bench) start() *measure {
 	build := func(name, path string) func() (string, error) {
 		return sync.OnceValues(func() (string, error) { return b.command(name, path) })
@@ -59,7 +59,7 @@ func (b *bench) start() *measure {
 	return m
 }
 
-// command builds a program, and returns where it is.
+// command builds a program, and returns its path.
 func (b *bench) command(name, path string) (string, error) {
 	file := filepath.Join(b.dir, name)
 	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", "grpcnotrace",

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// jain is 1 if all have the same, and 1/n if one of n has all.
+// jain returns Jain's index of fairness: 1 if all counts are equal, and 1/n if one of n has everything.
 func jain(counts []int64) float64 {
 	var sum, squares float64
 	for _, n := range counts {
@@ -20,7 +20,7 @@ func jain(counts []int64) float64 {
 	return sum * sum / (float64(len(counts)) * squares)
 }
 
-// median returns the middle of some values, the mean of the middle two if their number is even.
+// median returns the median of some values; for an even number, the mean of the middle two.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// A target is what one figure of stile's should be, as a bound on its ratio to something else.
+// A target is a bound on the ratio of one of stile's figures to something else.
 type target struct {
 	text    string
 	measure string
-	row     string // stile's
+	row     string // stile's row
 	column  string
 	unit    string
-	against []ref   // rows, of which the best counts, or nothing
-	fixed   float64 // or this, where there are none
-	most    bool    // the ratio must be at most the bound; otherwise at least. Says also which of the others is best
+	against []ref   // the rows to compare with; the best one counts
+	fixed   float64 // compared with instead, if there are no such rows
+	most    bool    // the ratio must be at most the bound, otherwise at least; this also says which row is the best
 	bound   float64
-	strict  bool // with most: below the bound
+	strict  bool // with most: must be below the bound
 
-	bare  string   // the row that is the bare limit; "" means that none is known
-	peers []string // rows that must not be faster, for the bare limit to count; nil means all of the measure that are libraries of others
+	bare  string   // the row of the bare limit; "" means that none is known
+	peers []string // rows that must not be faster if the bare limit is to count; nil means all other libraries of the measure
 }
 
-// nearly is how close to the bare limit a figure is that counts in place of a target that cannot be had.
+// nearly is how close to the bare limit a figure must be to count instead of a target that cannot be met.
 const nearly = 0.15
 
-// A ref names a row of a measure, and its column if that is another than the target's.
+// A ref names a row of a measure, and its column if that differs from the target's.
 type ref struct{ measure, row, column string }
 
-// rivals are rows of a measure.
+// rivals returns refs to rows of a measure.
 func rivals(measure string, rows ...string) []ref {
 	var list []ref
 	for _, r := range rows {
@@ -40,20 +40,20 @@ func rivals(measure string, rows ...string) []ref {
 	return list
 }
 
-// A verdict is how a target came out.
+// A verdict is the result of a target.
 type verdict struct {
 	ours, theirs float64 // medians
-	rival        string  // whose it is; the best by its median
+	rival        string  // the row of theirs, the best by its median
 	ratios       []float64
 	met          bool
 
-	limit   float64   // the bare one, a median; not a number if none is known
-	toLimit []float64 // ratios to it
-	near    bool      // to it
-	faster  string    // a peer that is
+	limit   float64   // the bare limit, a median; NaN if none is known
+	toLimit []float64 // ratios to the limit
+	near    bool      // near the limit
+	faster  string    // a peer that is faster, or ""
 }
 
-// word says how the target came out.
+// word returns the verdict as a word.
 func (v *verdict) word() string {
 	switch {
 	case v.met:
@@ -66,27 +66,27 @@ func (v *verdict) word() string {
 	return isMissed
 }
 
-// noLibraries are rows that are no locks of anybody's.
+// noLibraries are rows that are not a library's locks.
 var noLibraries = []string{
 	pings, pacedPings, bareSetNX, bareScripts, bareList, barePublish, bareExpire, bareTurns, bareRing, bareRing + threeServers, bare, pgBare, pgNotice, mysqlBare, bareKill, sqliteBare, sqlitePass, etcdBare, etcdKeeps, zooKeeperBare, zooKeeperLine, consulBare,
 	linkedTrue, linked,
 }
 
-// What a target has come to, as the pages say it.
+// The words for verdicts on the pages.
 const (
 	isMet    = "met"
 	isNear   = "within 15 % of the bare limit"
 	isMissed = "**missed**"
 )
 
-// judge compares what was measured with a target; nil if it was not measured.
+// judge compares the measured figures with a target; it returns nil if they were not measured.
 func (b *bench) judge(t *target) *verdict {
 	mine := b.values(ref{t.measure, t.row, t.column})
 	if len(mine) == 0 {
 		return nil
 	}
 	v := &verdict{ours: median(mine), theirs: math.NaN(), limit: math.NaN()}
-	best := make([]float64, len(mine)) // in each round
+	best := make([]float64, len(mine)) // best value of each round
 	for i := range best {
 		best[i] = t.fixed
 	}
@@ -114,7 +114,7 @@ func (b *bench) judge(t *target) *verdict {
 	return v
 }
 
-// limits compares what was measured with the bare limit and with the peers.
+// limits compares the measured figures with the bare limit and with the peers.
 func (b *bench) limits(t *target, v *verdict, mine []float64) {
 	if limit := b.values(ref{t.measure, t.bare, t.column}); t.bare != "" && len(limit) == len(mine) {
 		v.limit, v.toLimit = median(limit), b.ratios(mine, limit)
@@ -129,20 +129,20 @@ func (b *bench) limits(t *target, v *verdict, mine []float64) {
 	}
 }
 
-// ratios divides what was measured in each round by something else of that round.
+// ratios divides the figures of each round by others of the same round.
 func (b *bench) ratios(mine, other []float64) []float64 {
 	list := make([]float64, len(mine))
 	for i := range mine {
 		by := other[i]
 		if by == 0 && b.window > 0 {
-			by = 1 / b.window.Seconds() // what never happened counts as once in the window
+			by = 1 / b.window.Seconds() // none at all counts as one in the window
 		}
 		list[i] = mine[i] / by
 	}
 	return list
 }
 
-// peersOf returns the rows that must not be faster for the bare limit to count.
+// peersOf returns the rows that must not be faster if the bare limit is to count.
 func (b *bench) peersOf(t *target) (peers []string) {
 	if t.peers != nil {
 		return t.peers
@@ -160,7 +160,7 @@ func (b *bench) peersOf(t *target) (peers []string) {
 	return peers
 }
 
-// near reports whether a ratio to the bare limit is as good as within the bound.
+// near reports whether a ratio to the bare limit is as good as the limit, within nearly.
 func (t *target) near(ratio float64) bool {
 	if t.most {
 		return ratio <= 1+nearly

@@ -8,28 +8,29 @@ import (
 	"time"
 )
 
-// What no lock can be quicker than that goroutines of one process hand to each other: a channel, beside a row of the store.
+// The bare limit of a lock that goroutines of one process pass to each other: a channel, and a row of the store.
 
 const (
 	bareTurns = "bare rows, in turns of a channel"
-	turnSpan  = 2 * time.Millisecond // as stile's
+	turnSpan  = 2 * time.Millisecond // like stile's
 )
 
-// A turnFloor has goroutines take turns by a channel, which is in the order in which they came, while the process has what another
-// floor has for a lock. That goes and comes anew when it is as old as a turn of stile's, which other processes would have then.
+// A turnFloor lets goroutines take turns by a channel, in the order in which they came, while the process holds the lock of
+// another floor. When that lock has been held for as long as stile's turns last, it is released and taken again, as if
+// other processes wanted it.
 type turnFloor struct {
 	library
 	mu   sync.Mutex // guards what follows
 	hats map[string]chan hat
 }
 
-// A hat is what who has the turn has.
+// A hat is passed to the goroutine whose turn it is.
 type hat struct {
 	held  held // nil before the first turn
 	since time.Time
 }
 
-// turnsOf returns how a turnFloor is opened on another one.
+// turnsOf returns a function that opens a turnFloor on another floor.
 func turnsOf(open func(string, time.Duration) (library, error)) func(string, time.Duration) (library, error) {
 	return func(addr string, ttl time.Duration) (library, error) {
 		l, err := open(addr, ttl)
@@ -47,7 +48,7 @@ func (l *turnFloor) mutex(name string) mutex {
 	return turnMutex{l.hats[name], l.library.mutex(name)}
 }
 
-// close gives back what nobody has the turn of.
+// close releases the lock if no goroutine has the turn.
 func (l *turnFloor) close() {
 	for _, hats := range l.hats {
 		select {
@@ -82,7 +83,7 @@ func (m turnMutex) lock(ctx context.Context) (_ held, err error) {
 	}
 	if err == nil {
 		h.since = time.Now()
-		h.held, err = m.inner.lock(context.Background()) // a row of which nothing is known would be in the way of the next
+		h.held, err = m.inner.lock(context.Background()) // a row in an unknown state would be in the next one's way
 	}
 	if err != nil {
 		m.hats <- hat{}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What waiting costs, while nothing happens.
+// The cost of waiting while nothing happens.
 
 const (
 	waiters   = 100
@@ -121,7 +121,7 @@ func (b *bench) queueingOne(c contender) (sample, error) {
 	})
 }
 
-// queueRole lets goroutines wait and tells what that takes.
+// queueRole lets goroutines wait and reports their cost.
 func queueRole(t *task, parent *lines) error {
 	if t.Contender == bare {
 		each, err := t.queue(bareLibrary{})
@@ -148,7 +148,7 @@ func queueRole(t *task, parent *lines) error {
 	return parent.say(each)
 }
 
-// queue lets goroutines wait for a lock that is held and returns what each of them takes up.
+// queue lets goroutines wait for a held lock, and returns how much each of them takes up.
 func (t *task) queue(lib library) (footprint, error) {
 	stop := enqueue(lib, t.Name, 1)
 	time.Sleep(t.Warm)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// reasons tell why targets are missed, or were on some machine, by the key of the arena and the target's words.
+// reasons say why targets are missed, or were missed on some machine, by the key of the arena and the target's words.
 var reasons = map[string]map[string]string{
 	"redis": {
 		"2 goroutines on 2 names: at least 1.5× redislock's throughput": fewGoroutines,
@@ -99,11 +99,11 @@ var reasons = map[string]map[string]string{
 	},
 }
 
-// fewGoroutines gets how many times as quick as redislock the bare program was in the page's run.
+// fewGoroutines is formatted with how many times faster than redislock the bare program was in the page's run.
 const fewGoroutines = "a bare program on the same client library has %.2g× redislock's throughput in this run, less than the bound: it makes " +
 	"the same round trips, and has no queue, no deadline and no renewal"
 
-// whyOf says why a target is not met, with the figures of its row.
+// whyOf returns why a target is not met, with the figures of its row.
 func (s *standing) whyOf(arena string, target []string) string {
 	why := reasons[arena][target[0]]
 	if why != fewGoroutines {
@@ -118,7 +118,7 @@ func (s *standing) whyOf(arena string, target []string) string {
 
 var digits = regexp.MustCompile(`[\d,.]*\d`)
 
-// number reads the figure of a cell, which may follow a name; 0 if there is none.
+// number parses the figure of a cell, which may follow a name; 0 if there is none.
 func number(cell string) float64 {
 	if i := strings.LastIndex(cell, ": "); i >= 0 {
 		cell = cell[i:]

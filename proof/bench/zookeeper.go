@@ -50,7 +50,7 @@ var zooKeeperArena = &arena{
 	),
 }
 
-// zooKeeperStats hands over each line that the server says of itself, "Received: 12".
+// zooKeeperStats calls each with every line of the server's own statistics, such as "Received: 12".
 func zooKeeperStats(s *servertest.Server, each func(key, value string)) error {
 	c, err := net.DialTimeout("tcp", s.Addr, 5*time.Second)
 	if err != nil {
@@ -74,7 +74,7 @@ func zooKeeperStats(s *servertest.Server, each func(key, value string)) error {
 
 func zooKeeperVersion(s *servertest.Server) string {
 	version := "ZooKeeper"
-	// The page has no number if the server tells none.
+	// If the server does not report its version, the page has none.
 	_ = zooKeeperStats(s, func(key, value string) {
 		if key == "Zookeeper version" {
 			version, _, _ = strings.Cut("ZooKeeper "+value, "-")
@@ -83,7 +83,7 @@ func zooKeeperVersion(s *servertest.Server) string {
 	return version
 }
 
-// zooKeeperCounts counts packets: a request is one that the server got.
+// zooKeeperCounts counts packets. A request is a packet that the server received.
 func zooKeeperCounts(s *servertest.Server) (counts, error) {
 	c := counts{}
 	err := zooKeeperStats(s, func(key, value string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// What no lock on ZooKeeper can be faster than: a node that comes and goes.
+// The bare limit of a lock on ZooKeeper: a node that comes and goes.
 
 const (
 	zooKeeperBare = "bare node"
@@ -41,7 +41,7 @@ type zooKeeperFloorMutex struct {
 	path string
 }
 
-// lock makes the node, or returns once it is gone.
+// lock makes the node, or waits until it is gone.
 func (m zooKeeperFloorMutex) lock(ctx context.Context) (held, error) {
 	_, err := m.c.Create(m.path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	if !errors.Is(err, zk.ErrNodeExists) {
@@ -59,7 +59,7 @@ func (m zooKeeperFloorMutex) lock(ctx context.Context) (held, error) {
 	}
 }
 
-// Unlock removes the node, unless there is none: who waited for its end has made no other.
+// Unlock removes the node if this process made one; a process that waited for its end has not.
 func (m zooKeeperFloorMutex) Unlock() error {
 	if err := m.c.Delete(m.path, -1); !errors.Is(err, zk.ErrNoNode) {
 		return err
@@ -67,8 +67,8 @@ func (m zooKeeperFloorMutex) Unlock() error {
 	return nil
 }
 
-// A zooKeeperLineFloor is what no queue on ZooKeeper can need fewer packets than: who comes makes a node in sequence, hears of the end of
-// the node with the number before, and deletes the own one.
+// A zooKeeperLineFloor is the bare limit, in packets, of a queue on ZooKeeper: a client makes a sequential node, waits for
+// the end of the node before it, and deletes its own.
 type zooKeeperLineFloor struct{ c *zk.Conn }
 
 func openZooKeeperLine(addr string, ttl time.Duration) (library, error) {
@@ -94,7 +94,7 @@ type zooKeeperLineMutex struct {
 	line string
 }
 
-// lock returns once the node before is gone. Nobody knows whether those before that are.
+// lock returns once the node before is gone. It does not check the nodes before that.
 func (m zooKeeperLineMutex) lock(ctx context.Context) (held, error) {
 	own, err := m.c.Create(m.line, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// openGoZooKeeper connects go-zookeeper. Its lock has a node of its own, so goroutines may share the session.
+// openGoZooKeeper connects go-zookeeper. Each of its locks has a node of its own, so goroutines may share the session.
 func openGoZooKeeper(addr string, ttl time.Duration) (library, error) {
 	c, events, err := zk.Connect([]string{addr}, ttl, zk.WithLogInfo(false), zk.WithLogger(silent{}))
 	if err != nil {
@@ -40,7 +40,7 @@ type goZooKeeperMutex struct {
 	path string
 }
 
-// lock takes no notice of ctx, since the library does not, but for one that has ended.
+// lock only checks ctx at its beginning, since the library takes no context.
 func (m goZooKeeperMutex) lock(ctx context.Context) (held, error) {
 	l := zk.NewLock(m.c, m.path, zk.WorldACL(zk.PermAll))
 	done := make(chan error, 1)

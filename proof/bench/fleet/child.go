@@ -19,21 +19,21 @@ import (
 	"github.com/stilelock/stile/proof/bench/fleet/model"
 )
 
-// childEnv tells the program that it is a child, and which clients are its own.
+// childEnv is the environment variable with a child's task.
 const childEnv = "STILE_FLEET_CHILD"
 
-// A task is what a child has: clients from First on.
+// A task says which clients a child has, numbered from First on.
 type task struct {
 	URL   string
 	First int
 	Count int
 }
 
-// An order is what a child is told to do with all of its clients.
+// An order is what a child must do with all of its clients.
 type order struct {
 	Do     string // open, warm, hold, lead, wait, lock, rest
 	Rate   float64
-	Spread time.Duration // over which claims are spread that are renewed or asked for again and again
+	Spread time.Duration // the time over which repeated renewals and requests of the claims are spread
 }
 
 // A child is this program in another process. It ends when its standard input does.
@@ -74,7 +74,7 @@ func (c *child) end() {
 	late.Stop()
 }
 
-// runChild does what a parent orders, if this process is a child, and reports whether it is.
+// runChild obeys a parent's orders, if this process is a child, and reports whether it is.
 func runChild() bool {
 	text := os.Getenv(childEnv)
 	if text == "" {
@@ -92,8 +92,8 @@ func runChild() bool {
 	return true
 }
 
-// serve obeys orders until there are no more, and answers each with an error's text, or "". It closes no client in the end: the
-// server may be gone by then, and the process is about to.
+// serve obeys orders until there are no more, and answers each with an error's text, or "". It does not close the clients
+// in the end, since the server may be gone by then, and the process is about to end.
 func (t *task) serve(in *json.Decoder, out *json.Encoder) error {
 	part := &part{task: t}
 	for {
@@ -113,14 +113,14 @@ func (t *task) serve(in *json.Decoder, out *json.Encoder) error {
 	}
 }
 
-// A part is the clients of one child.
+// A part is one child's clients.
 type part struct {
 	*task
 	clients []*stile.Client
 	leases  []*stile.Lease
-	waits   chan struct{} // has a word for each claim that came to wait, and for each that ended; there is room for all
+	waits   chan struct{} // gets a message for each claim that begins or ends to wait; it has room for all
 
-	cancel context.CancelFunc // ends what goroutines do; nil while none is at work
+	cancel context.CancelFunc // ends the goroutines' work; nil while there is none
 	ctx    context.Context
 	busy   sync.WaitGroup
 	mu     sync.Mutex // guards failed
@@ -152,12 +152,13 @@ func (p *part) obey(o *order) error {
 	return fmt.Errorf("no order is called %q", o.Do)
 }
 
-// due waits until it is a client's turn, so that claims that were made one after the other do not all ask at once.
+// due waits until it is a client's turn, so that claims that were made one after the other do not all send requests at the
+// same moment.
 func (p *part) due(i int, o *order, begin time.Time) {
 	time.Sleep(time.Until(begin.Add(o.Spread * time.Duration(i) / time.Duration(p.Count))))
 }
 
-// all does something for each client, a few at a time.
+// all runs do for each client, a few at a time.
 func (p *part) all(do func(i int) error) error {
 	errs, few := make([]error, p.Count), make(chan struct{}, 4)
 	var done sync.WaitGroup
@@ -200,7 +201,7 @@ func (p *part) lockOnce(i int) error {
 	return lease.Unlock()
 }
 
-// hold has one client of so many take a name.
+// hold makes one client in a group of this size take a name.
 func (p *part) hold(o *order, name string, of int) error {
 	var mu sync.Mutex
 	begin := time.Now()
@@ -221,8 +222,8 @@ func (p *part) hold(o *order, name string, of int) error {
 	})
 }
 
-// wait has all but the first of each group wait for its name, one after the other: a server accepts only so many connections
-// that come at once. It returns when all of them wait.
+// wait makes all clients except the first of each group wait for their group's name, one after the other, since a server
+// only accepts some new connections at a time. It returns when all of them wait.
 func (p *part) wait(o *order) {
 	for len(p.waits) > 0 {
 		<-p.waits
@@ -249,7 +250,7 @@ func (p *part) wait(o *order) {
 	}
 }
 
-// lock has each client lock and unlock at random moments.
+// lock makes each client lock and unlock at random moments.
 func (p *part) lock(rate float64) {
 	for i := range p.clients {
 		p.busy.Go(func() {
@@ -278,7 +279,7 @@ func (p *part) fail(err error) {
 	p.failed = errors.Join(p.failed, err)
 }
 
-// rest ends what the clients do, and returns what went wrong meanwhile, a lost lease too.
+// rest ends the clients' work, and returns the errors since the last call, including lost leases.
 func (p *part) rest() error {
 	if p.cancel == nil {
 		return nil
@@ -293,7 +294,7 @@ func (p *part) rest() error {
 	return errors.Join(errs...)
 }
 
-// moreFiles lets this process and its children have as many connections as they may.
+// moreFiles raises the limit of open files, and so of connections, for this process and its children.
 func moreFiles() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sizeList is a flag: numbers with commas between.
+// A sizeList is a flag of numbers with commas between them.
 type sizeList []int
 
-// mostClients is how many clients the ports of one address allow, at three connections each.
+// mostClients is how many clients fit into the ports of one address, at three connections each.
 const mostClients = 9000
 
 func (l *sizeList) String() string {
@@ -40,7 +40,7 @@ func (l *sizeList) Set(text string) error {
 	return nil
 }
 
-// fewAndMany returns the two sizes that parts are measured with, those of the store if the list is empty.
+// fewAndMany returns the two sizes for the measurements of parts; an empty list means the store's own.
 func (l sizeList) fewAndMany(s *store) (sizeList, error) {
 	if len(l) == 0 {
 		return s.parts, nil
@@ -51,7 +51,7 @@ func (l sizeList) fewAndMany(s *store) (sizeList, error) {
 	return l, nil
 }
 
-// machine says what this machine is.
+// machine describes this machine.
 func machine() string {
 	cpu := runtime.GOARCH
 	text, _ := os.ReadFile("/proc/cpuinfo")

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Fleet says what a fleet of processes costs the server of a store. fleet measure starts a server and clients of up to 9,000
-// processes, in at most 16, measures the server, and writes what it saw; fleet simulate computes from such measurements what
-// any other fleet costs.
+// Fleet computes the load that a fleet of processes puts on a store's server. fleet measure starts a server and the clients
+// of up to 9,000 processes, in at most 16 processes, measures the server, and writes the results; fleet simulate computes
+// the load of any other fleet from such results.
 //
 //	go run ./proof/bench/fleet measure -store redis -out proof/bench/fleet/model/testdata/redis.json
 //	go run ./proof/bench/fleet simulate -store redis -processes 100000
@@ -100,7 +100,7 @@ func measureMain(h *servertest.Host, args []string, stdout, stderr io.Writer) er
 	return err
 }
 
-// write measures and returns what was measured as it is written into a file, after each round, unless its name is empty.
+// write measures, and writes the results into a file after each round, unless its name is empty. It returns the last text.
 func (m *measurement) write(h *servertest.Host, s *store, parts, sizes []int, command, file string) (text []byte, err error) {
 	err = measure(h, s, parts, sizes, m, func(r *model.Record) (err error) {
 		r.Machine, r.Date, r.Command, r.Revision = machine(), time.Now().UTC().Format("2 January 2006"), command, m.revision
@@ -113,13 +113,13 @@ func (m *measurement) write(h *servertest.Host, s *store, parts, sizes []int, co
 	return text, err
 }
 
-// head returns the commit of the working tree, or nothing where there is none.
+// head returns the commit of the working tree, or "" if there is none.
 func head() string {
 	out, _ := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
 	return strings.TrimSpace(string(out))
 }
 
-// thoseOfTheRun returns the flags that were set, but for where the result goes.
+// thoseOfTheRun returns the flags that were set, except the ones that say where the result goes.
 func thoseOfTheRun(flags *flag.FlagSet) (args []string) {
 	flags.Visit(func(set *flag.Flag) {
 		if set.Name != "out" {

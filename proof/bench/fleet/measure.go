@@ -14,14 +14,14 @@ import (
 
 const (
 	mostChildren = 16
-	partsRate    = 1.0 // locks and unlocks of a client a second when nothing else is measured
+	partsRate    = 1.0 // locks and unlocks of a client per second, when nothing else is measured
 )
 
 // A measurement is one run on one server.
 type measurement struct {
 	store  *store
 	place  *place
-	rounds int // how often all is measured
+	rounds int // how often everything is measured
 
 	revision string        // of stile
 	span     time.Duration // of each measurement
@@ -29,8 +29,8 @@ type measurement struct {
 	log      func(format string, args ...any)
 }
 
-// measure starts servers and fleets of clients in rounds, and hands over what they cost after each round: the median of each figure
-// so far.
+// measure starts servers and fleets of clients in rounds. After each round it passes on the results so far: the median of
+// each figure.
 func measure(h *servertest.Host, s *store, parts, sizes []int, m *measurement, done func(*model.Record) error) error {
 	m.store = s
 	var rounds []model.Record
@@ -64,7 +64,8 @@ func measure(h *servertest.Host, s *store, parts, sizes []int, m *measurement, d
 	return nil
 }
 
-// spread is over how long claims are spread: that between two renewals, unless the measurement itself is shorter.
+// spread returns the time over which requests of claims are spread: the time between two renewals, or the measurement
+// itself if that is shorter.
 func (m *measurement) spread() time.Duration { return min(m.span, 5*time.Second) }
 
 // parts measures one kind of work after the other, with the same clients.
@@ -91,7 +92,7 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 	}
 	time.Sleep(m.store.rest)
 	p.CalmRate = p.Rate / 8
-	// Who has waited listens for a while longer, so that comes late.
+	// Clients that have waited go on listening for a while, so waiting comes last.
 	for _, step := range []struct {
 		what   string
 		into   *model.Load
@@ -108,7 +109,7 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 			return err
 		}
 		if step.into == &p.Holding || step.into == &p.Waiting {
-			time.Sleep(m.spread()) // until each has asked again once: the first time, some clients prepare what they send later
+			time.Sleep(m.spread()) // until each has asked once more: the first time, some clients prepare later requests
 		}
 		if *step.into, err = m.load(step.what, p.Clients); err != nil {
 			return err
@@ -120,7 +121,7 @@ func (m *measurement) parts(p *model.Parts) (err error) {
 	return nil
 }
 
-// fleet measures clients that do all at once.
+// fleet measures clients that do everything at once.
 func (m *measurement) fleet(into *model.Fleet) error {
 	f, err := m.open(into.Clients)
 	defer f.end()
@@ -139,15 +140,15 @@ func (m *measurement) fleet(into *model.Fleet) error {
 	return f.tell(order{Do: "rest"})
 }
 
-// together are the orders to do all at once.
+// together returns the orders that make the clients do everything at once.
 func (m *measurement) together(rate float64) []order {
 	return []order{{Do: "hold", Spread: m.spread()}, {Do: "lead"}, {Do: "wait", Spread: m.spread()}, {Do: "lock", Rate: rate}}
 }
 
-// A fleet is the processes that have the clients.
+// A fleet is the processes with the clients.
 type fleet []*child
 
-// open connects so many clients, made by a few processes.
+// open connects a number of clients, in a few processes.
 func (m *measurement) open(clients int) (fleet, error) {
 	var f fleet
 	of := min(mostChildren, (clients+model.Group-1)/model.Group)
@@ -162,7 +163,7 @@ func (m *measurement) open(clients int) (fleet, error) {
 	return f, f.tell(order{Do: "open"})
 }
 
-// warm has each client lock once, and heats a server up that becomes faster with use.
+// warm makes each client lock once, and warms up a server that becomes faster with use.
 func (m *measurement) warm(f fleet, clients int) error {
 	if err := f.tell(order{Do: "warm"}); err != nil || m.store.heat == 0 {
 		return err
@@ -174,7 +175,7 @@ func (m *measurement) warm(f fleet, clients int) error {
 	return f.tell(order{Do: "rest"})
 }
 
-// tell gives orders to all and waits until each has been obeyed.
+// tell gives orders to all children and waits until all have obeyed.
 func (f fleet) tell(orders ...order) error {
 	for _, o := range orders {
 
@@ -214,7 +215,7 @@ func (m *measurement) cpu() (map[int]float64, error) {
 	return worked(pids)
 }
 
-// pids are the processes that are measured: the server's, or the clients' of a file.
+// pids returns the processes that are measured: the server's, or for a file the clients'.
 func (m *measurement) pids() ([]int, error) {
 	if len(m.place.servers) > 0 {
 		return family(m.place.servers[0].Pid())
@@ -223,7 +224,7 @@ func (m *measurement) pids() ([]int, error) {
 	return all[min(1, len(all)):], err
 }
 
-// spent adds up what processes have worked since an earlier look; those that are new have begun since.
+// spent adds up the work of processes since an earlier look. New processes began after that look.
 func spent(before, after map[int]float64) (sum float64) {
 	for pid, t := range after {
 		sum += t - before[pid]
@@ -257,7 +258,7 @@ func (m *measurement) load(what string, clients int) (model.Load, error) {
 	return l, nil
 }
 
-// A glance is what the server has done so far, and has.
+// A glance is a state of the server's counters and resources.
 type glance struct {
 	when   time.Time
 	cpu    map[int]float64

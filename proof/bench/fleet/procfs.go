@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family returns a process and all that descend from it, as Linux tells.
+// family returns a process and all its descendants (Linux only).
 func family(root int) ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -45,8 +45,8 @@ func family(root int) ([]int, error) {
 	return all, nil
 }
 
-// worked returns the processor seconds of a family, by the kernel's clock of each of its processes: other work on the machine
-// does not count. A process that ended between two looks takes its time with it.
+// worked returns the processor seconds of each process, by the kernel's clock of it; other work on the machine does not
+// count. The time of a process that ended between two looks is lost.
 func worked(pids []int) (map[int]float64, error) {
 	times := map[int]float64{}
 	for _, pid := range pids {
@@ -61,7 +61,7 @@ func worked(pids []int) (map[int]float64, error) {
 	return times, nil
 }
 
-// resident returns the bytes of memory of a family; what processes share counts once.
+// resident returns the memory of some processes in bytes, where shared memory counts once.
 func resident(pids []int) float64 {
 	sum := 0.0
 	for _, pid := range pids {
@@ -76,10 +76,10 @@ func resident(pids []int) float64 {
 	return sum
 }
 
-// A traffic is what the connections to a port have carried so far, as their server sees it, by the client's port.
+// A traffic has the bytes that the connections to a port have carried, as their server counts them, by the client's port.
 type traffic map[string][2]float64
 
-// connections asks ss, which reads the kernel's own counts, for the connections that a server on a port has accepted.
+// connections uses ss, which reads the kernel's own counters, to list the connections that a server on a port has accepted.
 func connections(port int) (traffic, error) {
 	out, err := exec.Command("ss", "-tinHO", "state", "established", "sport", "=", fmt.Sprintf(":%d", port)).Output()
 	if err != nil {
@@ -95,7 +95,7 @@ func connections(port int) (traffic, error) {
 	return all, nil
 }
 
-// counted returns the number that a word of ss has after its name; a connection that has carried nothing has no such word.
+// counted returns the number after a name in the output of ss. A connection that has carried nothing has no such word.
 func counted(words []string, name string) float64 {
 	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, name) })
 	if i < 0 {
@@ -105,7 +105,7 @@ func counted(words []string, name string) float64 {
 	return n
 }
 
-// since returns what was received and sent since an earlier look. A connection that ended meanwhile does not count.
+// since returns the bytes received and sent since an earlier look. Connections that ended meanwhile do not count.
 func (t traffic) since(before traffic) (received, sent float64) {
 	for key, now := range t {
 		was := before[key]

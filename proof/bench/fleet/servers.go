@@ -11,7 +11,7 @@ import (
 
 	"github.com/stilelock/stile/internal/servertest"
 
-	_ "github.com/stilelock/stile/store/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/store/consul" // the stores that URLs can name
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/memcached"
 	_ "github.com/stilelock/stile/store/mysql"
@@ -24,20 +24,20 @@ import (
 // A store is a kind of server that a fleet may lock on.
 type store struct {
 	key   string
-	sizes []int         // of fleets
-	parts []int         // clients of the measurements of parts, few and many
-	heat  time.Duration // for which a server is used before it is measured, since it becomes faster
-	rest  time.Duration // after which clients that have locked leave the server alone
+	sizes []int         // sizes of fleets
+	parts []int         // how many clients measure the parts: few and many
+	heat  time.Duration // how long a server is used before a measurement, since it becomes faster
+	rest  time.Duration // after this time, clients that have locked leave the server alone
 	start func(t servertest.TB) *place
-	about func(p *place) string           // name and version, and how it keeps what it has
-	syncs func(p *place) (float64, error) // so far; nil if the store does not tell
-	bytes func(p *place) (float64, error) // of memory; nil means that of the processes
+	about func(p *place) string           // name and version, and how it makes its data durable
+	syncs func(p *place) (float64, error) // count so far; nil if the store does not report it
+	bytes func(p *place) (float64, error) // memory; nil means the processes' memory
 }
 
-// A place is where the locks of a fleet are.
+// A place is the servers or the file with a fleet's locks.
 type place struct {
 	url     string
-	servers []*servertest.Server // of which the first is measured; none for a file, where the clients are measured
+	servers []*servertest.Server // the first one is measured; none for a file, where the clients are measured
 }
 
 func (p *place) kill() {
@@ -46,7 +46,7 @@ func (p *place) kill() {
 	}
 }
 
-// at makes the start of a store that is one server.
+// at returns the start function of a store of one server.
 func at(start func(t servertest.TB) *servertest.Server, url string) func(t servertest.TB) *place {
 	return func(t servertest.TB) *place {
 		s := start(t)
@@ -127,7 +127,7 @@ var stores = []*store{
 	},
 }
 
-// likeMySQL is MySQL or MariaDB, whichever [servertest.MySQLFolder] has.
+// likeMySQL returns the store of MySQL or MariaDB, depending on [servertest.MySQLFolder].
 func likeMySQL(key, name string) *store {
 	return &store{
 		key: key, sizes: []int{20, 50, 120}, parts: []int{20, 100},
@@ -143,7 +143,7 @@ func likeMySQL(key, name string) *store {
 	}
 }
 
-// voteless is how long a server of Redlock that was just started has no vote.
+// voteless is how long a restarted server of Redlock has no vote.
 const voteless = 16 * time.Second
 
 // storeOf returns the store with a key.

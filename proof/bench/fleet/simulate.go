@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/proof/bench/fleet/model"
 )
 
-// mostProcesses is how many the simulation has memory for.
+// mostProcesses is how many processes the simulation has memory for.
 const mostProcesses = 1_000_000
 
 func simulateMain(args []string, stdout, stderr io.Writer) error {
@@ -39,7 +39,7 @@ func simulateMain(args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("simulate takes no argument, but got %q", flags.Arg(0))
 	case *processes < 1 || *processes > mostProcesses:
 		return fmt.Errorf("-processes must be from 1 to %d, not %d", mostProcesses, *processes)
-	case !(*rate >= 0 && *rate <= 10): // which a number that is none is not, either
+	case !(*rate >= 0 && *rate <= 10): // also refuses NaN
 		return fmt.Errorf("-rate must be from 0 to 10, not %v", *rate)
 	case *cores < 1 || *cores > 1024:
 		return fmt.Errorf("-cores must be from 1 to 1024, not %d", *cores)
@@ -55,7 +55,7 @@ func simulateMain(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// tell prints what a simulation came to.
+// tell prints the result of a simulation.
 func tell(stdout io.Writer, s *model.Store, r *model.Record, w *model.Work, result *model.Result) {
 	fmt.Fprintf(stdout, "%s, %d processes, computed from measurements of %s\n", r.Server, w.Processes, r.Date)
 	fmt.Fprintf(stdout, "processor    %.3f of %d cores\n", result.CPU, w.Cores)
@@ -76,7 +76,7 @@ func tell(stdout io.Writer, s *model.Store, r *model.Record, w *model.Work, resu
 	}
 }
 
-// record reads measurements from a file, or those of the page.
+// record reads a record from a file, or the page's own.
 func record(s *model.Store, file string) (*model.Record, error) {
 	if file == "" {
 		return s.Record()

@@ -20,7 +20,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What the servers tell of themselves.
+// Versions and counters that the servers report.
 
 const answerWithin = 10 * time.Second
 
@@ -43,7 +43,7 @@ func memcachedStat(p *place, name string) string {
 	return ""
 }
 
-// etcdMetrics hands over each line that the server has for Prometheus.
+// etcdMetrics calls each with every line of the server's metrics for Prometheus.
 func etcdMetrics(p *place, each func(line string)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
@@ -68,7 +68,7 @@ func etcdMetrics(p *place, each func(line string)) error {
 
 func etcdVersion(p *place) string {
 	version := "etcd"
-	// The record has no number if the server tells none.
+	// If the server does not report its version, the record has none.
 	_ = etcdMetrics(p, func(line string) {
 		if label, ok := strings.CutPrefix(line, `etcd_server_version{server_version="`); ok {
 			version, _, _ = strings.Cut("etcd "+label, `"`)
@@ -77,7 +77,7 @@ func etcdVersion(p *place) string {
 	return version
 }
 
-// etcdSyncs counts those of its log; those of its file are about ten a second while anything is written.
+// etcdSyncs counts the syncs of the log. The database file has about ten more per second while anything is written.
 func etcdSyncs(p *place) (sum float64, err error) {
 	err = etcdMetrics(p, func(line string) {
 		for _, name := range []string{"etcd_disk_wal_fsync_duration_seconds_count ", "etcd_disk_backend_commit_duration_seconds_count "} {
@@ -100,7 +100,7 @@ func zooKeeperVersion(p *place) string {
 	return ""
 }
 
-// zooKeeperSyncs counts those of its log.
+// zooKeeperSyncs counts the syncs of the log.
 func zooKeeperSyncs(p *place) (float64, error) {
 	c, err := net.DialTimeout("tcp", p.servers[0].Addr, answerWithin)
 	if err != nil {
@@ -123,7 +123,7 @@ func zooKeeperSyncs(p *place) (float64, error) {
 	return 0, errors.New("ZooKeeper does not tell how often it syncs")
 }
 
-// pgOne returns the text that a statement answers, or why it does not.
+// pgOne returns the text of a statement's answer, or of its error.
 func pgOne(p *place, statement string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
@@ -139,7 +139,7 @@ func pgOne(p *place, statement string) string {
 	return fmt.Sprint(value)
 }
 
-// mysqlOne returns the last text of the row of two that a statement answers, unless it is empty, or why it does not answer.
+// mysqlOne returns the last nonempty text of the row of two that a statement returns, or its error.
 func mysqlOne(s *servertest.Server, statement string) string {
 	db, err := sql.Open("mysql", "root@tcp("+s.Addr+")/mysql")
 	if err != nil {
@@ -158,7 +158,7 @@ func mysqlOne(s *servertest.Server, statement string) string {
 	return last
 }
 
-// mysqlVersion returns the name and version of a server, be it MySQL or MariaDB.
+// mysqlVersion returns the name and version of a server of MySQL or MariaDB.
 func mysqlVersion(s *servertest.Server) string {
 	version := mysqlOne(s, "SELECT @@version, ''")
 	if number, _, ok := strings.Cut(version, "-MariaDB"); ok {
@@ -167,7 +167,7 @@ func mysqlVersion(s *servertest.Server) string {
 	return "MySQL " + version
 }
 
-// mysqlSyncs counts those of the log. MariaDB counts them among those of all files.
+// mysqlSyncs counts the syncs of the log. MariaDB only counts the syncs of all files together.
 func mysqlSyncs(s *servertest.Server) (float64, error) {
 	name := "Innodb_os_log_fsyncs"
 	if strings.HasPrefix(mysqlVersion(s), "MariaDB") {

@@ -14,11 +14,11 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// What locks cost while nothing happens to them, and in memory.
+// The cost of locks while nothing happens to them, and in memory.
 
 const many = 1000
 
-// allocations counts what the whole process allocates while one goroutine locks and unlocks.
+// allocations counts the allocations of the whole process while one goroutine locks and unlocks.
 func allocations(r *run) ([]figure, error) {
 	const turns = 10_000
 	c, err := r.client()
@@ -28,7 +28,7 @@ func allocations(r *run) ([]figure, error) {
 	l := c.Mutex(r.name)
 	var before, after runtime.MemStats
 	for i := range 2 * turns {
-		if i == turns { // what is made once has been made
+		if i == turns { // everything that is made once has been made
 			runtime.ReadMemStats(&before)
 		}
 		if err := lockAndUnlock(l); err != nil {
@@ -63,7 +63,7 @@ func release(leases []*stile.Lease) error {
 	return errors.Join(errs...)
 }
 
-// renewing measures the processor time that goes by while many leases are held that are renewed three times a window.
+// renewing measures the processor time while many leases are held, each of which is renewed three times per window.
 func renewing(r *run) ([]figure, error) {
 	r.ttl = max(r.window, 500*time.Millisecond)
 	c, err := r.client()
@@ -105,7 +105,7 @@ func heap() float64 {
 	return least
 }
 
-// per returns what each of many adds to the heap; what a collection freed meanwhile must not make it less than nothing.
+// per returns how much each of many adds to the heap, at least 0, since a collection may have freed memory meanwhile.
 func per(before float64) float64 { return max(0, heap()-before) / many }
 
 func heldBytes(r *run) ([]figure, error) {
@@ -139,9 +139,9 @@ func waiterBytes(r *run) ([]figure, error) {
 	defer cancel()
 	var all sync.WaitGroup
 	wait := func() {
-		all.Go(func() { _, _ = l.Lock(ctx) }) // it fails when ctx ends, which is the only end that it has
+		all.Go(func() { _, _ = l.Lock(ctx) }) // it only ends when ctx does, with an error
 	}
-	wait() // what the first waiter makes is not counted
+	wait() // the first waiter's own part is not counted
 	time.Sleep(r.window / 4)
 	before := heap()
 	for range many {

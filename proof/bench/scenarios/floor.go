@@ -13,13 +13,13 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// What locks cost beside what Go itself costs, or the same locks on one processor: measured in turn in one run, so that
-// whatever else the machine does meets both.
+// The cost of locks beside the cost of Go itself, or of the same locks on one processor. Both are measured alternately in
+// one run, so that any other load on the machine affects both.
 
-// parts is in how many parts the window is divided, for a median.
+// parts is the number of parts of the window, for a median.
 const parts = 5
 
-// beside measures two rates in turn, and returns the medians of both and of the ratio of the first to the second.
+// beside measures two rates alternately, and returns the medians of both, and of the ratio of the first to the second.
 func (r *run) beside(rate, floor func(part *run) (float64, error)) (a, b, ratio float64, err error) {
 	part := run{window: r.window / parts}
 	var as, bs, ratios []float64
@@ -39,12 +39,12 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// A bare lock hands on among goroutines and does nothing else: first come, first served, until a context ends.
+// A bare lock only hands on among goroutines, first come, first served, until a context ends.
 type bare struct {
 	mu      sync.Mutex // guards what follows
 	held    bool
-	waiters []chan error // the first is had next
-	spare   sync.Pool    // of such channels
+	waiters []chan error // the first is next
+	spare   sync.Pool    // unused channels
 }
 
 func (b *bare) lock(ctx context.Context) error {
@@ -65,7 +65,7 @@ func (b *bare) lock(ctx context.Context) error {
 		b.spare.Put(turn)
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx) // nobody's does here, so nobody need leave the line
+		return context.Cause(ctx) // no context ends here, so nobody need leave the queue
 	}
 }
 
@@ -80,7 +80,7 @@ func (b *bare) unlock() {
 	b.waiters = b.waiters[1:]
 }
 
-// bareHandOver measures a hot name beside the hand-over that any lock of goroutines must make.
+// bareHandOver measures a hot name beside the hand-over that every lock among goroutines must make.
 func bareHandOver(r *run) ([]figure, error) {
 	c, err := r.client()
 	if err != nil {
@@ -105,7 +105,7 @@ func bareHandOver(r *run) ([]figure, error) {
 	}, err
 }
 
-// parallel measures names that do not wait for each other beside the same on one processor.
+// parallel measures independent names beside the same names on one processor.
 func parallel(r *run) ([]figure, error) {
 	locks, err := r.each(1, r.lingering)
 	if err != nil {
@@ -122,7 +122,7 @@ func parallel(r *run) ([]figure, error) {
 	}, err
 }
 
-// check measures a look at a lease that is held, and at Go's clock.
+// check measures a check of a held lease, and reading Go's clock.
 func check(r *run) ([]figure, error) {
 	c, err := r.client()
 	if err != nil {
@@ -141,7 +141,7 @@ func check(r *run) ([]figure, error) {
 	return []figure{{Name: "check, ns", Value: ns}, {Name: "clock, ns", Value: clock}}, errors.Join(err, lease.Unlock())
 }
 
-// lingering is the lock of one goroutine's own name, which lingers.
+// lingering returns a lingering lock of one goroutine's own name.
 func (r *run) lingering(c *stile.Client, i int) *stile.Lock {
 	return r.own(c, i).With(stile.LockOptions{Linger: linger})
 }

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Scenarios measures one scenario on one store and prints what it came to, a line of JSON for each figure. It is what
-// make bench-before builds inside each of the two revisions that it compares, so it uses no more of stile than both have.
-// With -list it prints the scenarios that a store has.
+// Scenarios measures one scenario on one store and prints a line of JSON for each figure. make bench-before builds it
+// inside each of the two revisions that it compares, so it only uses parts of stile that both have. With -list it prints
+// the scenarios of a store.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 
 	"github.com/stilelock/stile"
 
-	_ "github.com/stilelock/stile/store/consul" // the stores that a URL can name
+	_ "github.com/stilelock/stile/store/consul" // the stores that URLs can name
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/memcached"
 	_ "github.com/stilelock/stile/store/memory"
@@ -31,15 +31,15 @@ import (
 // A scenario is one way to use locks.
 type scenario struct {
 	key   string
-	local bool // it is about this process, so the memory store alone has it
+	local bool // it concerns this process, so only the memory store has it
 	run   func(r *run) ([]figure, error)
 }
 
-// A figure is what a scenario came to.
+// A figure is a result of a scenario.
 type figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
-	Higher bool    `json:"higher,omitempty"` // is better; otherwise lower is
+	Higher bool    `json:"higher,omitempty"` // higher is better; otherwise lower is
 }
 
 var scenarios = []scenario{
@@ -65,18 +65,18 @@ var scenarios = []scenario{
 	{"waiting", true, waiterBytes},
 }
 
-// A run is one scenario on one store, once.
+// A run is one scenario on one store.
 type run struct {
 	url    string
 	ttl    time.Duration
-	window time.Duration // that is measured
-	name   string        // of a lock that was not used before
+	window time.Duration // the measured time
+	name   string        // a lock name that was not used before
 
-	did     atomic.Int64 // turns in all, those before the window too
+	did     atomic.Int64 // all turns, including those before the window
 	clients []*stile.Client
 }
 
-// client connects one more client.
+// client connects another client.
 func (r *run) client() (*stile.Client, error) {
 	c, err := stile.Open(context.Background(), r.url, &stile.Options{LockOptions: stile.LockOptions{TTL: r.ttl}})
 	if err == nil {

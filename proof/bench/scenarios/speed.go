@@ -31,8 +31,7 @@ func lockAndUnlock(l *stile.Lock) error {
 	return lease.Unlock()
 }
 
-// p50 does something again and again for the window, at least once, and returns the median of what it measures, in
-// microseconds.
+// p50 calls once again and again for the window, at least once, and returns the median of its results, in microseconds.
 func (r *run) p50(once func() (time.Duration, error)) (float64, error) {
 	begin := time.Now().Add(r.window / 4)
 	end := begin.Add(r.window)
@@ -51,13 +50,13 @@ func (r *run) p50(once func() (time.Duration, error)) (float64, error) {
 	return float64(times[len(times)/2]) / float64(time.Microsecond), nil
 }
 
-// rate has goroutines take and free a lock each, and returns how often all of them did in a second of the window.
+// rate lets goroutines lock and unlock one lock each, and returns how often per second of the window they did.
 func (r *run) rate(locks []*stile.Lock) (float64, error) {
 	return r.turns(len(locks), func(i int) error { return lockAndUnlock(locks[i]) })
 }
 
-// turns has so many goroutines take a turn again and again, and returns how often all of them did in a second of the window. If
-// the machine stood still for so long that nobody had a turn in it, the window lasts until somebody has.
+// turns lets goroutines take a turn again and again, and returns how often per second of the window they did. If the
+// machine was stopped for so long that nobody had a turn in the window, the window lasts until somebody has.
 func (r *run) turns(goroutines int, turn func(i int) error) (float64, error) {
 	begin := time.Now().Add(r.window / 4)
 	end := begin.Add(r.window)
@@ -149,7 +148,7 @@ func apart(r *run) ([]figure, error) {
 	return r.rated("64 goroutines on 64 names, /s", 1, r.own)
 }
 
-// own is the lock of one goroutine's own name.
+// own returns the lock of one goroutine's own name.
 func (r *run) own(c *stile.Client, i int) *stile.Lock { return c.Mutex(r.name + "/" + strconv.Itoa(i)) }
 
 func lingeringApart(r *run) ([]figure, error) {
@@ -189,7 +188,8 @@ func readers(r *run) ([]figure, error) {
 	})
 }
 
-// handOver measures from unlock in one client until lock has returned in another, which has waited for a while.
+// handOver measures the time from unlock in one client until lock has returned in another client, which has waited for a
+// while.
 func handOver(r *run) ([]figure, error) {
 	locks, err := r.each(2, func(c *stile.Client, _ int) *stile.Lock { return c.Mutex(r.name) })
 	if err != nil {
@@ -214,7 +214,7 @@ func handOver(r *run) ([]figure, error) {
 			}
 			taken <- taking{at, err}
 		}()
-		time.Sleep(5*time.Millisecond + rand.N(5*time.Millisecond)) // so that a store that is asked is at any point of its delay
+		time.Sleep(5*time.Millisecond + rand.N(5*time.Millisecond)) // so that a polling client is at any point of its delay
 		begin := time.Now()
 		err = lease.Unlock()
 		t := <-taken
@@ -244,7 +244,7 @@ func try(r *run) ([]figure, error) {
 	return []figure{{Name: "try of a held name, p50 µs", Value: p50}}, errors.Join(err, lease.Unlock())
 }
 
-// lingering takes the mean: one turn is too short for a clock.
+// lingering returns the mean: one turn is too short for a clock.
 func lingering(r *run) ([]figure, error) {
 	c, err := r.client()
 	if err != nil {
@@ -255,7 +255,7 @@ func lingering(r *run) ([]figure, error) {
 	return []figure{{Name: "linger, ns", Value: ns}}, err
 }
 
-// nanoseconds does something in batches for the window and returns what it takes once.
+// nanoseconds calls once in batches for the window and returns the time of one call.
 func (r *run) nanoseconds(once func() error) (float64, error) {
 	const batch = 256
 	per := make([]float64, 0, 1<<16)

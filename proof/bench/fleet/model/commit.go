@@ -2,15 +2,15 @@ package model
 
 import "math"
 
-// A Commit is one of those that a server makes for all that was written while the one before was under way: the more is written,
-// the more share one. The zero Commit is for a server whose writes share nothing.
+// A Commit is one group commit of a server, which makes everything durable that was written during the commit before. The
+// more writes there are, the more share a commit. The zero Commit is for a server whose writes share nothing.
 type Commit struct {
-	Time float64 // seconds from its begin until the next may begin
+	Time float64 // seconds from its begin until the next one may begin
 	CPU  float64 // processor seconds
 }
 
-// rate returns how many commits a second so many writes a second ask for, if they come at random. A commit is followed by the
-// next at once if something was written meanwhile, and otherwise by the first write that comes.
+// rate returns how many commits per second a rate of writes needs, if the writes come at random. The next commit follows at
+// once if something was written during the last one, and otherwise with the next write.
 func (c Commit) rate(writes float64) float64 {
 	if c.Time == 0 || writes <= 0 {
 		return writes
@@ -18,7 +18,7 @@ func (c Commit) rate(writes float64) float64 {
 	return 1 / (c.Time + math.Exp(-writes*c.Time)/writes)
 }
 
-// writes returns how many writes a second ask for so many commits a second.
+// writes returns the rate of writes that needs a rate of commits.
 func (c Commit) writes(commits float64) float64 {
 	if c.Time == 0 || commits <= 0 {
 		return commits
@@ -26,19 +26,19 @@ func (c Commit) writes(commits float64) float64 {
 	return between(0, 1e7, func(writes float64) bool { return c.rate(writes) < commits })
 }
 
-// mostlyOwn is the part of the writes of busy clients that have commits of their own where none are meant to be shared.
+// mostlyOwn is the part of the busy clients' writes with commits of their own above which commits count as not shared.
 const mostlyOwn = 0.9
 
-// mostlyShared is the part of the processor time of busy clients that may go with the commits. All of it did in some measurements, by
-// chance, and then very many writes that share a commit would be computed to cost nothing.
+// mostlyShared bounds the part of the busy clients' processor time that commits may account for. In some measurements they
+// accounted for all of it, by chance; then any number of writes that share a commit would be computed to cost nothing.
 const mostlyShared = 0.5
 
-// fitCommit finds the commits by which a load that has so many times the work of another has the commits that it has, and takes the
-// processor time that it takes.
+// fitCommit finds the commit that explains both the commits and the processor time of two loads, where busy has times the
+// work of calm.
 func fitCommit(calm, busy *Load, times float64) Commit {
 	var c Commit
 	if calm.Syncs <= 0 || busy.Syncs >= calm.Syncs*times*mostlyOwn {
-		return c // each write has a commit of its own, but for a few by chance
+		return c // almost every write has a commit of its own
 	}
 	c.Time = between(0, 0.999/busy.Syncs, func(d float64) bool {
 		try := Commit{Time: d}
@@ -50,7 +50,7 @@ func fitCommit(calm, busy *Load, times float64) Commit {
 	return c
 }
 
-// between returns the number from low to high up to which less holds.
+// between returns the number between low and high up to which less is true.
 func between(low, high float64, less func(float64) bool) float64 {
 	for range 60 {
 		if middle := (low + high) / 2; less(middle) {

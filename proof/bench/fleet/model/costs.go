@@ -1,20 +1,20 @@
 package model
 
-// Costs are what each thing adds to the load of a server: Client, Held and Waiter in a second, Pair in one lock and
-// unlock. Where commits are shared, Syncs are writes, of which each asks for a commit, and what commits cost is in
-// Commit alone. The processor time of a request is less the more there are: Ease has that.
+// Costs are the loads that single things add: Client, Held and Waiter per second, Pair per lock and unlock. If commits are
+// shared, Syncs are writes, each of which needs a commit, and only Commit has the cost of the commits. A request takes less
+// processor time the more requests there are; Ease says how much less.
 type Costs struct {
 	Base, Client, Held, Waiter, Pair Load
 
-	Open   float64 // processor seconds to connect a client
-	All    float64 // connections of a client that holds, waits and locks at once
+	Open   float64 // processor seconds to connect one client
+	All    float64 // connections of a client that holds, waits and locks at the same time
 	Commit Commit
 	Ease   struct{ Held, Waiter, Pair Ease }
 	busy   span
 }
 
-// traffic is how busy a load keeps a server: the bytes that it receives in a second. Where there is none it is the
-// clients.
+// traffic returns how busy a load keeps a server, as the bytes that it receives per second; without such a count, as the
+// number of clients.
 func (l *Load) traffic(clients float64) float64 {
 	if l.Received > 0 {
 		return l.Received
@@ -22,7 +22,7 @@ func (l *Load) traffic(clients float64) float64 {
 	return clients
 }
 
-// among returns what a held lock, a waiter and a pair cost in a fleet.
+// among returns the loads of a held lock, a waiter and a pair in a fleet.
 func (c *Costs) among(w *Work) (held, waiter, pair Load) {
 	n := float64(w.Processes)
 	held, waiter, pair = c.Held, c.Waiter, c.Pair
@@ -32,11 +32,11 @@ func (c *Costs) among(w *Work) (held, waiter, pair Load) {
 	return held, waiter, pair
 }
 
-// connections returns those of so many processes.
+// connections returns how many connections a number of processes has.
 func (c *Costs) connections(n float64) float64 { return c.Base.Connections + n*c.All }
 
-// Costs takes measurements of parts apart. What a thing costs is that among many clients, which was measured best; of
-// the few there is how much more it is where there is less to do.
+// Costs separates the measurements of parts into costs. A thing's cost is measured best among many clients; the few clients
+// show how much more it costs when there is less to do.
 func (r *Record) Costs() Costs {
 	p := &r.Many
 	n := float64(p.Clients)
@@ -57,7 +57,7 @@ func (r *Record) Costs() Costs {
 	return c
 }
 
-// A thing is what one costs in measurements of parts, and how busy the server was then.
+// A thing is the cost of one thing in a measurement of parts, and how busy the server was then.
 type thing struct {
 	cost    Load
 	traffic float64
@@ -65,7 +65,7 @@ type thing struct {
 
 type things struct{ held, waiter, pair, calm thing }
 
-// things returns what each costs without the commits.
+// things returns the cost of each thing, without the commits.
 func (p *Parts) things(commit Commit) (t things) {
 	n := float64(p.Clients)
 	beside := func(l Load) Load {
@@ -76,7 +76,7 @@ func (p *Parts) things(commit Commit) (t things) {
 		}
 		return l
 	}
-	of := n / Group // have a name that others wait for
+	of := n / Group // clients that hold a name that others wait for
 	t.held = thing{beside(p.Holding).over(n), p.Holding.traffic(n)}
 	t.waiter = thing{
 		beside(p.Waiting).minus(t.held.cost.times(of)).over(n - of), p.Waiting.traffic(n),
@@ -86,9 +86,9 @@ func (p *Parts) things(commit Commit) (t things) {
 	return t
 }
 
-// each does something with each figure of two loads.
+// each combines each figure of two loads.
 func (l Load) each(m Load, do func(a, b float64) float64) Load {
-	syncs := -1.0 // what the store does not tell remains so
+	syncs := -1.0 // a count that the store does not report stays unknown
 	if l.Syncs >= 0 && m.Syncs >= 0 {
 		syncs = do(l.Syncs, m.Syncs)
 	}
@@ -98,7 +98,7 @@ func (l Load) each(m Load, do func(a, b float64) float64) Load {
 	}
 }
 
-// minus is what there is more than in m; less than nothing is by chance, and is nothing.
+// minus returns how much more a load has than m. A negative difference is chance, and becomes 0.
 func (l Load) minus(m Load) Load {
 	return l.each(m, func(a, b float64) float64 { return max(0, a-b) })
 }

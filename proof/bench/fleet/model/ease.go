@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// An Ease says how much less processor time a request takes the busier the server is: one that has little to do is
-// woken for each request, and one that has much serves several at once. The time falls by the same part with each
-// doubling of the traffic.
+// An Ease says how much less processor time a request takes the busier the server is: a server with little to do wakes up
+// for each request, and a busy one serves several at once. With each doubling of the traffic the time falls by the same
+// part.
 type Ease struct {
-	CPU   float64 // processor seconds with a traffic of 1
-	Steep float64 // by which power of the traffic they fall
+	CPU   float64 // processor seconds at a traffic of 1
+	Steep float64 // the power of the traffic by which they fall
 }
 
-// at returns the processor seconds with so much traffic.
+// at returns the processor seconds at a traffic.
 func (e *Ease) at(traffic float64) float64 { return e.CPU * math.Pow(traffic, -e.Steep) }
 
-// ease finds the line that is nearest to what a thing was measured to cost with much traffic and with little, both
-// drawn by their logarithms. Where one of them was not seen to cost anything, or all had the same traffic, or it
-// seemed to cost more with more of it, it is what the last one costs.
+// ease fits a line to the measured costs of a thing at several traffics, on logarithmic scales. If one of the costs was not
+// seen, if all traffics were the same, or if the cost seemed to rise with the traffic, the last cost counts for every
+// traffic.
 func ease(seen ...thing) Ease {
 	flat := Ease{CPU: seen[len(seen)-1].cost.CPU}
 	var x, y, xx, xy, n float64
@@ -30,18 +30,18 @@ func ease(seen ...thing) Ease {
 		x, y, xx, xy, n = x+a, y+b, xx+a*a, xy+a*b, n+1
 	}
 	spread := n*xx - x*x
-	if spread < 1e-4*n*n { // by about one in a hundred
+	if spread < 1e-4*n*n { // they differ by about one in a hundred
 		return flat
 	}
 	steep := (x*y - n*xy) / spread
 	if steep < 0 {
-		return flat // by chance: a busy server needs no longer for a request
+		return flat // by chance: a busy server does not need longer for a request
 	}
 	return Ease{CPU: math.Exp((y + steep*x) / n), Steep: steep}
 }
 
-// A span is from the least traffic that was measured to the most, whatever asked for it. Beyond it what a request
-// costs is taken to stay as it is.
+// A span is the range of measured traffic, over all kinds of requests. Outside of it a request is taken to cost the same as
+// at its end.
 type span struct{ least, most float64 }
 
 func spanOf(seen ...thing) span {

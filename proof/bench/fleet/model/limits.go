@@ -2,19 +2,19 @@ package model
 
 import "math"
 
-// Limits are what one server may be used to.
+// Limits are how far one server may be used.
 type Limits struct {
-	CPU         float64 // processor seconds a second
+	CPU         float64 // processor seconds per second
 	Connections float64
 	Memory      float64 // bytes
-	Network     float64 // bytes a second in one direction
-	Syncs       float64 // a second
+	Network     float64 // bytes per second in one direction
+	Syncs       float64 // per second
 }
 
-// A Resource is one of them, as a fleet uses it.
+// A Resource is one limit, and how much of it a fleet uses.
 type Resource struct {
 	Name  string
-	Share float64 // of the limit
+	Share float64 // part of the limit
 }
 
 // Shares returns how much of each limit a load takes, the scarcest first.
@@ -26,7 +26,7 @@ func (l *Limits) Shares(load *Load) []Resource {
 		{"network", max(load.Received, load.Sent) / l.Network},
 		{"disk syncs", load.Syncs / l.Syncs},
 	}
-	for i := range all { // few, and equal ones stay in this order
+	for i := range all { // few elements; equal ones keep this order
 		for j := i; j > 0 && all[j].Share > all[j-1].Share; j-- {
 			all[j], all[j-1] = all[j-1], all[j]
 		}
@@ -34,7 +34,7 @@ func (l *Limits) Shares(load *Load) []Resource {
 	return all
 }
 
-// Load is what a fleet costs on the average, as [Simulate] finds by letting it loose.
+// Load returns the average load of a fleet, by [Simulate].
 func (c *Costs) Load(w *Work) Load {
 	n := float64(w.Processes)
 	hold, waiter, pair := c.among(w)
@@ -48,7 +48,8 @@ func (c *Costs) Load(w *Work) Load {
 	return all
 }
 
-// Divided returns how many servers of their own a fleet takes if it is cut into parts that share no names, and so no server.
+// Divided returns how many servers a fleet needs if it is cut into parts that share no names, each with a server of its
+// own.
 func (l *Limits) Divided(c *Costs, w *Work) int {
 	for servers := 1; servers < w.Processes; servers++ {
 		part := *w
@@ -60,7 +61,7 @@ func (l *Limits) Divided(c *Costs, w *Work) int {
 	return w.Processes
 }
 
-// Most returns how many processes one server bears.
+// Most returns how many processes one server can serve.
 func (l *Limits) Most(c *Costs, rate float64) int {
 	low, high := 0, 1<<30
 	for low < high {

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// Median returns the median of each figure of measurements that were made in rounds, of the same sizes.
+// Median returns the median of each figure of several rounds of measurements with the same sizes.
 func Median(rounds []Record) *Record {
 	r := rounds[0]
 	load := func(of func(*Record) *Load) Load {
@@ -37,7 +37,7 @@ func Median(rounds []Record) *Record {
 	return &r
 }
 
-// middle returns the median of so many figures, of an even number the mean of the two in the middle.
+// middle returns the median of n figures; for an even n, the mean of the two in the middle.
 func middle(n int, figure func(i int) float64) float64 {
 	var all []float64
 	for i := range n {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// measured has what program fleet wrote on one machine; docs/evidence/scaling.md is computed from it.
+// measured has the records of one machine, from which docs/evidence/scaling.md is computed.
 //
 //go:embed testdata/*.json
 var measured embed.FS
 
-// A Store is what is known of one kind of server beside what was measured.
+// A Store is one kind of server: its name, cores and limits, beside the records.
 type Store struct {
 	Key, Name string
 	Limits    Limits
-	Cores     int // that one server can use
+	Cores     int // how many cores one server can use
 }
 
 const (
@@ -24,9 +24,9 @@ const (
 	gigabit  = 1e9 / 8
 )
 
-// Stores are those that were measured. The limits are those of a server as one might rent for this: half of its processor and
-// of a network of a gigabit a second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many connections as
-// people let it have. Of SQLite it is the machine of all processes, which has no connections.
+// Stores are the measured stores. Their limits are those of a server that one might rent for this: half of its processor
+// and of a network of a gigabit per second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many
+// connections as people usually allow. For SQLite it is the machine of all processes, without connections.
 var Stores = []Store{
 	{"redis", "Redis", limits(1, 50_000), 1},
 	{"redlock", "Redlock, each of three", limits(1, 50_000), 1},
@@ -56,7 +56,7 @@ func StoreOf(key string) (*Store, error) {
 	return nil, fmt.Errorf("no store is called %q; measured are %s", key, strings.Join(keys, ", "))
 }
 
-// Record returns what was measured on the store.
+// Record returns the store's record.
 func (s *Store) Record() (*Record, error) {
 	text, err := measured.ReadFile("testdata/" + s.Key + ".json")
 	if err != nil {

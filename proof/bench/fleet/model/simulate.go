@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A Work is what a fleet does. Each process holds a name of its own; of each Group of processes the first holds one more, and
-// the others wait for that.
+// A Work is what a fleet does. Each process holds a name of its own. In each Group of processes the first one holds one
+// more name, and the others wait for it.
 type Work struct {
 	Processes int
-	Rate      float64 // locks and unlocks of a process a second, of names that nobody else wants
-	Cores     int     // that serve requests, one request on each at a time
+	Rate      float64 // locks and unlocks of a process per second, of names that nobody else wants
+	Cores     int     // cores that serve requests, each one request at a time
 }
 
-// A Result is what a simulation came to.
+// A Result is the result of a simulation.
 type Result struct {
 	Load
 	Median, P99 float64 // seconds that a request waits in the server until a core begins to serve it
 }
 
-// How long the simulation lasts, in seconds of the fleet, and how much of that is not counted.
+// How long the simulation lasts, in seconds of the fleet, and how much of its beginning does not count.
 const (
 	simulated = 13.0
 	warmUp    = 3.0
@@ -28,14 +28,14 @@ const (
 const (
 	renewEvery = TTL / 3
 	lookEvery  = 4.0    // a waiter asks for its place again
-	apart      = 0.0005 // a round trip, after which who has locked unlocks
+	apart      = 0.0005 // a round trip, between a lock and its unlock
 )
 
-// An arrival is one request, or those of one kind that a process makes together.
+// An arrival is one request, or several of one kind that a process sends together.
 type arrival struct{ at, work float64 }
 
-// Simulate lets a fleet loose on one server: each process renews, looks and locks at moments of its own, and the server serves
-// what comes, the first first, on its cores, and commits what was written. What clients that do nothing and commits cost is taken
+// Simulate simulates a fleet on one server. Each process renews, polls and locks at moments of its own. The server serves
+// the requests in their order on its cores, and commits what was written. The load of idle clients and of commits is taken
 // evenly from the cores.
 func Simulate(c *Costs, w *Work, seed uint64) Result {
 	s := simulation{Work: w, random: rand.New(rand.NewPCG(seed, 1)), commit: c.Commit.Time}
@@ -63,18 +63,18 @@ func Simulate(c *Costs, w *Work, seed uint64) Result {
 	return r
 }
 
-// A simulation is one under way.
+// A simulation is a simulation under way.
 type simulation struct {
 	*Work
 	random   *rand.Rand
-	commit   float64 // how long one lasts
+	commit   float64 // how long a commit lasts
 	arrivals []arrival
 	writes   []float64 // when
-	sum      Load      // of what was asked for in the time that counts
-	has      Load      // what is there all the time
+	sum      Load      // of the requests in the time that counts
+	has      Load      // the constant part
 }
 
-// regular is a thing that asks for something again and again, with a jitter of a tenth.
+// regular adds a thing that sends requests again and again, with a jitter of a tenth.
 func (s *simulation) regular(cost Load, every float64) {
 	s.has.Memory += cost.Memory
 	cost.Connections, cost.Memory = 0, 0
@@ -84,7 +84,7 @@ func (s *simulation) regular(cost Load, every float64) {
 	}
 }
 
-// locks is a process that locks and unlocks at random moments. Both requests are the same work.
+// locks adds a process that locks and unlocks at random moments. Both requests cost the same.
 func (s *simulation) locks(cost Load) {
 	if s.Rate <= 0 {
 		return
@@ -94,14 +94,14 @@ func (s *simulation) locks(cost Load) {
 	}
 }
 
-// arrive adds so many requests that come right after each other.
+// arrive adds a number of requests that follow each other directly.
 func (s *simulation) arrive(at float64, cost Load, requests int) {
-	later := apart + s.commit // who unlocks has heard that the lock is committed
+	later := apart + s.commit // the unlock comes after the commit of the lock
 	for i := range requests {
 		s.arrivals = append(s.arrivals, arrival{at + float64(i)*later, cost.CPU / float64(requests)})
 	}
 	left := cost.Syncs
-	for ; left > s.random.Float64(); left-- { // a part of a write is one now and then
+	for ; left > s.random.Float64(); left-- { // a fraction of a write is a write now and then
 		s.writes = append(s.writes, at+(cost.Syncs-left)*later)
 	}
 	if at >= warmUp {
@@ -109,7 +109,7 @@ func (s *simulation) arrive(at float64, cost Load, requests int) {
 	}
 }
 
-// commits returns how many commits the writes take in the time that counts.
+// commits returns how many commits the writes need in the time that counts.
 func (s *simulation) commits() (n float64) {
 	slices.Sort(s.writes)
 	ends := 0.0
@@ -126,7 +126,7 @@ func (s *simulation) commits() (n float64) {
 	return n
 }
 
-// serve has the cores serve all arrivals, each core a share of its time, and returns how long they waited.
+// serve serves all arrivals, with a share of each core's time, and returns how long they waited.
 func (s *simulation) serve(share float64) (median, p99 float64) {
 	slices.SortFunc(s.arrivals, func(a, b arrival) int {
 		switch {
@@ -137,7 +137,7 @@ func (s *simulation) serve(share float64) (median, p99 float64) {
 		}
 		return 0
 	})
-	free := make([]float64, s.Cores) // when each core is
+	free := make([]float64, s.Cores) // when each core is free
 	var waits []float64
 	for _, a := range s.arrivals {
 		first := 0

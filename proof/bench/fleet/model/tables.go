@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// FleetRate is how often a process of a fleet locks and unlocks a name that nobody else wants, a second.
+// FleetRate is how often per second a process of a fleet locks and unlocks a name that nobody else wants.
 const FleetRate = 0.2
 
-// seed is that of all simulations of the page.
+// seed is the seed of all simulations on the page.
 const seed = 1
 
 // Tables returns the tables of docs/evidence/scaling.md by their names: runs, costs, checks, fleet.
@@ -45,12 +45,12 @@ func Tables() (map[string]string, error) {
 	return map[string]string{"runs": runs.String(), "costs": costs.String(), "checks": checks.String(), "fleet": fleet.String()}, nil
 }
 
-// costRows says what each thing costs.
+// costRows writes the cost of each thing.
 func (s *Store) costRows(t *table, c *Costs) {
 	for _, thing := range []struct {
 		what    string
 		cost    Load
-		lasting bool // it has connections and memory for as long as it is there
+		lasting bool // it has connections and memory while it exists
 	}{
 		{"a client that does nothing, a second", c.Client, true},
 		{"a held lock, a second", c.Held, true},
@@ -70,16 +70,16 @@ func (s *Store) costRows(t *table, c *Costs) {
 	}
 }
 
-// Tolerance is how far the simulation may be from what was measured, in processor, bytes and connections. What is further off is
-// marked on the page.
+// Tolerance is how far the simulation may be from the measurement, in processor, bytes and connections. The page marks
+// larger differences.
 const Tolerance = 0.20
 
-// A figure is one of a fleet, as it was seen and as it is computed. What the store does not tell was seen below zero.
+// A figure is one figure of a fleet, as seen and as computed. A figure that the store does not report is below zero.
 type figure struct {
 	name           string
 	seen, computed float64
 	digits         int
-	held           bool // to the tolerance
+	held           bool // must be within the tolerance
 }
 
 func figures(seen, computed *Load) []figure {
@@ -93,9 +93,9 @@ func figures(seen, computed *Load) []figure {
 	}
 }
 
-// off returns how far what is computed is from what was seen, in proportion.
+// off returns the relative difference between computed and seen.
 func (f *figure) off() float64 {
-	if f.seen == f.computed { // nothing, of a store that has none
+	if f.seen == f.computed { // both 0, for a store that has none
 		return 0
 	}
 	return f.computed/f.seen - 1
@@ -103,7 +103,7 @@ func (f *figure) off() float64 {
 
 func (f *figure) missed() bool { return f.held && !(math.Abs(f.off()) <= Tolerance) }
 
-// checkRow puts a fleet that was measured beside the same that is simulated.
+// checkRow writes a measured fleet beside the same fleet simulated.
 func (s *Store) checkRow(t *table, c *Costs, f *Fleet) {
 	r := Simulate(c, &Work{Processes: f.Clients, Rate: f.Rate, Cores: s.Cores}, seed)
 	cells := []string{s.Name, number(float64(f.Clients), 0)}
@@ -120,7 +120,7 @@ func (s *Store) checkRow(t *table, c *Costs, f *Fleet) {
 	t.row(cells...)
 }
 
-// fleetRow says what many processes need.
+// fleetRow writes the needs of a number of processes.
 func (s *Store) fleetRow(t *table, c *Costs, processes int) {
 	w := Work{Processes: processes, Rate: FleetRate, Cores: s.Cores}
 	load := Simulate(c, &w, seed).Load
@@ -136,17 +136,17 @@ func (s *Store) fleetRow(t *table, c *Costs, processes int) {
 		number(float64(processes)*c.Open/float64(s.Cores), 0)+" s")
 }
 
-// A table is one in Markdown.
+// A table is a table in Markdown.
 type table struct{ strings.Builder }
 
 func (t *table) row(cells ...string) { fmt.Fprintf(t, "| %s |\n", strings.Join(cells, " | ")) }
 
-// rule has so many columns of words, and then of numbers.
+// rule writes the rule below the head, for columns of words and then of numbers.
 func (t *table) rule(words, numbers int) {
 	fmt.Fprintf(t, "|%s%s\n", strings.Repeat(" --- |", words), strings.Repeat(" ---: |", numbers))
 }
 
-// number is a number with so many digits after the point and commas before it; one below zero was not told.
+// number formats a number with so many digits after the point and commas before it. A number below zero is unknown.
 func number(v float64, digits int) string {
 	if v < 0 || math.IsNaN(v) {
 		return "–"
