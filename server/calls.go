@@ -10,24 +10,24 @@ import (
 // A claimKey names a claim of the store.
 type claimKey struct{ name, id string }
 
-// calls are the calls under way, one per claim: a driver may rely on this. A client has one at a time too, but ends one by
-// going away, of which the server may hear after the client's next request. And a request that was given up may arrive after
-// the next one. So a call waits for the one before, as long as its own request lasts, and cuts only a wait short: one that
-// returns early is only asked again.
+// calls are the calls under way, one per claim, since drivers rely on that. A client too sends one call at a time for a
+// claim. But it may end a call by closing the connection, and the server may notice that after the client's next request;
+// and a request that was given up may arrive after the next one. So a call waits for the one before it, as long as its own
+// request lasts. Only a wait is cut short: if it returns early, its client just asks again.
 type calls struct {
 	mu sync.Mutex // guards what follows
 	of map[claimKey]*calling
 }
 
-// A calling is what is under way about one claim.
+// A calling is the calls about one claim.
 type calling struct {
 	turn  chan struct{} // has an element while a call is under way
-	calls int           // that one, and those that wait for it
-	cut   func()        // has the one that is under way return early; nil if it may not
+	calls int           // the call under way, and those that wait for it
+	cut   func()        // makes the call under way return early; nil if it must not
 }
 
-// begin begins a call about a claim once those before have returned; cut has it return early, unless it is nil. The function
-// that it returns ends the call. If ctx ends sooner, the call does not begin.
+// begin begins a call about a claim once the earlier ones have returned; cut makes it return early, unless nil. The
+// function that begin returns ends the call. If ctx ends sooner, the call does not begin.
 func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(), err error) {
 	c := cs.join(key)
 	select {
@@ -63,14 +63,14 @@ func (cs *calls) join(key claimKey) *calling {
 	return c
 }
 
-// hurry cuts the call that is under way short, if another one waits for it and it may be cut.
+// hurry cuts the call under way short, if it may be cut and another one waits for it.
 func (c *calling) hurry() {
 	if c.calls > 1 && c.cut != nil {
 		c.cut()
 	}
 }
 
-// quit takes a call away.
+// quit removes a call.
 func (cs *calls) quit(key claimKey, c *calling) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

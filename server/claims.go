@@ -9,20 +9,20 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// Nothing here sends Leave because a connection or a wait has ended: the client may be back by another server already, and
-// hold. A claim whose client is gone ends with its lease.
+// Nothing here sends Leave because a connection or a wait has ended: by then the client may have asked another server, and
+// hold. If a client is gone, its claim ends with its lease.
 
-// invalid is the error of a request that no driver gets.
+// invalid returns the error of a request that no driver gets.
 func invalid(err error) error { return &invalidError{err} }
 
 type invalidError struct{ error }
 
 func (e *invalidError) Unwrap() error { return e.error }
 
-// errEnding is the error of a wait that ends with the server.
+// errEnding is the error of a wait that the end of the server ends.
 var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
 
-// begin begins a call about a claim, which cut has return early, once those before have returned.
+// begin begins a call about a claim once the earlier ones have returned; cut makes it return early.
 func (s *Server) begin(ctx context.Context, c *api.Claim, cut func()) (end func(), err error) {
 	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
@@ -47,8 +47,8 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
 }
 
-// rid removes what an earlier Enter of a claim, that arrived late, may have left behind after the claim was gone: that one
-// had no ticket yet, and so entered anew. The client hears that its claim is gone once there is nothing left of it.
+// rid removes what a late Enter of a claim may have left after the claim was gone: that Enter had no ticket yet, and so
+// entered again. The client learns that its claim is gone only when nothing is left of it.
 func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
 	late := *c
 	late.Ticket = 0
@@ -81,19 +81,19 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	}
 	switch {
 	case err == nil:
-	case ctx.Err() != nil: // nobody hears it
+	case ctx.Err() != nil: // the client is gone
 		return nil, err
 	case s.ending.Err() != nil:
 		return nil, errEnding
 	case wait.Err() != nil:
-		p = driver.Place{} // the time is over, or a newer request cuts it, without news
+		p = driver.Place{} // no news: the time is over, or a newer request has cut the wait
 	default:
 		return nil, err
 	}
 	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
 }
 
-// renew begins no call of the claims: a renewal may go on while the claim awaits, or leaves.
+// renew does not go through calls: a renewal may run while the claim awaits or leaves.
 func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 	if n := len(q.Claims); n == 0 || n > api.MaxClaims {
 		return nil, invalid(fmt.Errorf("a renewal has from 1 to %d claims; this one has %d", api.MaxClaims, n))

@@ -24,7 +24,7 @@ const (
 	writeWithin = 30 * time.Second // how long a client may take to accept a part of an answer
 )
 
-// serve returns the handler of a request that is answered at once.
+// serve returns the handler of requests that are answered at once.
 func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
@@ -41,17 +41,17 @@ func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http
 	}
 }
 
-// read takes a request from its body, or refuses it. A field that this server does not know may be a power that it lacks, so
-// it is refused, and never ignored.
+// read decodes a request from its body, or refuses it. An unknown field may be a power that this server lacks, so it is
+// refused and never ignored.
 func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != api.JSON {
 		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of a request must be "+api.JSON))
 		return false
 	}
-	// A body that never ends keeps its connection no longer than this. Once the body has ended, net/http lifts the limit:
-	// what follows may be a long wait.
+	// A body that never ends keeps its connection no longer than this. At the end of the body, net/http removes the limit;
+	// a long wait may follow.
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // it fails where the program that mounts the handler has limits of its own
+	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // this fails in a program with limits of its own
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxRequest))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid, fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
@@ -68,7 +68,7 @@ func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	return true
 }
 
-// decode takes a request from JSON that has nothing else.
+// decode decodes a request from JSON, and refuses anything after it.
 func decode(body []byte, q any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -81,7 +81,7 @@ func decode(body []byte, q any) error {
 	return nil
 }
 
-// errorOf is the error of an answer.
+// errorOf returns the error for an answer.
 func errorOf(err error) *api.Error {
 	if invalid, ok := errors.AsType[*invalidError](err); ok {
 		e := api.NewError(driver.Refused(invalid))
@@ -98,12 +98,12 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	write(w, e.Status(), e)
 }
 
-// refuse answers a request that is not served, and ends its connection: the rest of the body may never come.
+// refuse answers a request that is not served, and closes its connection: the rest of the body may never come.
 func refuse(w http.ResponseWriter, status int, code string, err error) {
 	e := api.NewError(driver.Refused(err))
 	e.Code = code
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // the server would read the rest
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // otherwise the server would read the rest
 	write(w, status, e)
 }
 
@@ -126,7 +126,7 @@ func write(w http.ResponseWriter, status int, a any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if _, err := w.Write(text); err == nil {
-		_ = rc.Flush() // within the limit, and not after it
+		_ = rc.Flush() // within the limit, not after it
 	}
 }
 
@@ -137,7 +137,8 @@ func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Ti
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
 // onlyLoopback refuses requests that do not come from a program of this machine. A proxy on this machine has a loopback
-// address too, and so does a page whose name leads here (DNS rebinding): the headers, or the version of HTTP, show them.
+// address too, and so has a page whose name resolves to it (DNS rebinding); the headers, or the version of HTTP, give them
+// away.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := fromLoopback(r); err != nil {
@@ -148,7 +149,7 @@ func onlyLoopback(next http.Handler) http.Handler {
 	})
 }
 
-// fromLoopback returns why a request may come from elsewhere.
+// fromLoopback returns why a request may come from elsewhere, or nil.
 func fromLoopback(r *http.Request) error {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	switch {
@@ -157,7 +158,7 @@ func fromLoopback(r *http.Request) error {
 	case !loopback(r.Host):
 		return errors.New("the lock service has no credentials yet, and so serves only requests to localhost or a loopback address: " +
 			"the Host is another")
-	case !r.ProtoAtLeast(1, 1): // nginx forwards so by default: with the Host of its own request, and without any header that shows it
+	case !r.ProtoAtLeast(1, 1): // nginx forwards like this by default: with a Host of its own, and without any header that shows it
 		return errors.New("the lock service has no credentials yet, and so serves no proxy: only proxies send HTTP/1.0")
 	}
 	for _, name := range forwarding {

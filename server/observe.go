@@ -47,8 +47,8 @@ func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 	return &api.BreakAnswer{Claim: api.NewClaimInfo(c)}, nil
 }
 
-// list answers with a line for each part, so that the client hears of the store's progress. An error before the first line
-// is an answer of its own.
+// list answers with a line for each part, so that the client sees the store's progress. An error before the first line is
+// an answer of its own.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	var q api.ListRequest
 	if !read(w, r, &q) {
@@ -101,7 +101,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	out.part(&api.ListPart{End: true})
 }
 
-// notify says that there is news, unless that was said and not yet heard.
+// notify reports news, unless there is news already that nobody has received.
 func notify(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -152,7 +152,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		if !there {
 			cancel()
-			<-ended // the client is gone, and hears no reason
+			<-ended // the client is gone, so there is no reason to send
 			return
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // A Server is an [http.Handler] over the driver of a store.
 type Server struct {
 	d        driver.Driver
-	lister   driver.Lister // nil if the driver is none, like those below
+	lister   driver.Lister // nil if the driver is none, as for those below
 	watcher  driver.Watcher
 	breaker  driver.Breaker
 	identity driver.Identifier
@@ -90,7 +90,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // other request is still answered. It is for [http.Server.RegisterOnShutdown]. Calling it twice is harmless.
 func (s *Server) EndWaits() { s.end() }
 
-// traits are what the server can promise: those of the store, but nobody here is alerted of a break.
+// traits returns the server's promises: the store's, except that this server alerts nobody of a break.
 func (s *Server) traits() *api.StoreTraits {
 	t := s.d.Traits()
 	t.HearsBreak = false

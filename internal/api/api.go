@@ -1,11 +1,11 @@
-// Package api has the requests and answers of the lock service: each request is one call of package driver, as JSON. Package
-// server answers them, and package store/remote sends them.
+// Package api has the requests and answers of the lock service. Each request is one call of package driver, as JSON.
+// Package server answers them, and package store/remote sends them.
 //
-// Durations are integers of nanoseconds, and their names end in _ns. Tickets are strings of digits: JavaScript and jq round
-// numbers from 1<<53 on, and a token, which is made of a ticket, is above that. Records are base64.
+// Durations are integers of nanoseconds, and their names end in _ns. Tickets are strings of digits, since JavaScript and jq
+// round numbers from 1<<53 on, and a token, which is made of a ticket, is larger. Records are base64.
 //
-// An error is JSON too: see [Error]. An answer that is not of this package came from somebody between the client and the
-// service, such as a proxy. It says nothing about the request, whose outcome is unknown.
+// An error is JSON too: see [Error]. An answer in any other form comes from something between the client and the service,
+// such as a proxy. It says nothing about the request, whose outcome is unknown.
 package api
 
 import (
@@ -37,7 +37,7 @@ const (
 	Events = "text/event-stream"
 )
 
-// The events of Watch. Lines that begin with a colon say only that the service is alive.
+// The events of Watch. A line that begins with a colon only says that the service is alive.
 const (
 	EventChanged = "event: changed"
 	EventEnd     = "event: end" // its data is an Error
@@ -50,7 +50,7 @@ const Alive = 10 * time.Second
 // TraitsTag is the header in which each answer names the traits of the store. Other traits have another tag.
 const TraitsTag = "Stile-Traits"
 
-// Bounds of what a request or an answer may have.
+// Bounds of requests and answers.
 const (
 	MaxRequest = 1 << 20          // bytes of a request's body
 	MaxAnswer  = 8 << 20          // bytes of an answer, except List's
@@ -115,8 +115,8 @@ type LeaveAnswer struct {
 	Left bool `json:"left"`
 }
 
-// A ListPart is one line of List's answer: how many more keys or rows the store has looked at, the queue of a name, an
-// error, or the end.
+// A ListPart is one line of List's answer: how many more keys or rows the store has read, the queue of a name, an error, or
+// the end.
 type ListPart struct {
 	Heard   int      `json:"heard,omitempty"`
 	Listing *Listing `json:"listing,omitempty"`
@@ -134,7 +134,7 @@ type IdentityAnswer struct {
 	Identity string `json:"identity"`
 }
 
-// A TraitsAnswer answers Traits. It says too which optional interfaces of package driver the store has.
+// A TraitsAnswer answers Traits. It also says which optional interfaces of package driver the store has.
 type TraitsAnswer struct {
 	Traits  *StoreTraits `json:"traits"`
 	Lists   bool         `json:"lists"`
@@ -142,7 +142,8 @@ type TraitsAnswer struct {
 	Breaks  bool         `json:"breaks"`
 }
 
-// An Answer is one of the answers. Whole reports whether it has what each such answer has: other JSON has not.
+// An Answer is one of the answers. Whole reports whether it has the fields that such an answer must have; other JSON does
+// not have them.
 type Answer interface{ Whole() bool }
 
 // Whole is [Answer.Whole].
@@ -163,7 +164,7 @@ func (a *IdentityAnswer) Whole() bool { return a.Identity != "" }
 // Whole is [Answer.Whole].
 func (a *TraitsAnswer) Whole() bool { return a.Traits != nil && a.Traits.Store != "" }
 
-// Compose returns a request's body. A body that is too large is refused: no server reads it.
+// Compose returns a request's body. It refuses a body that is too large for any server.
 func Compose(request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err == nil && len(body) > MaxRequest {

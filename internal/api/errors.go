@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Error is an error of package driver, or the service's own. It keeps all that a caller may ask of it: which of the
-// package's errors it is, what became of the request, and whether the store could be asked.
+// An Error is an error of package driver, or the service's own. It keeps everything that a caller may ask: which of the
+// package's errors it is, the outcome of the request, and whether the store could be asked.
 type Error struct {
 	Code        string `json:"code"`
 	Outcome     string `json:"outcome"` // of the request: unknown, unsent, refused; see driver.Outcome
@@ -35,11 +35,11 @@ const (
 	CodeRecord      = "record"      // driver.RecordError
 	CodeMissing     = "missing"     // driver.MissingError
 	CodeFailed      = "failed"      // any other error of the store
-	CodeInvalid     = "invalid"     // the request breaks the contract, and no driver got it
-	CodeForbidden   = "forbidden"   // the service does not serve whoever asked
+	CodeInvalid     = "invalid"     // the request violates the contract, and no driver got it
+	CodeForbidden   = "forbidden"   // the service does not serve this caller
 )
 
-// statuses are those of HTTP, for proxies and people: clients of this package go by the code.
+// statuses are the HTTP statuses, for proxies and people; clients of this package only read the code.
 var statuses = map[string]int{
 	CodeGone: http.StatusGone, CodeSession: http.StatusGone, CodeBroken: http.StatusGone,
 	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
@@ -47,7 +47,7 @@ var statuses = map[string]int{
 	CodeInvalid: http.StatusBadRequest, CodeForbidden: http.StatusForbidden,
 }
 
-// Status returns the error's status of HTTP.
+// Status returns the error's HTTP status.
 func (e *Error) Status() int {
 	if e.Unreachable {
 		return http.StatusServiceUnavailable
@@ -60,8 +60,8 @@ const maxMessage = 1000
 
 // NewError returns the error of an answer, and nil for nil.
 //
-// [driver.ErrClosed] says that the service has closed its store, not that the client is closed. So it arrives as the error
-// of a store that cannot be reached.
+// [driver.ErrClosed] means here that the service has closed its store, not that the client is closed. So the client gets it
+// as the error of a store that cannot be reached.
 func NewError(err error) *Error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func NewError(err error) *Error {
 	return e
 }
 
-// plain is a message on one line, cut to its largest size.
+// plain returns a message on one line, cut to maxMessage.
 func plain(text string) string {
 	if len(text) > maxMessage {
 		text = text[:maxMessage]
@@ -89,7 +89,7 @@ func plain(text string) string {
 	}, strings.ToValidUTF8(text, ""))
 }
 
-// know finds out which of package driver's errors an error is, and what that one says.
+// know notes which of package driver's errors an error is, and its fields.
 func (e *Error) know(err error) {
 	if broken, ok := errors.AsType[*driver.BrokenError](err); ok {
 		e.Code, e.Record = CodeBroken, []byte(broken.Record)
@@ -120,7 +120,7 @@ var sentinels = []struct {
 	{CodeUnsupported, driver.ErrUnsupported},
 }
 
-// outcomes are the words of outcomes, and the marks that they stand for.
+// outcomes are the words for outcomes, and the marks of package driver.
 var outcomes = map[string]struct {
 	outcome driver.Outcome
 	mark    func(error) error
@@ -139,13 +139,13 @@ func ReadError(body []byte) (*Error, bool) {
 	return e, true
 }
 
-// whole reports whether it has what each error of this package has.
+// whole reports whether the error has the fields that each error of this package must have.
 func (e *Error) whole() bool {
 	_, known := outcomes[e.Outcome]
 	return known && statuses[e.Code] != 0
 }
 
-// errNotWhole is an error inside an answer that does not say what an error must say.
+// errNotWhole stands for an error in an answer that lacks fields.
 var errNotWhole = errors.New("the lock service sent an error that says nothing")
 
 // Err returns the error as a driver returns it, and nil for nil.
@@ -166,7 +166,7 @@ func (e *Error) Err() error {
 	return err
 }
 
-// known returns the error of package driver that the code stands for, or nil.
+// known returns the error of package driver for the code, or nil.
 func (e *Error) known() error {
 	switch e.Code {
 	case CodeBroken:
@@ -186,7 +186,7 @@ func (e *Error) known() error {
 	return nil
 }
 
-// A served error has the service's message, and is the error that the code stands for.
+// A served error has the service's message, and is the error for its code.
 type served struct {
 	message string
 	known   error

@@ -59,7 +59,7 @@ func NewTraits(t driver.Traits) *StoreTraits {
 	return w
 }
 
-// Driver returns the traits as a driver does. A grade that this program does not know is worth nothing to it.
+// Driver returns the traits as a driver does. A grade that this program does not know counts as none.
 func (t *StoreTraits) Driver() driver.Traits {
 	d := driver.Traits{
 		Store: t.Store, Server: t.Server, Ordered: t.Ordered, Shared: t.Shared, Permits: t.Permits, Delay: t.Delay,

@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// A request is one that is made of one host or the next.
+// A request is a request that is sent to one host after the other.
 type request struct {
 	method, path string
 	body         []byte
@@ -44,8 +44,8 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	})
 }
 
-// each sends a request to the host that is asked first, or, as long as one was certainly not sent or not judged, to the next
-// one, and has its answer read.
+// each sends a request to the first host and has its answer read. As long as a host certainly did not get the request, or
+// did not judge it, each tries the next one.
 func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
 	for range c.hosts {
 		c.mu.Lock()
@@ -71,12 +71,12 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 	return err
 }
 
-// slow is after which time a host counts as silent whose answer the caller did not wait for.
+// slow is how long a host must have been silent, when its caller gives up, to count as silent.
 const slow = 250 * time.Millisecond
 
-// silent reports whether a request that began at a time has ended since its host said nothing for long. What may have been sent is
-// not sent again, but the host may be frozen, and then nothing else shows it: the next request asks another one. Only a wait ends
-// in the course of things without an answer.
+// silent reports whether the caller gave up a request because its host was silent for long. The request may have been sent,
+// so it is not sent again. But the host may be frozen, and nothing else would show it, so the next request goes to another
+// host. Only a wait may end without an answer in the ordinary course.
 func (q *request) silent(ctx context.Context, begun time.Time) bool {
 	if ctx.Err() == nil {
 		return false
@@ -93,7 +93,7 @@ type exchange struct {
 	c      *client
 	caller context.Context
 	host   string
-	sent   bool // it has a connection, so that something of it may have left
+	sent   bool // it got a connection, so a part of it may have left
 }
 
 // exchange sends a request to a host and has its answer read.
@@ -114,7 +114,7 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if q.method == http.MethodPost {
 		r.Header.Set("Content-Type", api.JSON)
 	}
-	// Without an http.Client: it would follow a redirect, and send the request once more.
+	// An http.Client would follow a redirect, and so send the request a second time.
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return x.failed(err)
@@ -127,13 +127,13 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	return err
 }
 
-// name is the host for people.
+// name returns the host, for people.
 func (x *exchange) name() string {
 	_, name, _ := strings.Cut(x.host, "://")
 	return name
 }
 
-// failed is the error of an exchange that did not come to its end.
+// failed returns the error of an exchange that did not reach its end.
 func (x *exchange) failed(err error) error {
 	if ended := driver.Ended(x.caller, x.sent); ended != nil {
 		return ended
@@ -149,8 +149,8 @@ func (x *exchange) failed(err error) error {
 	return driver.Unsent(err)
 }
 
-// refused is the error of an answer that is not the one to its request. What is not the service's own came from somebody
-// between, and says nothing about the request.
+// refused returns the error of an answer that is not the expected one. An answer that the service did not make comes from
+// something between, and says nothing about the request.
 func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
@@ -164,7 +164,7 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 	return driver.Unknown(err)
 }
 
-// kindOf is the type of an answer's body.
+// kindOf returns the type of an answer's body.
 func kindOf(res *http.Response) string {
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil {

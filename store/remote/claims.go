@@ -19,7 +19,7 @@ func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	return c.place(ctx, api.Enter, &api.EnterRequest{Claim: *w})
 }
 
-// mostEarly is how much sooner than its caller's context a wait ends: a request that ends with its context costs its
+// mostEarly is how much sooner than its caller's context a wait ends: a request that ends with its context costs a
 // connection.
 const mostEarly = 100 * time.Millisecond
 
@@ -49,10 +49,10 @@ func (c *client) place(ctx context.Context, path string, q any) (driver.Place, e
 	return a.Place.Driver(), nil
 }
 
-// atOnce is how many requests of one renewal are sent at once.
+// atOnce is how many requests of one renewal are sent at the same time.
 const atOnce = 4
 
-// Renew is [driver.Driver.Renew]. Claims that are too many for one request, or too large, are renewed by several.
+// Renew is [driver.Driver.Renew]. If the claims are too many or too large for one request, it sends several.
 func (c *client) Renew(ctx context.Context, claims []*driver.Claim) []driver.Renewal {
 	var (
 		renewals = make([]driver.Renewal, len(claims))
@@ -77,13 +77,13 @@ func (c *client) Renew(ctx context.Context, claims []*driver.Claim) []driver.Ren
 	return renewals
 }
 
-// A batch is the claims of one request, and which of the caller's claims they are.
+// A batch is the claims of one request, and their indexes among the caller's claims.
 type batch struct {
 	claims []api.Claim
 	index  []int
 }
 
-// mostOf is the most bytes that a claim takes in a request: JSON escapes a byte by six at most.
+// mostOf returns the most bytes that a claim takes in a request: JSON escapes a byte by at most six.
 func mostOf(c *driver.Claim) int {
 	const rest = 512 // the names of the fields, and numbers
 	n := rest + 6*(len(c.Name)+len(c.ID)+len(c.Client)+len(c.Owner)) + 2*len(c.Record)

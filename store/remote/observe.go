@@ -23,7 +23,7 @@ type (
 	breaker struct{ *client }
 )
 
-// able returns the driver with what the service's store can do beside the rest.
+// able returns the driver with the optional interfaces of the service's store.
 func (c *client) able(t *api.TraitsAnswer) driver.Driver {
 	l, w, b := lister{c}, watcher{c}, breaker{c}
 	switch {
@@ -99,7 +99,7 @@ func text(name string) error {
 	return nil
 }
 
-// List is [driver.Lister.List]. Its answer comes in parts.
+// List is [driver.Lister.List]. The answer comes in parts.
 func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listing, err error) {
 	if err := text(q.Name + q.Prefix); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 	}
 	err = l.each(ctx, &request{http.MethodPost, api.List, body}, func(x *exchange, res *http.Response) error {
 		if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
-			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // what did not arrive is not the service's
+			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // a text that is cut off is not the service's
 			return x.refused(res, head)
 		}
 		list, err = x.listings(ctx, res.Body)
@@ -136,7 +136,7 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 		}
 		switch {
 		case part.End:
-			_, _ = d.Token() // the end of the body: the connection is then the next request's
+			_, _ = d.Token() // reads the end of the body, so that the next request can use the connection
 			return list, nil
 		case part.Error != nil:
 			return nil, part.Error.Err()
@@ -148,7 +148,7 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 	}
 }
 
-// errSilent is the error of a watch whose service says nothing any more.
+// errSilent is the error of a watch whose service has stopped saying that it is alive.
 var errSilent = errors.New("it does not say that it is alive")
 
 // Watch is [driver.Watcher.Watch]. A service that says nothing for a while counts as dead.

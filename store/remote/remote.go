@@ -1,5 +1,5 @@
-// Package remote is the driver of stores behind the lock service: see package server. A program that uses it needs neither
-// the store's client library nor a way to the store.
+// Package remote is the driver of stores behind the lock service: see package server. A program that uses it needs no
+// client library of the store, and no connection to it.
 //
 // Importing it registers the schemes stile, plain HTTP, and stiles, TLS:
 //
@@ -26,16 +26,16 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// DefaultPort is the service's port, where a URL names none.
+// DefaultPort is the service's port in a URL that names none.
 const DefaultPort = "7845"
 
 const (
 	defaultDialTimeout = 5 * time.Second
-	idleConns          = 64               // to each host, that are kept for the next requests
-	idleFor            = 90 * time.Second // which the service must not end sooner
-	mostTags           = 64               // that a client keeps
-	mostAsks           = 8                // for the traits of one tag, in a row
-	askAgain           = 10 * time.Second // if they have not come
+	idleConns          = 64               // idle connections kept to each host
+	idleFor            = 90 * time.Second // the service must keep them longer
+	mostTags           = 64               // tags that a client keeps
+	mostAsks           = 8                // requests for the traits of one tag, in a row
+	askAgain           = 10 * time.Second // if the traits have not come
 )
 
 func init() {
@@ -79,7 +79,8 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	return c.able(t), nil
 }
 
-// connect asks for the traits. A host that says nothing for as long as connecting may take is frozen, and the next one is asked.
+// connect asks for the traits. A host that is silent for as long as connecting may take counts as frozen, and the next one
+// is asked.
 func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.TraitsAnswer, err error) {
 	for range c.hosts {
 		t = &api.TraitsAnswer{}
@@ -95,19 +96,19 @@ func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.Tra
 	return nil, err
 }
 
-// A client is the driver, as far as all stores can do the same.
+// A client is the driver without optional interfaces.
 type client struct {
-	hosts     []string // as the beginning of a URL
+	hosts     []string // as beginnings of URLs
 	transport *http.Transport
-	silence   time.Duration // of a watch, after which its service counts as dead
-	mostList  int64         // bytes of a list
+	silence   time.Duration // silence of a watch after which its service counts as dead
+	mostList  int64         // the most bytes of a list
 	life      *work.Life
 
 	mu     sync.Mutex // guards what follows
-	host   int        // the one that is asked first
+	host   int        // the index of the host that is asked first
 	traits driver.Traits
 	tags   map[string]bool // of the traits
-	asking bool            // for other traits
+	asking bool            // for new traits
 }
 
 // Traits is [driver.Driver.Traits]. Each answer of the service says whether the traits have changed.
@@ -117,8 +118,8 @@ func (c *client) Traits() driver.Traits {
 	return c.traits
 }
 
-// learn takes traits that the service has told, with their tag. Replicas may differ, such as in what they have found out about the
-// store, and each request may go to any of them. So the client promises what all do that it has heard of.
+// learn takes traits from the service, and their tag. Replicas may differ, for example in what they have found out about
+// the store, and any of them may get a request. So the client only promises what all known traits promise.
 func (c *client) learn(a *api.TraitsAnswer, tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,8 +133,8 @@ func (c *client) learn(a *api.TraitsAnswer, tag string) {
 	c.traits, c.tags[tag] = t, true
 }
 
-// heard takes the tag of an answer, and asks for the traits if it is new. The tag that belongs to the traits came with them: they
-// may have more than this client knows.
+// heard takes the tag of an answer, and asks for the traits if the tag is new. The answer with the traits has their tag:
+// this client could not compute it, since the traits may have fields that it does not know.
 func (c *client) heard(tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,8 +144,8 @@ func (c *client) heard(tag string) {
 	c.asking = c.life.Go(func() {
 		ctx, cancel := context.WithTimeout(c.life.Context(), defaultDialTimeout)
 		defer cancel()
-		for n := 0; !c.knows(tag) && n < mostAsks; n++ { // another replica may answer
-			_ = c.call(ctx, api.Traits, api.Nothing{}, &api.TraitsAnswer{}) // or a later answer has the tag again
+		for n := 0; !c.knows(tag) && n < mostAsks; n++ { // another replica may have answered
+			_ = c.call(ctx, api.Traits, api.Nothing{}, &api.TraitsAnswer{}) // if it fails, a later answer has the tag again
 		}
 		if !c.knows(tag) {
 			select {
