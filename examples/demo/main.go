@@ -1,6 +1,6 @@
 //go:build unix
 
-// Demo shows what a lock is for, and what it cannot do, with processes on this machine that are killed and stopped.
+// Demo shows what a lock does, and what it cannot do, with processes on this machine that are killed and stopped.
 //
 //	go run ./examples/demo payment     what a lock cannot do, and what does
 //	go run ./examples/demo market      trades in Redis, optimistically and with locks
@@ -54,7 +54,7 @@ Exit status: 0 if the demo came out as it must, 1 if not, or
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the exit status. An answer that nobody got is an error of its own, whatever came of the rest.
+// run returns the exit status. An answer that could not be written is an error of its own.
 func run(args []string) int {
 	out := &answer.Output{To: os.Stdout}
 	err := call(out, args)
@@ -68,7 +68,7 @@ func run(args []string) int {
 	return code
 }
 
-// call has a demo shown, a help printed, or a role of a demo played.
+// call runs a demo, prints a help, or plays a role of a demo.
 func call(out io.Writer, args []string) error {
 	verbs := []*verb.Verb{payment.New(&store.Store{}), market.New(&store.Store{}), cron.New(&store.Store{}), leader.New(&store.Store{})}
 	for _, role := range []verb.Role{payment.Payer, payment.Orderer, market.Trader, cron.Machine, leader.Candidate} {

@@ -32,10 +32,10 @@ func (n *Notice) Ask(answers *bufio.Scanner) error {
 	return nil
 }
 
-// Orders delivers what the demo tells this process, until stdin ends. Then the channel is closed, and end is called.
+// Orders delivers the demo's orders for this process, until stdin ends. Then it closes the channel and calls end.
 func Orders(end func()) <-chan string {
 	orders := make(chan string)
-	go func() { // until stdin ends, and the process with it
+	go func() { // until stdin ends, and then the process
 		defer end()
 		defer close(orders)
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -51,12 +51,12 @@ func Patiently(ctx context.Context, ttl time.Duration, lock string) (context.Con
 	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give %s within %v", lock, most))
 }
 
-// Failed makes the failure of a process a notice: whoever started the process says it, once for all.
+// Failed makes the failure of a process a notice: the demo reports it, only once.
 func Failed(err error) error {
 	if err == nil {
 		return nil
 	}
 	code, text := exit.Of(err)
-	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody hears, stdin has ended too
+	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody reads it, stdin has ended too
 	return exit.With(code, nil)
 }

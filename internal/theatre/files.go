@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Patch writes over the beginning of a file.
+// Patch overwrites the beginning of a file.
 func Patch(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -20,7 +20,7 @@ func Patch(path, text string) error {
 	return err
 }
 
-// CountText writes all numbers with the same length: one that replaces another leaves nothing of it.
+// CountText formats all numbers with the same length, so that a new number overwrites the whole old one.
 func CountText(n int) string { return fmt.Sprintf("%8d\n", n) }
 
 // CountOf reads what CountText wrote.
@@ -32,7 +32,7 @@ func CountOf(text string) (int, error) {
 	return n, nil
 }
 
-// AppendTo adds a text to a file that is there.
+// AppendTo adds a text to an existing file.
 func AppendTo(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

@@ -20,21 +20,22 @@ import (
 )
 
 // Processes are the processes of a demo. Each is this program with other arguments. It takes orders by lines on its stdin,
-// and reports by notices on its stdout. So a fault hits a process where it waits to be told, whatever the machine's speed is.
+// and reports by notices on its stdout. So a fault hits a process while it waits for an order, whatever the machine's speed
+// is.
 type Processes struct {
 	url   string   // of the store
-	Env   []string // what else stands in the environment of the processes
+	Env   []string // further environment variables of the processes
 	Heard chan Heard
 	All   []*Process
 }
 
 // A Process is one of them, as the demo sees it.
 type Process struct {
-	Role   string // what the reader of an error knows it as
+	Role   string // its name in errors
 	Number int    // from 1 on, in its role
 	Cmd    *exec.Cmd
 	in     io.WriteCloser
-	Dead   bool // killed, so that what it said before counts no more
+	Dead   bool // killed, so that its earlier notices no longer count
 	Ended  bool // its stdout is closed
 }
 
@@ -47,35 +48,36 @@ type Notice struct {
 	Outcome string    `json:"outcome,omitempty"` // of a run, in the words of package jobs
 	Token   int64     `json:"token,omitempty"`
 	Looks   int       `json:"looks,omitempty"`
-	Torn    int       `json:"torn,omitempty"` // looks that saw a half-made sale
+	Torn    int       `json:"torn,omitempty"` // looks at a half-made sale
 	Code    int       `json:"code,omitempty"` // the exit status, of a failure
 	Text    string    `json:"text,omitempty"`
 }
 
-// DataVariable has the URL of a demo's data, for its processes: others can read a command line.
+// DataVariable is the environment variable with the URL of a demo's data, for its processes: others can read a command
+// line.
 const DataVariable = "STILE_DEMO_DATA"
 
-// URLVariable has the URL of the store, for people and for the processes of a demo.
+// URLVariable is the environment variable with the URL of the store, for people and for the processes of a demo.
 const URLVariable = "STILE_URL"
 
-// mostNotice is how long a notice may be.
+// mostNotice bounds a notice in bytes.
 const mostNotice = 1 << 20
 
-// What every process reports.
+// The reports of every process.
 const (
 	DidBegin = "ready"
 	DidFail  = "failed"
 	DidEnd   = "ended" // it closed its stdout
 )
 
-// What processes of several demos report.
+// The reports of processes of several demos.
 const (
 	DidAsk  = "write"   // it has read, and is about to write
 	DidHalt = "refused" // the guard refused the write
 	DidLose = "again"   // the lease was lost before the write
 )
 
-// A Heard is a notice and who sent it.
+// A Heard is a notice and its sender.
 type Heard struct {
 	Notice
 	From *Process
@@ -156,10 +158,10 @@ func (c *Processes) Gather(ctx context.Context) error {
 
 // Close ends the processes, and waits for them, but not for long.
 func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
-	late := time.AfterFunc(2*time.Second, cancel) // kills those that still run, also one that is stopped
+	late := time.AfterFunc(2*time.Second, cancel) // kills the processes that still run, also a stopped one
 	defer late.Stop()
 	for _, a := range c.All {
-		_ = a.in.Close() // which fails if the process has ended
+		_ = a.in.Close() // this fails if the process has ended
 	}
 	for slices.ContainsFunc(c.All, func(a *Process) bool { return !a.Ended }) {
 		if _, err := c.Next(ctx); err != nil {
@@ -174,19 +176,19 @@ func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
 
 // Tell writes a line to its stdin.
 func (a *Process) Tell(line string) error {
-	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is heard of
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is noticed elsewhere
 		return err
 	}
 	return nil
 }
 
-// Kill ends a process, whose earlier notices count no more.
+// Kill kills a process, whose earlier notices no longer count.
 func (a *Process) Kill() error {
 	a.Dead = true
 	return a.Cmd.Process.Signal(syscall.SIGKILL)
 }
 
-// Failure is the error of a process that failed, or ended too early.
+// Failure returns the error of a process that failed, or ended too early.
 func (h *Heard) Failure() error {
 	if h.What == DidFail {
 		return exit.With(h.Code, fmt.Errorf("%s %d: %s", h.From.Role, h.From.Number, h.Text))

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A Showing is how a demo is shown: what all demos have in common.
+// A Showing is what all demos have in common on the command line and on the terminal.
 type Showing struct {
 	Quick, JSON bool
 	svg         answer.File
@@ -24,13 +24,13 @@ type Showing struct {
 	tty bool
 }
 
-// Flags are those of a program, in package flag or a library like it.
+// Flags are the flags of a program, in package flag or a library like it.
 type Flags interface {
 	BoolVar(p *bool, name string, value bool, usage string)
 	StringVar(p *string, name, value, usage string)
 }
 
-// Flags adds those that all demos have. quick says what --quick leaves out.
+// Flags adds the flags that all demos have. quick says what --quick leaves out.
 func (s *Showing) Flags(f Flags, quick string) {
 	s.svg.Flag = "svg"
 	f.BoolVar(&s.Quick, "quick", false, "take at most 5s: "+quick)
@@ -38,9 +38,10 @@ func (s *Showing) Flags(f Flags, quick string) {
 	f.StringVar(&s.svg.Path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
 }
 
-// Begin looks at the flags, of which given reports whether the command line has one. On a terminal the demo shows how far it is.
+// Begin checks the flags; given reports whether the command line has a flag. On a terminal the demo then shows its
+// progress.
 func (s *Showing) Begin(out io.Writer, terminal bool, given func(flag string) bool) error {
-	ending.OutliveReaders() // a reader that has gone is an error of the write: the demo cleans up
+	ending.OutliveReaders() // a reader that is gone makes the write fail: the demo cleans up
 	s.Out, s.tty = out, terminal && !s.JSON
 	return s.svg.Check(given("svg"))
 }
@@ -52,21 +53,21 @@ func (s *Showing) Say(format string, args ...any) {
 	}
 }
 
-// Progress shows how far the demo is, on a terminal, until erase.
+// Progress shows the progress of the demo on a terminal, until Erase.
 func (s *Showing) Progress(format string, args ...any) {
 	if s.tty {
 		fmt.Fprintf(s.Out, "\r  %-58s", fmt.Sprintf(format, args...))
 	}
 }
 
-// Erase takes the progress away.
+// Erase removes the progress.
 func (s *Showing) Erase() {
 	if s.tty {
 		fmt.Fprint(s.Out, "\r", strings.Repeat(" ", 60), "\r")
 	}
 }
 
-// Draw writes the picture, if one is wanted.
+// Draw writes the picture, if the user wants one.
 func (s *Showing) Draw(t *draw.Timeline) error {
 	if s.svg.Path == "" {
 		return nil
@@ -78,7 +79,8 @@ func (s *Showing) Draw(t *draw.Timeline) error {
 	return s.svg.Write(text)
 }
 
-// HalfDone adds to an error what is known of a demo that did not come to its end, and what is not. A signal needs no words.
+// HalfDone adds to an error what is known of a demo that did not end properly, and what is unknown. A signal needs no
+// words.
 func HalfDone(err error, known, unknown string) error {
 	if _, signalled := errors.AsType[*ending.Interrupted](err); err == nil || signalled {
 		return err
@@ -94,17 +96,17 @@ func HalfDone(err error, known, unknown string) error {
 	return exit.With(code, text)
 }
 
-// ClaimsLeft says what nobody knows of the store after a demo that did not come to its end.
+// ClaimsLeft returns what is unknown of the store after a demo that did not end properly.
 func ClaimsLeft(names string, ttl time.Duration) string {
 	return fmt.Sprintf("whether the store still has claims below %s, which end with their leases of %v", names, ttl)
 }
 
-// Wrong is the error of a demo that did not come out as it must.
+// Wrong returns the error of a demo with a wrong result.
 func Wrong(format string, args ...any) error {
 	return exit.With(exit.Failed, fmt.Errorf(format, args...))
 }
 
-// Were says how many of something were.
+// Were returns a phrase such as "3 tickets were".
 func Were(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " was"

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package theatre is what all demos share: a stage with a store, processes that take orders and report,
-// faults that hit one of them where it waits, and how all of it is shown.
+// Package theatre is the part that all demos share: a stage with a store, processes that take orders and report, faults
+// that hit one of them where it waits, and the display of all this.
 package theatre
 
 import (
@@ -21,17 +21,17 @@ const (
 	quickMost  = 5 * time.Second
 )
 
-// What all demos keep to.
+// Bounds of all demos.
 const (
 	Limit     = 50 * time.Second     // for each part, beside leases
 	Thinking  = 2 * time.Millisecond // at most, between reading and writing
-	ClearFor  = 5 * time.Second      // to take away what the demo made
-	Overtakes = 3                    // so often somebody writes before something is done to it
+	ClearFor  = 5 * time.Second      // to remove what the demo made
+	Overtakes = 3                    // how often somebody writes before the next fault, or before a stopped process continues
 
-	Patience = 6 * time.Second // with the store, beyond three leases: in Consul a session can last for two
+	Patience = 6 * time.Second // for the store, beyond three leases: in Consul a session can last for two
 )
 
-// A Stage is where a demo plays.
+// A Stage is the folder and the store of a demo.
 type Stage struct {
 	Dir     string // the demo's own
 	Address *driver.Address
@@ -40,15 +40,15 @@ type Stage struct {
 	Traits  driver.Traits
 }
 
-// A Store is where the locks of a demo are kept.
+// A Store opens the store of a demo's locks.
 type Store interface {
 	// Choose returns the store's address and URL, and keeps its secrets. If nobody chose a store, it is the SQLite file of a path.
 	Choose(file string) (*driver.Address, string, error)
-	// Open opens it for leases of a TTL; 0 is for sessions as long as they usually are.
+	// Open opens the store for leases of a TTL; 0 means sessions of the usual length.
 	Open(ctx context.Context, ttl time.Duration) (*stile.Client, error)
 }
 
-// NewStage makes a stage, and opens the store: one that cannot be used is found out before the demo begins.
+// NewStage makes a stage, and opens the store, so that a store that cannot be used is found before the demo begins.
 func NewStage(ctx context.Context, s Store) (_ *Stage, err error) {
 	g := &Stage{}
 	if g.Dir, err = os.MkdirTemp("", "stile-demo-"); err != nil {
@@ -65,7 +65,7 @@ func (g *Stage) open(ctx context.Context, s Store) (err error) {
 	if g.Address, g.URL, err = s.Choose(g.Path("locks.db")); err != nil {
 		return err
 	}
-	// ZooKeeper makes the session of a short lease as short as its server lets it be.
+	// ZooKeeper's sessions are as short as the lease, or as the server allows.
 	if g.Client, err = s.Open(ctx, quickLease); err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func (g *Stage) open(ctx context.Context, s Store) (err error) {
 	if err := g.Client.Close(); err != nil {
 		return err
 	}
-	g.Client, err = s.Open(ctx, 0) // with a session that a slow machine keeps
+	g.Client, err = s.Open(ctx, 0) // with a session that lasts on a slow machine
 	return err
 }
 
-// shortest is after how long at the least others get the lock of a process that died.
+// shortest returns how long others must wait at least for the lock of a dead process.
 func (g *Stage) shortest() time.Duration { return max(g.Traits.MinTTL, g.Traits.Session) }
 
 // Lease returns how long a lease of the demo lasts, and refuses --quick where the store has no lease so short.
@@ -99,10 +99,10 @@ func (g *Stage) Path(file string) string { return filepath.Join(g.Dir, file) }
 // Close closes the store, and removes the files.
 func (g *Stage) Close() {
 	if g.Client != nil {
-		_ = g.Client.Close() // what it leaves in the store runs out
+		_ = g.Client.Close() // its remains in the store expire
 	}
 	os.RemoveAll(g.Dir)
 }
 
-// NoTokens is said of a store such as memcached.
+// NoTokens is the caveat for a store such as memcached.
 const NoTokens = "Caveat: this store gives no tokens that a guard could compare, so there is no part with a guard."

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A box is the box office of the demonstration: a folder with the number of tickets left and the ledger, and what was
-// read from the ledger after the sale.
+// A box is the box office of the demo: a folder with the number of tickets left and the ledger of sales, and after the sale
+// the contents of the ledger.
 type box struct {
 	dir     string
 	tickets int
@@ -29,7 +29,7 @@ type sale struct {
 	ticket, seller int
 	token          int64 // 0 without a lock
 	waited         time.Duration
-	from, to       time.Time // from the look at how many are left until the sale is noted
+	from, to       time.Time // from reading how many are left until the sale is noted
 }
 
 // openBox makes a folder with so many tickets to sell.
@@ -66,7 +66,7 @@ func (b *box) read() error {
 	return nil
 }
 
-// twice counts the tickets that were sold more than once, and tells the one sold most often.
+// twice counts the tickets that were sold more than once, and returns the one that was sold most often.
 func (b *box) twice() (tickets, worst, times int) {
 	sold := map[int]int{}
 	for _, s := range b.sales {
@@ -115,7 +115,7 @@ func (b *box) sellers() (rows [][]string) {
 	return rows
 }
 
-// quantile returns the value below which that part of a sorted list lies.
+// quantile returns the value below which a part of a sorted list lies.
 func quantile(list []time.Duration, part float64) time.Duration {
 	if len(list) == 0 {
 		return 0

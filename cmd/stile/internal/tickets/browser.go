@@ -22,12 +22,13 @@ const (
 	browserName = "browser"
 	browserRole = "browser"
 
-	didBrowse = "browsed" // a browser has ended, after so many looks
+	didBrowse = "browsed" // a browser has ended, with its number of looks
 
 	browsing = 10 * time.Millisecond // at most, between two looks
 )
 
-// Browser is one process that browses what is left while others sell, with the arguments DIR, TICKETS, NAME and TTL.
+// Browser is a process that reads how many tickets are left while others sell, with the arguments DIR, TICKETS, NAME and
+// TTL.
 func Browser(s *store.Store) *cobra.Command {
 	return processCommand(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }
@@ -54,7 +55,7 @@ func beginBrowser(ctx context.Context, s *store.Store, args []string) error {
 	return b.work(ctx)
 }
 
-// A browser looks again and again how many tickets are left, and how many are sold. It begins and ends when it is told to.
+// A browser reads again and again how many tickets are left, and how many are sold. It begins and ends by orders.
 type browser struct {
 	*box
 	ttl         time.Duration
@@ -67,7 +68,7 @@ func (b *browser) work(ctx context.Context) error {
 	if err := (&theatre.Notice{What: theatre.DidBegin}).Ask(in); err != nil {
 		return err
 	}
-	go func() { // until stdin ends, or the process
+	go func() { // until stdin or the process ends
 		defer close(over)
 		in.Scan()
 	}()
@@ -113,7 +114,7 @@ func (b *browser) look(ctx context.Context) error {
 	return nil
 }
 
-// whole reports whether what is sold and what is left are all tickets. It is not so in the middle of a sale.
+// whole reports whether the tickets sold and left add up to all tickets. In the middle of a sale they do not.
 func (b *box) whole() (bool, error) {
 	left, err := os.ReadFile(b.left())
 	if err != nil {

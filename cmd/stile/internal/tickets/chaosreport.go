@@ -27,7 +27,7 @@ type partView struct {
 	Sales   int            `json:"sales"`
 	Twice   int            `json:"sold_more_than_once"` // so many tickets
 	Late    int            `json:"sold_late"`           // the ticket that the stopped seller sold; 0 for none
-	Refused []string       `json:"refused"`             // what the guard said of late sales
+	Refused []string       `json:"refused"`             // the guard's refusals of late sales
 	Killed  int            `json:"killed"`              // a seller
 	Next    answer.Seconds `json:"next_sale_after_kill"`
 	Stopped int            `json:"stopped"` // a seller
@@ -47,7 +47,7 @@ func (p *part) view() partView {
 	}
 }
 
-// sellerOf is the number of a seller that a fault hit, or 0.
+// sellerOf returns the number of the seller that a fault hit, or 0.
 func sellerOf(a *theatre.Process) int {
 	if a == nil {
 		return 0
@@ -55,7 +55,7 @@ func sellerOf(a *theatre.Process) int {
 	return a.Number
 }
 
-// printChaos prints what came of the sales.
+// printChaos prints the results of the sales.
 func (d *demo) printChaos(parts []*part) error {
 	if d.JSON {
 		v := ChaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: answer.SecondsOf(d.ttl)}
@@ -117,7 +117,7 @@ func explainChaos(d *demo, parts []*part) {
 	}
 }
 
-// chaosTimeline is which seller sold when, under the lock, in each of the parts, and what hit it.
+// chaosTimeline returns the picture: which seller sold when, under the lock, in each of the parts, and which fault hit it.
 func chaosTimeline(parts []*part) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who sold when, who was killed, and who wrote late", Unit: "s",
@@ -133,7 +133,7 @@ func chaosTimeline(parts []*part) *draw.Timeline {
 	return t
 }
 
-// drawn is the sellers that the picture has: those that a fault hit, and some others.
+// drawn returns the sellers in the picture: those that a fault hit, and some others.
 func (p *part) drawn() (numbers []int) {
 	hit := []int{sellerOf(p.killed), sellerOf(p.stopped)}
 	for number := 1; number <= len(p.pids); number++ {

@@ -20,10 +20,10 @@ func processCommand(name string, count int, play func(ctx context.Context, args 
 	}
 }
 
-// locks is the store of the command line, as a stage has it.
+// locks is the store of the command line, as a stage needs it.
 type locks struct{ *store.Store }
 
-// Choose is that of [theatre.Store].
+// Choose implements [theatre.Store].
 func (l *locks) Choose(file string) (*driver.Address, string, error) {
 	url, err := l.Store.Choose()
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *locks) Choose(file string) (*driver.Address, string, error) {
 	return l.Address()
 }
 
-// Open is that of [theatre.Store].
+// Open implements [theatre.Store].
 func (l *locks) Open(ctx context.Context, ttl time.Duration) (*stile.Client, error) {
 	l.TTL = ttl
 	return l.Store.Open(ctx, nil)

@@ -50,7 +50,7 @@ type demo struct {
 }
 
 const (
-	// Without a lock the tickets are almost sure to be sold twice. If not, it is tried again.
+	// Without a lock some tickets are almost surely sold twice. If not, the demo tries again.
 	demoTries = 5
 
 	quickTickets = 20
@@ -85,7 +85,7 @@ func New(s *store.Store) *cobra.Command {
 	return tickets
 }
 
-// check looks at the numbers of the command line.
+// check checks the numbers of the command line.
 func (d *demo) check() error {
 	switch {
 	case d.processes < 2 || d.processes > 64:
@@ -174,7 +174,7 @@ func (d *demo) without(ctx context.Context, stage *theatre.Stage) (box *box, err
 	return box, nil
 }
 
-// halfDone adds to an error what is known of a sale, and what is not.
+// halfDone adds to an error what is known of a sale, and what is unknown.
 func (d *demo) halfDone(b *box, how, name string, err error) error {
 	if b == nil || b.read() != nil {
 		return err
@@ -207,7 +207,7 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	return b, err
 }
 
-// judge prints what came of the sale with the lock. The error says what should not have happened.
+// judge prints the result of the sale with the lock. The error says what went wrong.
 func (d *demo) judge(b *box) error {
 	if !d.JSON {
 		if err := answer.Table(d.Out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {

@@ -23,7 +23,8 @@ import (
 
 const sellerName = "seller"
 
-// What a seller reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidHalt, theatre.DidLose, theatre.DidFail and theatre.DidEnd.
+// A seller's reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidHalt, theatre.DidLose, theatre.DidFail and
+// theatre.DidEnd.
 const (
 	didSell    = "sold"
 	didSellOut = "sold out" // it saw that nothing is left, and ends
@@ -33,10 +34,10 @@ const (
 const (
 	sellFast    = "fast"    // without a question
 	sellAsking  = "asking"  // it asks before each write
-	sellGuarded = "guarded" // so too, and the number of tickets left is guarded by the token
+	sellGuarded = "guarded" // asks too, and the token guards the number of tickets left
 )
 
-// Seller is one process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
+// Seller is a process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
 func Seller(s *store.Store) *cobra.Command {
 	return processCommand(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
@@ -55,7 +56,7 @@ func beginSeller(ctx context.Context, s *store.Store, args []string) error {
 	if name := args[2]; name != "" {
 		var tell func(stile.Event)
 		if seller.way != sellFast {
-			tell = func(stile.Event) {} // what becomes of the lock is told by the demo
+			tell = func(stile.Event) {} // the demo itself says what happens to the lock
 		}
 		c, err := s.Open(ctx, tell)
 		if err != nil {
@@ -67,7 +68,7 @@ func beginSeller(ctx context.Context, s *store.Store, args []string) error {
 	return seller.work(ctx)
 }
 
-// A seller sells until nothing is left. It begins when it is told to, and reports each sale.
+// A seller sells until nothing is left. It begins by an order, and reports each sale.
 type seller struct {
 	*box
 	number int
@@ -110,7 +111,7 @@ func (s *seller) locked(ctx context.Context) (*theatre.Notice, error) {
 	return n, nil
 }
 
-// one sells one ticket, if any is left, and puts into the notice what came of it.
+// one sells a ticket, if any is left, and puts the result into the notice.
 func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) error {
 	from := time.Now()
 	n.Token = stile.Token(ctx)
@@ -124,14 +125,14 @@ func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) er
 	}
 	time.Sleep(rand.N(theatre.Thinking))
 	if s.way != sellFast {
-		if ctx.Err() != nil { // the last look at the lease
+		if ctx.Err() != nil { // the last check of the lease
 			return context.Cause(ctx)
 		}
 		if err := (&theatre.Notice{What: theatre.DidAsk, Order: left.count}).Ask(s.in); err != nil {
 			return err
 		}
 	}
-	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	// From here on nothing stops the write, whatever happens to the lease.
 	n.Order = left.count
 	if err := left.write(context.WithoutCancel(ctx)); err != nil {
 		return s.halt(n, err)
@@ -141,7 +142,7 @@ func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) er
 	return theatre.AppendTo(s.ledger(), line)
 }
 
-// halt makes what the guard refused a notice.
+// halt makes a notice of the guard's refusal.
 func (s *seller) halt(n *theatre.Notice, err error) error {
 	if !errors.Is(err, guard.ErrStale) {
 		return err
@@ -173,7 +174,7 @@ func (s *seller) look(ctx context.Context, token int64) (left stock, err error) 
 	return left, err
 }
 
-// write writes that one less is left.
+// write writes that one ticket less is left.
 func (s *stock) write(ctx context.Context) error {
 	if s.file != nil {
 		return s.file.Write(ctx, []byte(theatre.CountText(s.count-1)))

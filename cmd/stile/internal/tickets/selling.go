@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A selling has processes sell what is in a box. With faults, the seller that is about to write when a quarter of the tickets
-// is sold is killed there, and the one that is about to write when half of them are sold is stopped, until others have sold
-// some more. Then that one goes on, and writes late.
+// A selling lets processes sell the tickets of a box. With faults, the seller that is about to write when a quarter of the
+// tickets is sold is killed there. The seller that is about to write when half of them are sold is stopped, until others
+// have sold some more. Then it continues, and writes late.
 //
 //	faultAhead ──asks, a quarter sold──> faultKilled ──asks, half sold──> faultStopped ──others sold──> faultsOver
 //
@@ -24,7 +24,7 @@ type selling struct {
 	name string // of the lock; empty without one
 	way  string // of the sellers
 	public
-	lock   *stile.Lock // by which others try the store; nil without one
+	lock   *stile.Lock // a lock by which others test the store; nil without one
 	ttl    time.Duration
 	faults selfault
 	show   func(sold int)
@@ -45,27 +45,27 @@ const (
 	faultStopped
 )
 
-// A public is who sells, and who browses meanwhile.
+// A public is the numbers of sellers and of browsers.
 type public struct{ processes, browsers int }
 
 // A looking is what the browsers of a sale saw.
 type looking struct {
 	looks int
-	torn  int // those that saw a half-made sale
+	torn  int // looks that saw a half-made sale
 	gone  int // the browsers that have ended
 }
 
-// A havoc is what the faults came to. Times are since the beginning.
+// A havoc is the effect of the faults. Times count from the beginning.
 type havoc struct {
 	killed, stopped   *theatre.Process
 	killedAt          time.Duration
 	following         time.Duration // from the kill until the next sale
 	stoppedAt, goesOn time.Duration
-	held              int            // the ticket that the seller was about to sell whom the latest fault hit
+	held              int            // the ticket that the seller hit by the latest fault was about to sell
 	overtakers        int            // the sales of others meanwhile
-	lateTicket        int            // which the one that was stopped sold late; 0 for none
+	lateTicket        int            // the ticket that the stopped seller sold late; 0 for none
 	lost              map[int64]bool // the tokens of the sales during which a lease was lost
-	refused           []string       // what the guard said
+	refused           []string       // the guard's refusals
 }
 
 const (
@@ -78,7 +78,7 @@ func (s *selling) run(ctx context.Context, url string) error {
 	s.Processes, s.lost = theatre.NewProcesses(url), map[int64]bool{}
 	defer func() {
 		if s.faults == faultStopped {
-			cancel() // kills all: one that is stopped would not end
+			cancel() // kills all: a stopped one would not end
 		}
 		s.Close(ctx, cancel)
 	}()
@@ -122,7 +122,7 @@ func (s *selling) run(ctx context.Context, url string) error {
 	return s.read()
 }
 
-// step takes one notice, or goes on with who was stopped for too long.
+// step takes one notice, or resumes a seller that has been stopped for too long.
 func (s *selling) step(ctx context.Context) error {
 	select {
 	case h := <-s.Heard:
@@ -159,7 +159,7 @@ func (s *selling) hear(ctx context.Context, h theatre.Heard) error {
 		return nil
 	case h.What == didSellOut:
 		s.gone++
-		h.From.Dead = true // nothing that it says counts any more, such as that it has ended
+		h.From.Dead = true // its later notices no longer count, such as its end
 		if s.faults == faultStopped && s.gone == s.processes-1 {
 			return s.resume()
 		}
@@ -168,8 +168,8 @@ func (s *selling) hear(ctx context.Context, h theatre.Heard) error {
 	return h.Failure()
 }
 
-// ask lets a seller write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works. How
-// many are sold is what it read: the notices of other sellers may be late.
+// ask lets a seller write, or makes the next fault hit it. The seller waits for the order, so the time that this takes does
+// not matter. The number sold is the one that this seller read, since the notices of others may be late.
 func (s *selling) ask(ctx context.Context, h theatre.Heard) error {
 	a, sold := h.From, s.tickets-h.Order
 	switch {
@@ -179,7 +179,7 @@ func (s *selling) ask(ctx context.Context, h theatre.Heard) error {
 		return a.Kill()
 	case s.faults == faultKilled && sold >= s.tickets/2:
 		s.faults, s.stopped, s.stoppedAt, s.held = faultStopped, a, time.Since(s.begun), h.Order
-		s.late = time.After(3*s.ttl + theatre.Patience/2) // sooner than those who wait for the lock give up
+		s.late = time.After(3*s.ttl + theatre.Patience/2) // sooner than the waiters for the lock give up
 		return a.Halt(ctx, s.lock)
 	}
 	return a.Tell("sell")
@@ -189,7 +189,7 @@ func (s *selling) ask(ctx context.Context, h theatre.Heard) error {
 func (s *selling) sale(h theatre.Heard) error {
 	s.sold++
 	s.show(s.sold)
-	before := h.Order > s.held // that sale was made before the latest fault, and its notice came late
+	before := h.Order > s.held // that sale happened before the latest fault, and its notice came late
 	switch {
 	case s.faults == faultKilled && s.following == 0 && !before:
 		s.following = time.Since(s.begun) - s.killedAt
@@ -203,7 +203,7 @@ func (s *selling) sale(h theatre.Heard) error {
 	return nil
 }
 
-// resume has the seller that is stopped go on with its write.
+// resume lets the stopped seller continue with its write.
 func (s *selling) resume() error {
 	s.faults, s.late, s.goesOn = faultsOver, nil, time.Since(s.begun)
 	return errors.Join(s.stopped.Tell("sell"), s.stopped.Cmd.Process.Signal(syscall.SIGCONT))

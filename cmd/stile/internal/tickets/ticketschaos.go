@@ -19,13 +19,13 @@ const (
 	chaosSellers = 3 // at least: one is killed, one is stopped, and one goes on
 )
 
-// A part is one way in which the tickets are sold while sellers are killed and stopped, and what came of it.
+// A part is one way in which the tickets are sold while sellers are killed and stopped, and its result.
 type part struct {
 	title string
 	*selling
 }
 
-// checkChaos looks at the flags that --chaos has other limits for.
+// checkChaos checks the flags that have other limits with --chaos.
 func (d *demo) checkChaos() error {
 	switch {
 	case !d.chaos:
@@ -68,7 +68,7 @@ func (d *demo) wreak(ctx context.Context, stage *theatre.Stage) error {
 	return judgeParts(parts)
 }
 
-// strike sells in some parts, in all at once: each waits for the ends of its own leases.
+// strike sells in some parts at the same time, since each waits for the ends of its own leases.
 func (d *demo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -92,7 +92,7 @@ func (d *demo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) 
 			left--
 			if first == nil && err != nil {
 				first = err
-				cancel() // the others end too, and what they say is no news
+				cancel() // the others end too, and their errors add nothing
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (b *box) firstTwice() *sale {
 	return nil
 }
 
-// judgeParts returns what should not have happened.
+// judgeParts returns an error that says what went wrong.
 func judgeParts(parts []*part) error {
 	for i, p := range parts {
 		switch n := p.unsold(); {
@@ -179,5 +179,5 @@ func judgeParts(parts []*part) error {
 	return nil
 }
 
-// stoppedFor is how long a seller was stopped.
+// stoppedFor returns how long a seller was stopped.
 func (p *part) stoppedFor() time.Duration { return p.goesOn - p.stoppedAt }

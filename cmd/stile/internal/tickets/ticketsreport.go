@@ -56,7 +56,8 @@ const (
 	drawnSellers = 6
 )
 
-// ticketsTimeline is which seller sold when, in the beginning of each sale. Without a lock several do at once.
+// ticketsTimeline returns the picture: which seller sold when, at the beginning of each sale. Without a lock several sell
+// at once.
 func ticketsTimeline(free, locked *box) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who sold when, without a lock and with one", To: float64(drawnSale.Milliseconds()), Unit: "ms",
@@ -81,7 +82,7 @@ func ticketsTimeline(free, locked *box) *draw.Timeline {
 	return t
 }
 
-// since is when something was, in milliseconds since the first sale began.
+// since returns a time in milliseconds since the first sale began.
 func (b *box) since(at time.Time) float64 {
 	first := b.sales[0].from
 	for _, s := range b.sales {

@@ -91,7 +91,7 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 	return judgeTicks(free, locked)
 }
 
-// fits chooses the lease, and refuses a store that cannot show what is to be shown.
+// fits chooses the lease, and refuses a store that cannot show what the demo shows.
 func (d *cronDemo) fits(stage *theatre.Stage) (err error) {
 	if t := &stage.Traits; t.OwnClient || t.ShortRecord {
 		return exit.Usage("%s keeps no record of the last tick that another machine can replace, so demo cron cannot show one; "+
@@ -123,7 +123,7 @@ func (d *cronDemo) play(ctx context.Context, free, locked *fleet, url string, ti
 	)
 	for i, h := range fleets {
 		parts.Go(func() {
-			// Without a lock nothing is held up, so that two ticks are enough.
+			// Without a lock no run holds up another, so two ticks are enough.
 			if errs[i] = h.run(both, []int{2, ticks}[i], func(over int) { d.over(h, over, ticks) }); errs[i] != nil {
 				errs[i] = fmt.Errorf("%s: %w", h.title, errs[i])
 				stopBoth(errs[i])
@@ -156,14 +156,14 @@ func forget(c *stile.Client, name string) {
 	}
 }
 
-// halfDone adds to an error what is known of the ticks, and what is not.
+// halfDone adds to an error what is known of the ticks, and what is unknown.
 func (d *cronDemo) halfDone(h *fleet, err error) error {
 	once, more, none := h.count()
 	return theatre.HalfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
 		theatre.ClaimsLeft(h.name, d.ttl)+", or after 24h")
 }
 
-// count tells how many ticks came to their end once, more often, and not.
+// count returns how many ticks came to their end once, more often, and never.
 func (f *fleet) count() (once, more, none int) {
 	for _, t := range f.ticks {
 		switch t.Done {
@@ -185,7 +185,7 @@ func (f *fleet) runs() (n int) {
 	return n
 }
 
-// judgeTicks returns what should not have happened.
+// judgeTicks returns an error that says what went wrong.
 func judgeTicks(free, locked *fleet) error {
 	last := int64(0)
 	for i, t := range locked.ticks {
@@ -210,9 +210,9 @@ func judgeTicks(free, locked *fleet) error {
 
 func (t *tickPast) at() string { return t.Tick.UTC().Format(time.TimeOnly) }
 
-// wrong tells what should not have happened to one tick with the lock.
+// wrong returns what went wrong with one tick with the lock.
 func (f *fleet) wrong(i int, t *tickPast) string {
-	complete := i < len(f.ticks)-1 || t.Done+t.CutOff > 0 // the last may be under way still
+	complete := i < len(f.ticks)-1 || t.Done+t.CutOff > 0 // the last one may still be under way
 	switch {
 	case t.Done > 1:
 		return fmt.Sprintf("tick %s came to its end %d times", t.at(), t.Done)

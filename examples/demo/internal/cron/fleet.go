@@ -13,9 +13,9 @@ import (
 	"github.com/stilelock/stile/jobs"
 )
 
-// A fleet is the machines of one part of the demonstration of jobs, and what became of the ticks there. With a lock, the
-// machine that has begun the tick number killAt is killed in that run, and the run of the tick number stickAt is stuck.
-// Both are done in answer to the run's own notice, so that they hit it whatever the machines' speed is.
+// A fleet is the machines of one part of the demo, and the history of its ticks. With a lock, the machine that has begun
+// the tick number killAt is killed in that run, and the run of the tick number stickAt hangs. Both happen in answer to the
+// run's own notice, so that they hit it whatever the machines' speed is.
 type fleet struct {
 	title           string
 	name            string // of the job; empty without a lock
@@ -24,14 +24,14 @@ type fleet struct {
 	tokenless       bool // the store's tokens need not rise
 
 	*theatre.Processes
-	ticks  []*tickPast // in the order in which they were begun first
+	ticks  []*tickPast // in the order of their first runs
 	begun  time.Time
 	took   time.Duration
 	killed time.Time
-	over   time.Duration // from the kill until the tick was begun again
+	over   time.Duration // from the kill until the tick's next run
 }
 
-// A tickPast is what became of a tick.
+// A tickPast is the history of a tick.
 type tickPast struct {
 	Tick    time.Time
 	Runs    []tickRun
@@ -59,7 +59,7 @@ func (f *fleet) open(ctx context.Context, ttl, maxHold time.Duration) error {
 	return f.Gather(ctx)
 }
 
-// run has the machines run until so many ticks are over.
+// run lets the machines run until a number of ticks are over.
 func (f *fleet) run(ctx context.Context, ticks int, show func(over int)) error {
 	f.begun = time.Now()
 	for _, c := range f.All {
@@ -81,7 +81,7 @@ func (f *fleet) run(ctx context.Context, ticks int, show func(over int)) error {
 	return nil
 }
 
-// settled counts the ticks that are over: with a lock by one machine, without by all.
+// settled counts the ticks that are over: with a lock after one machine's run, without after all machines'.
 func (f *fleet) settled() (n int) {
 	want := 1
 	if f.name == "" {
@@ -131,7 +131,7 @@ func (t *tickPast) over(n theatre.Heard, at time.Duration) {
 	}
 }
 
-// take notes that a run has begun, and has it killed, stuck, or done.
+// take notes that a run has begun, and kills it, lets it hang, or lets it end.
 func (f *fleet) take(n theatre.Heard) error {
 	t := f.tick(n.Tick)
 	t.Runs = append(t.Runs, tickRun{machine: n.From.Number, token: n.Token, begun: time.Since(f.begun)})

@@ -18,21 +18,21 @@ import (
 
 const machineName = "machine"
 
-// What a machine reports, beside theatre.DidBegin, theatre.DidFail and theatre.DidEnd.
+// A machine's reports, beside theatre.DidBegin, theatre.DidFail and theatre.DidEnd.
 const (
-	didTake = "took" // a run has begun, and waits to hear what to do
+	didTake = "took" // a run has begun, and waits for its order
 	didOver = "over" // a tick is over for this machine
 )
 
-// What a machine hears.
+// The orders for a machine.
 const (
 	orderStart = "start"
 	orderDone  = "done"  // the run returns
-	orderStick = "stick" // the run is stuck until its context ends
+	orderStick = "stick" // the run hangs until its context ends
 )
 
-// Machine is one machine of the demonstration of jobs, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a
-// schedule of its own, which no other machine knows of.
+// Machine is a machine of the demo, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a schedule of its own,
+// which no other machine knows.
 var Machine = verb.Role{Name: machineName, Count: 3, Play: beginMachine}
 
 func beginMachine(ctx context.Context, args []string) error {
@@ -76,7 +76,7 @@ type machineRun struct {
 	orders <-chan string
 }
 
-// work is one run. It tells that it has begun, and does as it hears. A process that is killed meanwhile is killed here.
+// work is one run. It reports its beginning, and obeys its order. If the process is killed, it is killed here.
 func (m *machineRun) work(ctx context.Context) error {
 	if err := (&theatre.Notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.FromContext(ctx).Ticket()}).Send(); err != nil {
 		return err

@@ -80,7 +80,7 @@ func (d *cronDemo) print(free, locked *fleet) error {
 	return nil
 }
 
-// cronTimeline is which machine ran when, without the lock and with it.
+// cronTimeline returns the picture: which machine ran when, without the lock and with it.
 func cronTimeline(fleets ...*fleet) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Which machine ran the job when", Unit: "s",

@@ -28,15 +28,15 @@ const (
 	governing = 120 * time.Millisecond // at most, between two reads of a leader
 )
 
-// What a candidate reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidFail and theatre.DidEnd.
+// A candidate's reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidFail and theatre.DidEnd.
 const (
 	didLead  = "leads"
-	didWrite = "wrote" // both files; with a text, the guard refused its one
+	didWrite = "wrote" // both files; a text means that the guard refused its file
 	didCease = "over"  // its term is over, and it knows that
 )
 
-// A candidate is one process of the demo of leaders. As long as it leads, it adds one to the number in a file, again and again,
-// and in each round asks before it writes.
+// A candidate is a process of the demo of leaders. While it leads, it adds one to the number in a file, again and again,
+// and asks before each write.
 type candidate struct {
 	dir     string
 	guarded bool          // there is a guarded file beside the plain one
@@ -81,12 +81,12 @@ func (c *candidate) stand(ctx context.Context, lock *stile.Lock) error {
 
 // term leads until the term is over.
 func (c *candidate) term(ctx context.Context) error {
-	token := stile.FromContext(ctx).Ticket() // names the term; where tokens are compared it is the token
+	token := stile.FromContext(ctx).Ticket() // names the term; in a store with tokens it is the token
 	if err := (&theatre.Notice{What: didLead, Token: token}).Send(); err != nil {
 		return err
 	}
 	told := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { // at once, whatever the leader is about
+	stop := context.AfterFunc(ctx, func() { // at once, whatever the leader does
 		defer close(told)
 		_ = (&theatre.Notice{What: didCease, Token: token}).Send()
 	})
@@ -109,14 +109,14 @@ func (c *candidate) term(ctx context.Context) error {
 	}
 }
 
-// round reads, asks and writes. A process that is killed, stopped or deposed is so between the read and the write.
+// round reads, asks and writes. Faults hit the process between the read and the write.
 func (c *candidate) round(ctx context.Context, token int64, file *guard.File) error {
 	plain, guarded, err := c.read(ctx, file)
 	if err != nil {
 		return err
 	}
 	time.Sleep(rand.N(governing))
-	if ctx.Err() != nil { // the last look at the lease
+	if ctx.Err() != nil { // the last check of the lease
 		return context.Cause(ctx)
 	}
 	if err := (&theatre.Notice{What: theatre.DidAsk, Token: token}).Send(); err != nil {
@@ -125,7 +125,7 @@ func (c *candidate) round(ctx context.Context, token int64, file *guard.File) er
 	if _, ok := <-c.orders; !ok {
 		return theatre.ErrEnded
 	}
-	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	// From here on nothing stops the write, whatever happens to the lease.
 	n := &theatre.Notice{What: didWrite, Token: token}
 	if err := theatre.Patch(filepath.Join(c.dir, plainFile), theatre.CountText(plain+1)); err != nil {
 		return err

@@ -87,7 +87,7 @@ func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
 	return d.finish(r)
 }
 
-// play has the candidates stand.
+// play runs the candidates.
 func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderResult, error) {
 	limit := theatre.Limit + 12*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
@@ -99,7 +99,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderRes
 	within, end := context.WithCancel(ctx)
 	defer func() {
 		if r.late != nil {
-			end() // kills all: one that is stopped would not end
+			end() // kills all: a stopped one would not end
 		}
 		r.Close(within, end)
 	}()
@@ -133,7 +133,7 @@ func (d *leaderDemo) finish(r *LeaderResult) error {
 	return r.judge()
 }
 
-// judge returns what should not have happened.
+// judge returns an error that says what went wrong.
 func (r *LeaderResult) judge() error {
 	if r.fail != nil {
 		return r.fail

@@ -36,15 +36,15 @@ type termView struct {
 	Token     string          `json:"token"`
 	Led       answer.Seconds  `json:"led"` // until the fault, or the end of the demo
 	Fault     Fault           `json:"fault"`
-	Believed  answer.Seconds  `json:"believed_after_fault"` // how much longer the leader took itself for one
+	Believed  answer.Seconds  `json:"believed_after_fault"` // how much longer the leader believed that it led
 	Next      *answer.Seconds `json:"next_led_after"`       // null for the last
 	Known     *answer.Seconds `json:"observers_knew_after"` // null if they never did
 }
 
-// A leaderFileView is what became of one file.
+// A leaderFileView is the result for one file.
 type leaderFileView struct {
-	Writes  int `json:"writes"` // that the file took
-	Late    int `json:"late"`   // of these
+	Writes  int `json:"writes"` // accepted writes
+	Late    int `json:"late"`   // how many of these came late
 	Refused int `json:"refused"`
 	Value   int `json:"value"` // at the end: as many as writes if none is lost
 	Lost    int `json:"lost"`
@@ -104,7 +104,7 @@ func (s *succession) struck() (n int) {
 	return n
 }
 
-// end is when a term ended in truth: the leader was hit, knew that the term is over, or the demo ended.
+// end returns when a term really ended: the leader was hit or knew of the end, or the demo ended.
 func (s *succession) end(t *term) time.Duration {
 	if t.fault != "" {
 		return t.struck
@@ -132,7 +132,8 @@ func (s *succession) termView(i int) termView {
 
 func (t *term) who() string { return "candidate " + strconv.Itoa(t.leader.Number) }
 
-// at tells of one moment how many led in truth, how many took themselves for the leader, and whom the observers named.
+// at returns for one moment the term that really led, how many leaders believed that they led, and whom the observers
+// named.
 func (s *succession) at(now time.Duration) (led *term, believed int, named string) {
 	for _, t := range s.terms {
 		if t.begun <= now && now < s.end(t) {
@@ -152,7 +153,7 @@ func (s *succession) at(now time.Duration) (led *term, believed int, named strin
 	return led, believed, named
 }
 
-// sumUp goes through the run a millisecond at a time: what is shorter is nothing that a person could see.
+// sumUp goes through the run in steps of a millisecond: nobody could see anything shorter.
 func (r *LeaderResult) sumUp() {
 	const step = time.Millisecond
 	var nobody, misnamed, doubled time.Duration
@@ -232,7 +233,7 @@ func (d *leaderDemo) printFiles(r *LeaderResult) error {
 	return answer.Table(d.Out, head, rows)
 }
 
-// refusal is what the guard said last.
+// refusal returns the guard's last refusal.
 func (r *LeaderResult) refusal() (text string) {
 	for _, w := range r.writes() {
 		text = cmp.Or(w.refused, text)
@@ -252,7 +253,7 @@ func optionalText(s *answer.Seconds) string {
 	return secondsText(*s)
 }
 
-// timeline is who led when, which fault hit, and what the guard refused.
+// timeline returns the picture: who led when, which fault hit, and what the guard refused.
 func (r *LeaderResult) timeline() *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who led, and who wrote late", From: 0, To: r.took.Seconds(), Unit: "s",

@@ -15,8 +15,9 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next fault
-// hits it as it is about to write again. One that is stopped or deposed writes late: when the next leader has written as often.
+// A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next
+// fault hits it when it is about to write again. A leader that was stopped or deposed writes late: after the next leader
+// has written as often.
 //
 //	leads ──asks, written often enough──> struck ──killed──────────────────────────────> over
 //	                                        └─stopped, deposed──> late ──next wrote──> over
@@ -25,13 +26,13 @@ type succession struct {
 	name   string
 	client *stile.Client // the observer's, which also deposes
 	ttl    time.Duration
-	faults []Fault // those ahead
+	faults []Fault // those that are still to come
 	show   func(format string, args ...any)
 
 	begun time.Time
 	terms []*term
-	late  *term // whose write is held back
-	held  *term // who goes on after the late write
+	late  *term // the term whose write is held back
+	held  *term // the term that continues after the late write
 	views []view
 	notes []string
 	done  bool
@@ -41,36 +42,36 @@ type succession struct {
 	tokenless bool // the store's tokens need not rise
 }
 
-// A Fault is what is done to a leader.
+// A Fault is a kind of fault that hits a leader.
 type Fault string
 
-// What is done to leaders.
+// The kinds of faults.
 const (
 	FaultKill   Fault = "killed"
 	FaultStop   Fault = "stopped past its lease"
 	FaultDepose Fault = "deposed by hand"
 )
 
-// A term is one that a candidate leads. Times are since the beginning.
+// A term is one candidate's time as the leader. Times count from the beginning.
 type term struct {
 	leader  *theatre.Process
 	token   int64
 	begun   time.Duration
 	struck  time.Duration // when the fault hit
-	over    time.Duration // when the leader knew that it is over, or was killed; 0 while it leads
+	over    time.Duration // when the leader knew of the end, or was killed; 0 while it leads
 	resumed time.Duration // when a leader that was stopped went on
 	fault   Fault         // none if empty
 	writes  []write
 }
 
-// A write is one of a leader, into both files.
+// A write is one write of a leader, into both files.
 type write struct {
 	at      time.Duration
 	late    bool
-	refused string // by the guard
+	refused string // the guard's refusal
 }
 
-// A view is who led in the eyes of an observer from some time on.
+// A view is the leader in the eyes of an observer, from some time on.
 type view struct {
 	at     time.Duration
 	leader string // nobody if empty
@@ -80,7 +81,7 @@ type view struct {
 
 func (s *succession) since() time.Duration { return time.Since(s.begun) }
 
-// run has the candidates stand, until all faults have hit and what came of them is seen.
+// run lets the candidates campaign until all faults have hit and their effects were seen.
 func (s *succession) run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	views, watched := make(chan view), make(chan struct{})
@@ -119,7 +120,7 @@ func (s *succession) run(ctx context.Context) error {
 	return nil
 }
 
-// observe tells who leads as the store has it, until the context ends.
+// observe reports who leads in the store, until the context ends.
 func (s *succession) observe(ctx context.Context, views chan<- view) {
 	for l, err := range s.client.Observe(ctx, s.name) {
 		select {
@@ -151,14 +152,14 @@ func (s *succession) hear(ctx context.Context, h theatre.Heard) error {
 	return h.Failure()
 }
 
-// term returns the latest term of the candidate that sent a notice, which is what all its notices are of.
+// term returns the latest term of the candidate that sent a notice; all its notices concern that term.
 func (s *succession) term(h theatre.Heard) *term {
 	for _, t := range slices.Backward(s.terms) {
 		if t.leader == h.From {
 			return t
 		}
 	}
-	return &term{leader: h.From} // of a candidate that reports before it leads: a mistake, which the tables show
+	return &term{leader: h.From} // a candidate that reports before it leads is a mistake, which the tables show
 }
 
 // lead notes that a term has begun.
@@ -172,7 +173,8 @@ func (s *succession) lead(h theatre.Heard) {
 	s.show("candidate %d leads", h.From.Number)
 }
 
-// ask lets a leader write, or has the next fault hit it. It waits to be told, so nothing depends on how soon that works.
+// ask lets a leader write, or makes the next fault hit it. The leader waits for the order, so the time that this takes does
+// not matter.
 func (s *succession) ask(ctx context.Context, t *term) error {
 	if s.late != nil || len(s.faults) == 0 || len(t.writes) < theatre.Overtakes || t.over != 0 {
 		return t.leader.Tell("write")
@@ -199,7 +201,7 @@ func (s *succession) ask(ctx context.Context, t *term) error {
 	return t.leader.Tell("write")
 }
 
-// wrote notes a write, and has a late one follow the first of the next leader.
+// wrote notes a write. After the first write of the next leader it lets a late one follow.
 func (s *succession) wrote(t *term, refused string) error {
 	late := s.late
 	t.writes = append(t.writes, write{s.since(), t == late, refused})
@@ -214,7 +216,7 @@ func (s *succession) wrote(t *term, refused string) error {
 		if late.fault == FaultStop {
 			err = errors.Join(err, late.leader.Cmd.Process.Signal(syscall.SIGCONT))
 		}
-		return err // this leader goes on after the late write
+		return err // this leader continues after the late write
 	case late == nil && len(s.faults) == 0 && len(t.writes) >= theatre.Overtakes+2:
 		s.done = true
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A market is the data of the demo of the market, in Redis as the book Redis in Action has it: a sorted set of offers, whose
-// members are an item and its seller, with the price as score; a hash with the funds of each user; and a set with the inventory of
-// each. All keys have one hash tag, so that a cluster keeps them in one place.
+// A market is the data of the demo of the market, in Redis as in the book Redis in Action: a sorted set of offers, whose
+// members are an item and its seller, with the price as score; a hash with the funds of each user; and a set with the
+// inventory of each. All keys have one hash tag, so that a cluster keeps them on one node.
 type market struct {
 	db     rueidis.DedicatedClient
 	prefix string // of all keys
@@ -23,10 +23,10 @@ type market struct {
 
 const (
 	startFunds = 1_000_000_000 // of each user: nobody runs out
-	browsed    = 20            // a buyer takes one of so many of the cheapest offers
+	browsed    = 20            // a buyer chooses among so many of the cheapest offers
 )
 
-// The errors of a trade that did not come about.
+// The reasons why a trade failed.
 var (
 	errAborted = errors.New("the transaction was aborted: somebody changed what it had read")
 	errNothing = errors.New("nothing is offered")
@@ -99,7 +99,7 @@ func pick(cheap []rueidis.ZScore) (offer, error) {
 	return offerOf(cheap[rand.N(len(cheap))]), nil
 }
 
-// browse picks an offer and reads nothing else.
+// browse picks an offer without reading anything else.
 func (m *market) browse(ctx context.Context) (offer, error) {
 	cheap, err := m.db.Do(ctx, m.cheapest()).AsZScores()
 	if err != nil {
@@ -135,8 +135,8 @@ func (m *market) buyAny(ctx context.Context, buyer string) error {
 	return m.exec(ctx, m.sale(buyer, &o))
 }
 
-// buyThis buys an offer without a watch: whoever calls it holds the item's lock. The error is errSold if the item is gone, and
-// errAborted if it went while it was bought, which the lock is there to rule out.
+// buyThis buys an offer without a watch: the caller holds the item's lock. The error is errSold if the item is gone, and
+// errAborted if it went during the purchase, which the lock must prevent.
 func (m *market) buyThis(ctx context.Context, buyer string, o *offer) error {
 	b := m.db.B
 	seen := m.db.DoMulti(ctx, b().Zscore().Key(m.offers()).Member(o.member).Build(), b().Hget().Key(m.user(buyer)).Field("funds").Build())
@@ -160,7 +160,7 @@ func affords(funds rueidis.RedisResult, price int64) error {
 	return err
 }
 
-// sale is a purchase. It ends with the removal of the offer, which says whether it was there.
+// sale returns the commands of a purchase. The last one removes the offer, and says whether it was there.
 func (m *market) sale(buyer string, o *offer) []rueidis.Completed {
 	b := m.db.B
 	return []rueidis.Completed{
@@ -201,7 +201,7 @@ func firstError(results []rueidis.RedisResult) error {
 	return nil
 }
 
-// A stocktaking is what there is in a market.
+// A stocktaking is the contents of a market.
 type stocktaking struct {
 	funds, items int64
 	bought       map[string]int64 // of each buyer: its inventory

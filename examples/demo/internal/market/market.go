@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package market is a demo of purchases that are kept apart in three ways.
+// Package market is a demo of purchases with three ways to exclude each other.
 package market
 
 import (
@@ -49,17 +49,17 @@ const (
 type marketDemo struct {
 	theatre.Showing
 	data string
-	each time.Duration // for how long each cell trades
+	each time.Duration // how long each cell trades
 	ttl  time.Duration
 }
 
-// The mixes and ways of the table, as the book has them.
+// The mixes and ways of the table, as in the book.
 var (
 	Mixes = []mix{{1, 1}, {5, 1}, {5, 5}}
 	Ways  = []way{WayWatch, wayCoarse, wayItem, wayTurns}
 )
 
-// A mix is how many list and buy.
+// A mix is the numbers of listers and buyers.
 type mix struct{ Listers, Buyers int }
 
 func (m mix) String() string { return fmt.Sprintf("%d/%d", m.Listers, m.Buyers) }
@@ -69,7 +69,7 @@ type cell struct {
 	mix
 	way
 	dealing
-	lost, made int64 // money and items that are missing, and that came from nowhere
+	lost, made int64 // money and items that are missing, or came from nowhere
 	idle       int   // buyers who bought nothing
 }
 
@@ -122,7 +122,7 @@ func (d *marketDemo) check() error {
 }
 
 func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
-	s.Beside = d.data // the locks are where the data is, as in the book
+	s.Beside = d.data // the locks are in the same store as the data, as in the book
 	stage, err := theatre.NewStage(ctx, s)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidi
 	var left leftover
 	defer func() {
 		c.Close(within, end)
-		left.clear(data) // not before: a trader that lives goes on to write
+		left.clear(data) // not before: a living trader would write again
 	}()
 	most := Mixes[len(Mixes)-1]
 	for range most.Listers + most.Buyers {
@@ -216,13 +216,13 @@ func (d *marketDemo) trade(ctx context.Context, c *theatre.Processes, data rueid
 	return cells, nil
 }
 
-// A leftover is the market of a cell that did not come to its end.
+// A leftover is the market of a cell that did not end properly.
 type leftover struct {
 	prefix string // empty if there is none
 	users  []string
 }
 
-// clear takes the market away, as far as that can be done.
+// clear removes the market, if it can.
 func (l *leftover) clear(data rueidis.Client) {
 	if l.prefix == "" {
 		return
@@ -234,7 +234,7 @@ func (l *leftover) clear(data rueidis.Client) {
 	_ = (&market{db, l.prefix}).clear(ctx, l.users)
 }
 
-// run has the traders trade, and takes stock before and after.
+// run lets the traders trade, and takes stock before and after.
 func (c *cell) run(ctx context.Context, processes *theatre.Processes, m *market, e *errand) error {
 	listers, buyers := users("lister", c.Listers), users("buyer", c.Buyers)
 	all := slices.Concat(listers, buyers)
@@ -276,7 +276,7 @@ func (c *cell) run(ctx context.Context, processes *theatre.Processes, m *market,
 	return nil
 }
 
-// errands are those of the processes: of one for each user, or of one for all.
+// errands returns the errands of the processes: one process for each user, or one for all.
 func (c *cell) errands(e *errand, listers, buyers []string) (list []errand) {
 	one := *e
 	if c.way == wayTurns {
@@ -294,7 +294,7 @@ func (c *cell) errands(e *errand, listers, buyers []string) (list []errand) {
 	return list
 }
 
-// audit compares what there is with what there must be.
+// audit compares the contents of the market with what they must be.
 func (c *cell) audit(s stocktaking, buyers []string) {
 	money := s.funds - int64(c.Listers+c.Buyers)*startFunds
 	items := s.items - c.Minted
@@ -322,7 +322,7 @@ func users(role string, n int) (names []string) {
 	return names
 }
 
-// judgeCells returns what should not have happened.
+// judgeCells returns an error that says what went wrong.
 func judgeCells(cells []*cell) error {
 	retried := false
 	for _, c := range cells {

@@ -85,7 +85,7 @@ func (d *marketDemo) print(cells []*cell) error {
 	return nil
 }
 
-// timeline is who held the one lock when, in the last row with one lock for all.
+// timeline returns the picture: who held the one lock when, in the last row with one lock for all.
 func (d *marketDemo) timeline(cells []*cell) *draw.Timeline {
 	i := slices.IndexFunc(cells, func(c *cell) bool { return c.way == wayCoarse && c.mix == Mixes[len(Mixes)-1] })
 	c := cells[i]
@@ -115,5 +115,5 @@ func (d *marketDemo) timeline(cells []*cell) *draw.Timeline {
 	return t
 }
 
-// pictured is how much of a row the picture shows.
+// pictured is how much of a row is in the picture.
 const pictured = 50 * time.Millisecond

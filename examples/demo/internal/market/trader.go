@@ -28,12 +28,12 @@ const (
 	traderName = "trader"
 
 	mostPrice  = 100
-	mostHolds  = 100              // that the picture may need, of each trader
+	mostHolds  = 100              // holds that the picture may need, of each trader
 	emptyPause = time.Millisecond // before a look for new offers
 	firstGrace = 5 * time.Second  // for the first trade with a lock, in a store that is slow
 )
 
-// A way is how those who trade keep out of each other's way.
+// A way is how traders exclude each other.
 type way string
 
 // The ways.
@@ -44,28 +44,28 @@ const (
 	wayTurns  way = "one process, in turns"
 )
 
-// An errand is what a trader is told to do, as a line of JSON.
+// An errand is a trader's task, as a line of JSON.
 type errand struct {
 	Prefix  string        // of the keys
-	Lock    string        // the name of the one lock, and the beginning of those of items
+	Lock    string        // the name of the one lock, and the beginning of the items' locks
 	Way     way           //
-	Listers []string      // who this process lists for,
-	Buyers  []string      // and buys for
+	Listers []string      // the users for whom this process lists
+	Buyers  []string      // and buys
 	For     time.Duration // how long
 }
 
-// A dealing is what came of an errand, for all that one process lists and buys for.
+// A dealing is the result of an errand, for all users of one process.
 type dealing struct {
-	Minted         int64 // items that there are
+	Minted         int64 // items that were made
 	Listed, Bought int64
 	Retries        int64 // transactions that were aborted
 	Passed         int64 // offers that were passed over: another buyer had the item, or was about to
 	Waits          histogram.Histogram
 	Total          time.Duration // of all waits
-	Holds          []hold        // of the one lock, the first ones
+	Holds          []hold        // the first holds of the one lock
 }
 
-// A hold is when somebody held the one lock, in microseconds since 1970: all processes are of one machine.
+// A hold is a time in which somebody held the one lock, in microseconds since 1970; all processes run on one machine.
 type hold struct {
 	Who      string
 	From, To int64
@@ -82,7 +82,7 @@ func (d *dealing) merge(o *dealing) {
 	d.Holds = append(d.Holds, o.Holds...)
 }
 
-// Trader is a process of the demo of the market, with the argument TTL. What it is to do comes by stdin.
+// Trader is a process of the demo of the market, with the argument TTL. Its errand comes by stdin.
 var Trader = verb.Role{Name: traderName, Count: 1, Play: beginTrader}
 
 func beginTrader(ctx context.Context, args []string) error {
@@ -140,7 +140,7 @@ type trader struct {
 	dealing
 }
 
-// run lets all trade at once, each on a connection of its own.
+// run lets all users trade at once, each on a connection of its own.
 func (e *errand) run(ctx context.Context, locks *stile.Client, data rueidis.Client) (sum dealing, err error) {
 	var (
 		group sync.WaitGroup
@@ -179,8 +179,8 @@ func (t *trader) until(end time.Time) time.Time {
 	return end
 }
 
-// listAll lists new items until the time is over; and with a lock one more then, for a buyer who has bought nothing yet:
-// the others, who buy as fast as all list, may have left nothing.
+// listAll lists new items until the time is over. With a lock it then lists one more, for a buyer that has bought nothing
+// yet: the others buy as fast as all list, and may have left nothing.
 func (t *trader) listAll(ctx context.Context, end time.Time) error {
 	n := 0
 	for ; t.on(end); n++ {
@@ -238,7 +238,7 @@ func (t *trader) buyOne(ctx context.Context, end time.Time) (bool, error) {
 
 func (t *trader) itemLock(item string) *stile.Lock { return t.locks.Mutex(t.Lock + "/item/" + item) }
 
-// once trades once, in the way that is asked for, and reports whether the trade came about.
+// once trades once, in the chosen way, and reports whether the trade succeeded.
 func (t *trader) once(ctx context.Context, end time.Time, item *stile.Lock, trade func(ctx context.Context) error) (bool, error) {
 	if t.Way == WayWatch {
 		return t.settle(trade(ctx))
@@ -270,7 +270,7 @@ func (t *trader) once(ctx context.Context, end time.Time, item *stile.Lock, trad
 	return did, err
 }
 
-// take waits for the one lock, but not for that of an item: there are others.
+// take waits for the one lock. It does not wait for an item's lock, since there are other items.
 func (t *trader) take(ctx context.Context, lock *stile.Lock) (*stile.Lease, error) {
 	if t.Way == wayItem {
 		return lock.TryLock(ctx)
@@ -278,7 +278,7 @@ func (t *trader) take(ctx context.Context, lock *stile.Lock) (*stile.Lease, erro
 	return lock.Lock(ctx)
 }
 
-// settle counts what came of a trade, and passes on what should not have happened.
+// settle counts the result of a trade, and returns unexpected errors.
 func (t *trader) settle(err error) (did bool, _ error) {
 	switch {
 	case err == nil:

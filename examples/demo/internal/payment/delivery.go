@@ -15,38 +15,38 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A delivery brings the callbacks of the order processes to the payment processes, each to one that has nothing to do. The
-// callbacks of one order come one right after the other.
-// The first payment process that is about to charge a certain order is stopped there, until another process has charged
-// that order, or if the lock is in the transaction, so that nobody can, for a lease and a half. The first that is about to
-// charge the next order is killed there, and another process takes its place and its callback.
+// A delivery brings the callbacks of the order processes to idle payment processes. The callbacks of one order come
+// directly one after the other. The first payment process that is about to charge a certain order is stopped there, until
+// another process has charged that order or, if the lock is in the transaction so that nobody can, for a lease and a half.
+// The first one that is about to charge the next order is killed there, and another process takes its place and its
+// callback.
 //
-// A payment process moves so:
+// A payment process moves like this:
 //
 //	starting ──ready──> idle ──callback──> busy ──kill──> killed
 //	                      ^───result─────── │ ^──stop──> stopped
 //	                                        └───resume─────┘
 //
-// Whatever it does that is not in the drawing is an error. The state has one place that changes it, move.
+// A transition that is not in the drawing is an error. Only move changes the state.
 type delivery struct {
 	*theatre.Processes
 	column   *column
 	client   *stile.Client // of the demo itself
 	ttl      time.Duration
 	clerks   []*clerk
-	orderers int      // which still call back
-	waiting  []int    // the callbacks that nobody has got yet, in order
+	orderers int      // order processes that still call back
+	waiting  []int    // callbacks that nobody has got yet, in order
 	show     func()   // a callback was handled
 	args     []string // of a payment process
 
 	pause  pause
-	paused *clerk // who is stopped
+	paused *clerk // the stopped process
 	late   <-chan time.Time
 	since  time.Time
 	begun  time.Time
 }
 
-// A pause is what became of the one stop of a delivery.
+// A pause is the progress of the delivery's one stop.
 type pause int
 
 const (
@@ -55,15 +55,15 @@ const (
 	pauseOver
 )
 
-// orderRole is what an order process is called.
+// orderRole is the name of an order process.
 const orderRole = "order process"
 
 // A clerk is a payment process, as the demonstration sees it.
 type clerk struct {
 	*theatre.Process
-	place int // 1 for the first; one that was killed is followed by another in its place
+	place int // from 1 on; a process that replaces a killed one has the same place
 	state clerkState
-	order int // which it is busy with
+	order int // the order that it is busy with
 	since time.Duration
 	late  bool // it was stopped, and is writing now
 }
@@ -87,7 +87,7 @@ func (c *clerk) move(from, to clerkState) error {
 	return nil
 }
 
-// run delivers all callbacks. No process is left when it returns.
+// run delivers all callbacks. When it returns, no process is left.
 func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, place string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	d.Processes, d.orderers = theatre.NewProcesses(url), orderers
@@ -96,7 +96,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, pla
 	}
 	defer func() {
 		if d.pause == pauseNow {
-			cancel() // kills all: one that is stopped would not end
+			cancel() // kills all: a stopped one would not end
 		}
 		d.Close(ctx, cancel)
 	}()
@@ -129,7 +129,7 @@ func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, pla
 	return nil
 }
 
-// employ starts a payment process, in the place of one that was killed if there was one.
+// employ starts a payment process, maybe in the place of a killed one.
 func (d *delivery) employ(ctx context.Context, place int) error {
 	a, err := d.Start(ctx, "payment process", d.args...)
 	if err != nil {
@@ -154,7 +154,7 @@ func (d *delivery) over() bool {
 	return d.orderers == 0 && len(d.waiting) == 0
 }
 
-// step takes one notice, or goes on with who was stopped for too long.
+// step takes one notice, or resumes a process that has been stopped for too long.
 func (d *delivery) step(ctx context.Context) error {
 	select {
 	case h := <-d.Heard:
@@ -192,7 +192,7 @@ func (d *delivery) hear(ctx context.Context, h theatre.Heard) error {
 	return d.result(c, h)
 }
 
-// wait puts a callback beside the others of the same order, so that two processes get them at once.
+// wait puts a callback beside the other one of the same order, so that two processes get them at the same time.
 func (d *delivery) wait(order int) {
 	i, _ := slices.BinarySearch(d.waiting, order)
 	d.waiting = slices.Insert(d.waiting, i, order)
@@ -209,20 +209,20 @@ func (d *delivery) ask(ctx context.Context, c *clerk) error {
 	if err := c.move(clerkBusy, clerkStopped); err != nil {
 		return err
 	}
-	// It waits for a line before it writes. So nothing depends on how soon it is stopped.
+	// It waits for an order before it writes, so the time until it is stopped does not matter.
 	if err := c.Halt(ctx, d.lock(c.order)); err != nil {
 		return err
 	}
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
 	d.note(c, theatre.DidAsk)
-	d.late = time.After(3*d.ttl + theatre.Patience/2) // sooner than those who wait for the lock give up
+	d.late = time.After(3*d.ttl + theatre.Patience/2) // sooner than the waiters for the lock give up
 	if d.column.way == payInTx {
 		d.late = time.After(d.ttl + d.ttl/2)
 	}
 	return nil
 }
 
-// kill ends a process, and has another take its callback.
+// kill ends a process, and gives its callback to another one.
 func (d *delivery) kill(ctx context.Context, c *clerk) error {
 	if err := errors.Join(c.move(clerkBusy, clerkKilled), c.Kill()); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (d *delivery) kill(ctx context.Context, c *clerk) error {
 	return d.employ(ctx, c.place)
 }
 
-// lock is that of an order, by which others try the store; nil without one.
+// lock returns the lock of an order, by which others test the store; nil without one.
 func (d *delivery) lock(order int) *stile.Lock {
 	if d.column.names == "" || d.column.way == payInTx {
 		return nil
@@ -241,7 +241,7 @@ func (d *delivery) lock(order int) *stile.Lock {
 	return d.client.Mutex(orderLock(d.column.names, order))
 }
 
-// result notes what came of a callback.
+// result notes the result of a callback.
 func (d *delivery) result(c *clerk, h theatre.Heard) error {
 	if err := c.move(clerkBusy, clerkIdle); err != nil {
 		return err
@@ -273,14 +273,14 @@ func (d *delivery) result(c *clerk, h theatre.Heard) error {
 	return nil
 }
 
-// note keeps what a process was busy with until now.
+// note records what a process was busy with until now.
 func (d *delivery) note(c *clerk, what string) {
 	now := time.Since(d.begun)
 	d.column.past = append(d.column.past, busy{c.place, c.since, now, what})
 	c.since = now
 }
 
-// resume has the process that is stopped go on with its write.
+// resume lets the stopped process continue with its write.
 func (d *delivery) resume() error {
 	c := d.paused
 	if err := c.move(clerkStopped, clerkBusy); err != nil {
@@ -293,7 +293,7 @@ func (d *delivery) resume() error {
 	return errors.Join(c.Tell("go"), c.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
-// hand gives callbacks to those who have nothing to do, once all callbacks are there.
+// hand gives callbacks to idle processes, once all callbacks have come.
 func (d *delivery) hand() error {
 	if d.orderers > 0 {
 		return nil

@@ -26,7 +26,7 @@ const (
 	ordererName = "orderer"
 )
 
-// What a process reports, beside theatre.DidAsk, theatre.DidHalt and theatre.DidLose.
+// A process's reports, beside theatre.DidAsk, theatre.DidHalt and theatre.DidLose.
 const (
 	didCall = "callback" // an order process says that an order was paid for
 	didPay  = "paid"     // it charged the order
@@ -56,7 +56,7 @@ const (
 	payInTx    payWay = "tx"      // by a lock in the transaction that charges the order
 )
 
-// A payer is one payment process. It gets the numbers of orders by stdin, a line each, and reports what came of each.
+// A payer is a payment process. It gets the numbers of orders by stdin, a line each, and reports the result of each.
 type payer struct {
 	data  *shopDB
 	way   payWay
@@ -66,8 +66,8 @@ type payer struct {
 	in    *bufio.Scanner
 }
 
-// Payer is one payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file, or in a database the
-// beginning of the names of tables.
+// Payer is a payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file or, in a database, the
+// beginning of the tables' names.
 var Payer = verb.Role{Name: payerName, Count: 4, Play: beginPayer}
 
 func beginPayer(ctx context.Context, args []string) error {
@@ -137,7 +137,7 @@ func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
 
 func orderLock(names string, order int) string { return names + "/order-" + strconv.Itoa(order) }
 
-// charge charges an order that is not paid yet, and puts into the notice what came of it.
+// charge charges an order that is not paid yet, and puts the result into the notice.
 func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 	token := stile.Token(ctx)
 	price, paid, err := p.data.look(ctx, r.Order, token)
@@ -152,13 +152,13 @@ func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 		return nil
 	}
 	time.Sleep(rand.N(theatre.Thinking))
-	if ctx.Err() != nil { // the last look at the lease
+	if ctx.Err() != nil { // the last check of the lease
 		return context.Cause(ctx)
 	}
 	if err := (&theatre.Notice{What: theatre.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
 		return err
 	}
-	// From here on the write is on its way: whatever the lease does now, nobody calls it back.
+	// From here on nothing stops the write, whatever happens to the lease.
 	err = p.data.charge(context.WithoutCancel(ctx), r.Order, price, token)
 	switch {
 	case errors.Is(err, guard.ErrStale):
@@ -170,8 +170,9 @@ func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 	return err
 }
 
-// chargeInTx is charge in one transaction, which has the lock from its beginning to its end. If this process is stopped, the
-// transaction stays open, and nobody else gets the lock; if it is killed, the server undoes the transaction and frees the lock.
+// chargeInTx is charge in one transaction, which holds the lock from its beginning to its end. If this process is stopped,
+// the transaction stays open, and nobody else gets the lock. If it is killed, the server undoes the transaction and frees
+// the lock.
 func (p *payer) chargeInTx(ctx context.Context, r *theatre.Notice) error {
 	return p.data.step(ctx, func(tx *sql.Tx) error {
 		if err := p.data.lockTx(ctx, tx, orderLock(p.names, r.Order)); err != nil {

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package payment is a demo of orders that are called back twice, with a guard beside the lock.
+// Package payment is a demo of orders with two callbacks each, and of a guard beside the lock.
 package payment
 
 import (
@@ -57,7 +57,7 @@ type payment struct {
 	guarded           bool   // there is a column with a guard, since the store has tokens
 }
 
-// A column is one way in which the payments are made, and what came of it.
+// A column is one way in which the payments are made, and its result.
 type column struct {
 	title  string
 	names  string // of the locks, without the order; empty without a lock
@@ -69,20 +69,20 @@ type column struct {
 	tally
 	callbacks int
 	lost      []int    // the orders during whose payment a lease was lost
-	refused   []string // what the guard said
+	refused   []string // the guard's refusals
 	told      int      // the charges that were reported
 	killed    int      // processes
-	waited    bool     // somebody waited for the order of the process that was stopped, until that went on
+	waited    bool     // somebody waited for the stopped process's order until that process continued
 	paused    time.Duration
 	took      time.Duration
 	past      []busy
 }
 
-// A busy is what a payment process was busy with, from one time to another.
+// A busy is a span of a payment process's time, with its occupation.
 type busy struct {
 	clerk    int
 	from, to time.Duration
-	what     string // of a notice, or clerkStopped
+	what     string // a notice's word, or clerkStopped
 }
 
 // New returns the verb.
@@ -127,7 +127,7 @@ func (p *payment) check(dataGiven bool) error {
 	return nil
 }
 
-// checkData looks at --data.
+// checkData checks --data.
 func (p *payment) checkData() error {
 	a, err := driver.ParseAddress(p.data)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *payment) checkData() error {
 }
 
 func (p *payment) run(ctx context.Context, s *store.Store) error {
-	s.Beside = p.data // the locks are where the data is
+	s.Beside = p.data // the locks are in the same database as the data
 	stage, err := theatre.NewStage(ctx, s)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (p *payment) run(ctx context.Context, s *store.Store) error {
 
 func (p *payment) stopAt() int { return (p.orders + 1) / 2 }
 
-// killAt is the order after that, if there is one.
+// killAt returns the order after stopAt, or 0.
 func (p *payment) killAt() int {
 	if p.stopAt() < p.orders {
 		return p.stopAt() + 1
@@ -190,7 +190,7 @@ func (p *payment) also() string {
 	return fmt.Sprintf(", at order %d one is killed there", p.killAt())
 }
 
-// columns are the ways in which the payments are made.
+// columns returns the ways in which the payments are made.
 func (p *payment) columns(stage *theatre.Stage) []*column {
 	names := "demo/payment/" + rand.Text()[:8]
 	p.guarded = stage.Traits.Fencing != driver.NoFencing
@@ -210,8 +210,8 @@ func (p *payment) columns(stage *theatre.Stage) []*column {
 	return columns
 }
 
-// fillAll makes the payments of all columns: those without a lock first, and then the others at once, since each waits for the
-// ends of its own leases.
+// fillAll makes the payments of all columns: first those without a lock, then the others at the same time, since each waits
+// for the ends of its own leases.
 func (p *payment) fillAll(ctx context.Context, columns []*column, stage *theatre.Stage) error {
 	defer p.Erase()
 	id := strings.ToLower(rand.Text()[:8])
@@ -240,7 +240,7 @@ func (p *payment) fillAll(ctx context.Context, columns []*column, stage *theatre
 			left--
 			if first == nil && err != nil {
 				first = err
-				cancel() // the others end too, and what they say is no news
+				cancel() // the others end too, and their errors add nothing
 			}
 		}
 	}
@@ -276,7 +276,7 @@ func (p *payment) fill(ctx context.Context, c *column, stage *theatre.Stage, pla
 	return p.halfDone(c, failed)
 }
 
-// halfDone adds to an error what is known of the payments, and what is not.
+// halfDone adds to an error what is known of the payments, and what is unknown.
 func (p *payment) halfDone(c *column, err error) error {
 	if err == nil {
 		return nil
@@ -289,7 +289,7 @@ func (p *payment) halfDone(c *column, err error) error {
 	return theatre.HalfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
 }
 
-// uncounted is theatre.HalfDone where the data cannot be counted. What the processes reported is known.
+// uncounted is theatre.HalfDone for data that cannot be counted. Only the processes' reports are known.
 func (p *payment) uncounted(c *column, failed, err error) error {
 	if failed == nil {
 		failed = err
@@ -302,7 +302,7 @@ func (p *payment) uncounted(c *column, failed, err error) error {
 	return theatre.HalfDone(fmt.Errorf("%s: %w", c.title, failed), known, unknown)
 }
 
-// failedUnless makes an error of the demo's own file one of the demo. An error of a database says itself how the demo ends.
+// failedUnless makes an error of the demo's own file one of the demo. An error of a database already has the exit status.
 func failedUnless(err error) error {
 	if _, told := errors.AsType[*exit.Status](err); told {
 		return err
@@ -310,7 +310,8 @@ func failedUnless(err error) error {
 	return exit.With(exit.Failed, err)
 }
 
-// judgePayments returns what should not have happened: without a lock, with one, and with lock and guard if there is a guard.
+// judgePayments returns an error that says what went wrong: without a lock, with one, and with lock and guard if there is a
+// guard.
 func judgePayments(columns []*column) error {
 	for _, c := range columns {
 		if len(c.open) > 0 {
@@ -366,7 +367,8 @@ func judgeGuard(c *column) error {
 	return nil
 }
 
-// timeline is which process took callbacks when, under the lock, in each of the columns: the one that was stopped wrote late.
+// timeline returns the picture: which process took callbacks when, under the lock, in each of the columns, and the late
+// write of the stopped one.
 func (p *payment) timeline(columns []*column) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who took callbacks when, and who wrote late", Unit: "s",
@@ -404,5 +406,5 @@ func (b *busy) mark(lane *draw.Lane) {
 	lane.Spans = append(lane.Spans, span)
 }
 
-// didLate stands for a charge of the process that was stopped, after another's.
+// didLate is a charge by the stopped process after another one's.
 const didLate = "late"

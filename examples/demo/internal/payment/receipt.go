@@ -31,13 +31,13 @@ type columnView struct {
 	Open      []int          `json:"not_charged"`
 	Price     int            `json:"price"` // of all orders
 	Taken     int            `json:"taken"`
-	Refused   []string       `json:"refused"` // what the guard said of late writes
+	Refused   []string       `json:"refused"` // the guard's refusals of late writes
 	Killed    int            `json:"killed"`  // processes
-	Stopped   answer.Seconds `json:"stopped"` // for how long the process was stopped
+	Stopped   answer.Seconds `json:"stopped"` // how long the process was stopped
 	Took      answer.Seconds `json:"took"`
 }
 
-// print prints what came of the payments.
+// print prints the results of the payments.
 func (p *payment) print(columns []*column) error {
 	if p.JSON {
 		return p.printJSON(columns)

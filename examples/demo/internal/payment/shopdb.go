@@ -17,32 +17,33 @@ import (
 	"github.com/stilelock/stile/internal/theatre"
 )
 
-// A shopDB is the shop's data in the demonstration of payments: two tables, with the orders, and with what was charged for them.
-// With rows, each order is its own guard.
+// A shopDB is the shop's data in the demo of payments: a table of orders, and a table of charges. With rows, each order is
+// its own guard.
 type shopDB struct {
 	*Ledger
-	prefix string        // of the names of the tables
+	prefix string        // the beginning of the tables' names
 	rows   *guard.Column // nil without a guard
 }
 
-// A Ledger is an open database with what is its own.
+// A Ledger is an open database and its dialect.
 type Ledger struct {
 	DB      *sql.DB
 	dialect guard.Dialect
 	name    string               // of the database, for messages; empty for the demo's own file
 	level   *sql.TxOptions       // of transactions
-	refused func(err error) bool // whether the server says that it will not do this; nil if there is no server
+	refused func(err error) bool // whether the server refuses this for good; nil if there is no server
 
-	// again reports whether the server has undone a transaction that is to begin again, as after a deadlock; nil like refused.
+	// again reports whether the server has undone a transaction that should be repeated, as after a deadlock; nil like
+	// refused.
 	again func(err error) bool
 
-	// lockTx locks a name in a transaction, until the transaction ends; nil where there is none.
+	// lockTx locks a name in a transaction, until the transaction ends; nil if the database has no such lock.
 	lockTx func(ctx context.Context, tx *sql.Tx, name string) error
-	// prepare makes what lockTx needs; nil if that is nothing.
+	// prepare makes what lockTx needs; nil if it needs nothing.
 	prepare func(ctx context.Context, db *sql.DB) error
 }
 
-// ledgers open a database by the scheme of its URL.
+// ledgers has a function for each URL scheme that opens a database.
 var ledgers = map[string]func(a *driver.Address) (*Ledger, error){
 	"postgres": openPostgres, "postgresql": openPostgres, "mysql": openMySQL, "mariadb": openMySQL,
 }
@@ -61,7 +62,7 @@ GROUP BY o.id, o.price ORDER BY o.id`
 	dialTimeout = 5 * time.Second
 )
 
-// openShopDB opens the data of a column: of the database of a URL, or if that is empty of a file.
+// openShopDB opens the data of a column: in the database of a URL or, if the URL is empty, in a file.
 func openShopDB(url, place string, guarded bool) (db *shopDB, err error) {
 	db = &shopDB{}
 	if url == "" {
@@ -98,7 +99,7 @@ func OpenLedger(url string) (*Ledger, error) {
 	return l, nil
 }
 
-// blame says in an error that the data is at fault. A file is the demo's own, and its errors are as they are.
+// blame adds to an error that the data caused it. Errors of the demo's own file stay as they are.
 func (l *Ledger) blame(err error) error {
 	if l.name == "" || err == nil || errors.Is(err, guard.ErrStale) || errors.Is(err, context.Canceled) {
 		return err
@@ -110,7 +111,7 @@ func (l *Ledger) blame(err error) error {
 	return exit.With(code, fmt.Errorf("the orders in %s: %w", l.name, err))
 }
 
-// words writes a statement in the dialect.
+// words translates a statement into the dialect.
 func (db *shopDB) words(text string) string {
 	text = strings.ReplaceAll(text, "{}", db.prefix)
 	if db.dialect != guard.PostgreSQL {
@@ -122,7 +123,7 @@ func (db *shopDB) words(text string) string {
 	return text
 }
 
-// stock makes the tables, with so many orders.
+// stock makes the tables, with a number of orders.
 func (db *shopDB) stock(ctx context.Context, orders int) error {
 	if db.prepare != nil {
 		if err := db.prepare(ctx, db.DB); err != nil {
@@ -148,16 +149,16 @@ func (db *shopDB) stock(ctx context.Context, orders int) error {
 	})
 }
 
-// clear takes the tables away, as far as that can be done.
+// clear removes the tables, if it can.
 func (db *shopDB) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), theatre.ClearFor)
 	defer cancel()
 	for _, table := range []string{"charges", "orders"} {
-		_, _ = db.DB.ExecContext(ctx, db.words("DROP TABLE IF EXISTS {}"+table)) // the demo has shown what it shows
+		_, _ = db.DB.ExecContext(ctx, db.words("DROP TABLE IF EXISTS {}"+table)) // a failure does not matter: the demo is over
 	}
 }
 
-// PriceOf is what an order costs.
+// PriceOf returns the price of an order.
 func PriceOf(order int) int { return 10 + order%9*5 }
 
 // look returns the price of an order, and whether the order is paid. With a guard, the token is raised first.
@@ -202,7 +203,7 @@ func (db *shopDB) step(ctx context.Context, work func(tx *sql.Tx) error) error {
 	if err != nil {
 		return db.blame(err)
 	}
-	defer func() { _ = tx.Rollback() }() // without effect after the commit
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
 	if err := work(tx); err != nil {
 		return db.blame(err)
 	}
@@ -211,7 +212,7 @@ func (db *shopDB) step(ctx context.Context, work func(tx *sql.Tx) error) error {
 
 func (db *shopDB) close() error { return db.DB.Close() }
 
-// A tally is what was charged, counted from the data itself.
+// A tally is the charges, counted from the data itself.
 type tally struct {
 	once  int
 	twice []int // the orders that were charged more than once

@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/mysql"
 )
 
-// openMySQL takes what a store's address has, but for the parameters of locks.
+// openMySQL opens the database of a store's address, without the parameters for locks.
 func openMySQL(a *driver.Address) (*Ledger, error) {
 	config, hosts := mysqldriver.NewConfig(), a.HostPorts("127.0.0.1", "3306")
 	if len(hosts) > 1 {
@@ -41,7 +41,7 @@ func openMySQL(a *driver.Address) (*Ledger, error) {
 	}, nil
 }
 
-// prepareMySQL makes the tables of a store, of which LockTx needs one.
+// prepareMySQL makes the tables of a store, since LockTx needs one of them.
 func prepareMySQL(ctx context.Context, db *sql.DB) error {
 	d, err := mysql.New(ctx, db, nil)
 	if err != nil {
@@ -50,15 +50,15 @@ func prepareMySQL(ctx context.Context, db *sql.DB) error {
 	return d.Close()
 }
 
-// mysqlUndid reports whether a transaction did not come about since others were in its way. Of several that wait for a name that
-// nobody had locked before, the server ends some with a deadlock if the first one is rolled back.
+// mysqlUndid reports whether a transaction failed because of others. If several wait for a name that was never locked
+// before, and the first one is rolled back, the server ends some of them with a deadlock.
 func mysqlUndid(err error) bool {
 	const deadlock = 1213
 	e, ok := errors.AsType[*mysqldriver.MySQLError](err)
 	return ok && e.Number == deadlock || errors.Is(err, mysql.ErrStale)
 }
 
-// mysqlRefuses reports whether a user, a password, a right or a database is missing, or the server takes no writes.
+// mysqlRefuses reports whether a user, a password, a right or a database is missing, or the server accepts no writes.
 func mysqlRefuses(err error) bool {
 	e, ok := errors.AsType[*mysqldriver.MySQLError](err)
 	return ok && slices.Contains([]uint16{1044, 1045, 1049, 1142, 1227, 1290, 1698}, e.Number)

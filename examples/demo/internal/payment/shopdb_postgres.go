@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/store/postgres"
 )
 
-// openPostgres takes what a store's address has, but for the parameters of locks.
+// openPostgres opens the database of a store's address, without the parameters for locks.
 func openPostgres(a *driver.Address) (*Ledger, error) {
 	u := url.URL{Scheme: "postgres", Host: strings.Join(a.HostPorts("127.0.0.1", "5432"), ","), Path: "/" + a.Path}
 	if a.User != "" {
@@ -50,7 +50,7 @@ func openPostgres(a *driver.Address) (*Ledger, error) {
 	}, nil
 }
 
-// postgresUndid reports whether a transaction did not come about since others were in its way.
+// postgresUndid reports whether a transaction failed because of others.
 func postgresUndid(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.HasPrefix(e.Code, "40")

@@ -13,7 +13,7 @@ import (
 // openFile opens an SQLite file of the demo.
 func openFile(path string) (*Ledger, error) {
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
-		// The file does not outlive the demonstration, so it need not be on the disk.
+		// The file does not outlive the demo, so it need not reach the disk.
 		"_pragma": {"busy_timeout(20000)", "synchronous(off)"}, "_txlock": {"immediate"},
 	}.Encode()}
 	db, err := sql.Open("sqlite", dsn.String())

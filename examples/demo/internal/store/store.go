@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package store opens the store of a demo's locks: the one that was chosen, or a file that the demo removes.
+// Package store opens the store of a demo's locks: the chosen one, or a file that the demo removes.
 package store
 
 import (
@@ -20,7 +20,7 @@ import (
 	_ "github.com/stilelock/stile/store/consul"
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/memcached"
-	_ "github.com/stilelock/stile/store/memory" // for the machines of demo cron that know of no other
+	_ "github.com/stilelock/stile/store/memory" // for the machines of demo cron that know no other machine
 	_ "github.com/stilelock/stile/store/mysql"
 	_ "github.com/stilelock/stile/store/postgres"
 	_ "github.com/stilelock/stile/store/redis"
@@ -29,7 +29,7 @@ import (
 	_ "github.com/stilelock/stile/store/zookeeper"
 )
 
-// A Store is where the locks are kept: in the store of --url, else of STILE_URL, else beside the demo's data, else in a file.
+// A Store is where the locks are: in the store of --url, else of STILE_URL, else beside the demo's data, else in a file.
 type Store struct {
 	Beside string // the URL of the demo's data; empty if that is no store
 
@@ -48,7 +48,7 @@ func (s *Store) Flags(f *flag.FlagSet) {
 	})
 }
 
-// Choose is that of [theatre.Store].
+// Choose implements [theatre.Store].
 func (s *Store) Choose(file string) (*driver.Address, string, error) {
 	url, set := os.LookupEnv(theatre.URLVariable)
 	if set && url == "" {
@@ -74,7 +74,7 @@ func Warn(flag string) {
 	fmt.Fprintf(os.Stderr, "demo: warning: everybody on this machine can read the password in --%s\n", flag)
 }
 
-// Open is that of [theatre.Store].
+// Open implements [theatre.Store].
 func (s *Store) Open(ctx context.Context, ttl time.Duration) (*stile.Client, error) {
 	return s.open(ctx, ttl, nil)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package verb is how a demo is called: its name, its flags and its help, and the roles that its processes play.
+// Package verb is the command line of a demo: its name, its flags and its help, and the roles of its processes.
 package verb
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A Verb is the word of a demo.
+// A Verb is the name of a demo on the command line, with its flags.
 type Verb struct {
 	Name, Short, Long string
 	Flags             *flag.FlagSet
@@ -27,11 +27,11 @@ type Verb struct {
 // New returns a verb without flags.
 func New(name, short, long string) *Verb {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.SetOutput(io.Discard) // main says what is wrong
+	f.SetOutput(io.Discard) // main reports the error
 	return &Verb{Name: name, Short: short, Long: long, Flags: f}
 }
 
-// Parse reads the flags. Its error is [flag.ErrHelp] if somebody asks for help.
+// Parse reads the flags. Its error is [flag.ErrHelp] if the user asks for help.
 func (v *Verb) Parse(args []string) error {
 	err := v.Flags.Parse(args)
 	switch {
@@ -69,7 +69,7 @@ func (v *Verb) Help(w io.Writer) {
 	})
 }
 
-// A Role is what a process of a demo plays. It has so many arguments.
+// A Role is the role of a demo's process, with its number of arguments.
 type Role struct {
 	Name  string
 	Count int
