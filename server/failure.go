@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
 )
 
 // The codes that only the simple API has, beside those of package api.
@@ -17,7 +18,7 @@ const (
 
 var errSuperseded = driver.Unknown(errors.New("another request about the same claim has ended this wait"))
 
-// A failure is an error of the simple API. It has the fields of an api.Error, whose codes a client may get too.
+// A failure is an error of the simple API. It has the fields of an [api.Error], whose codes a client may get too.
 type failure struct {
 	status      int
 	Code        string  `json:"code"`
@@ -36,8 +37,11 @@ func failed(err error) *failure {
 	f := &failure{
 		status: e.Status(), Code: e.Code, Outcome: e.Outcome, Unreachable: e.Unreachable, Message: e.Message, Have: e.Have, Want: e.Want,
 	}
-	if e.Unreachable {
+	switch {
+	case e.Unreachable:
 		f.Code = codeUnreachable
+	case errors.Is(err, driver.ErrGone): // however it went
+		f.Code = api.CodeGone
 	}
 	return f
 }

@@ -55,6 +55,10 @@ func (u *user) do(ctx context.Context, method, path, handle string) (said, error
 	if handle != "" {
 		r.Header.Set("Stile-Handle", handle)
 	}
+	return u.send(r)
+}
+
+func (u *user) send(r *http.Request) (said, error) {
 	r.Header.Set("User-Agent", "curl/8.7.1")
 	res, err := u.by.Do(r)
 	if err != nil {

@@ -64,6 +64,7 @@ func New(d driver.Driver) (*Server, error) {
 	mux.HandleFunc("POST "+api.Traits, serve(s, s.describe))
 	mux.HandleFunc("POST "+api.List, s.list)
 	mux.HandleFunc("GET "+api.Watch, s.watch)
+	mux.HandleFunc("GET "+openAPIPath, describeAPI)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
 	})

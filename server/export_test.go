@@ -1,0 +1,18 @@
+package server
+
+import "reflect"
+
+// LockParameters are the methods of the simple API, with their parameters beside the name.
+func LockParameters() map[string][]string {
+	all := map[string][]string{}
+	for method, call := range lockCalls {
+		all[method] = call.parameters
+	}
+	return all
+}
+
+// Schemas are the types of its answers, as its description calls them.
+var Schemas = map[string]reflect.Type{
+	"Grant": reflect.TypeFor[grant](), "Released": reflect.TypeFor[released](), "Queue": reflect.TypeFor[queue](),
+	"Member": reflect.TypeFor[member](), "Failure": reflect.TypeFor[failure](),
+}

@@ -1,0 +1,280 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/server"
+)
+
+// A description is what the test reads of OpenAPI.
+type description struct {
+	Paths      map[string]map[string]json.RawMessage
+	Components struct {
+		Responses map[string]response
+		Schemas   map[string]schema
+	}
+}
+
+type operation struct {
+	Parameters []struct{ Name, In string }
+	Responses  map[string]response
+}
+
+type response struct {
+	Ref     string `json:"$ref"`
+	Content map[string]struct{ Schema schema }
+}
+
+type schema struct {
+	Ref        string `json:"$ref"`
+	Type       string
+	Required   []string
+	Properties map[string]schema
+	Enum       []string
+	AllOf      []schema
+}
+
+// base is the last part of a reference.
+func base(ref string) string { return ref[strings.LastIndex(ref, "/")+1:] }
+
+// codes are the codes of a failure.
+func (s *schema) codes(t *testing.T) (codes []string) {
+	t.Helper()
+	if len(s.AllOf) != 2 || base(s.AllOf[0].Ref) != "Failure" {
+		t.Fatalf("%+v is no Failure with codes", s)
+	}
+	return s.AllOf[1].Properties["code"].Enum
+}
+
+// described returns the description that a server gives, and its operations.
+func described(t *testing.T, url string) (d description, all map[string]operation) {
+	t.Helper()
+	res, err := http.Get(url + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&d); err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("the description is %s, %v; want JSON", res.Status, err)
+	}
+	if len(d.Paths) != 1 {
+		t.Fatalf("%d paths; want one", len(d.Paths))
+	}
+	all = map[string]operation{}
+	for method, text := range d.Paths["/v1/locks/{name}"] {
+		if method == "parameters" {
+			continue
+		}
+		var o operation
+		if err := json.Unmarshal(text, &o); err != nil {
+			t.Fatal(err)
+		}
+		all[strings.ToUpper(method)] = o
+	}
+	return d, all
+}
+
+// The description has each method, parameter and field that the handlers have, and no other.
+func TestOpenAPI(t *testing.T) {
+	_, url := start(t, newFake())
+	d, all := described(t, url)
+	known := server.LockParameters()
+	if got, want := slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(known)); !slices.Equal(got, want) {
+		t.Fatalf("methods %v; the handlers have %v", got, want)
+	}
+	for method, o := range all {
+		in := map[string][]string{}
+		for _, p := range o.Parameters {
+			in[p.In] = append(in[p.In], p.Name)
+		}
+		if !slices.Equal(in["query"], known[method]) {
+			t.Errorf("%s has %v; its handler takes %v", method, in["query"], known[method])
+		}
+		if takes := method != "GET"; takes != slices.Equal(in["header"], []string{"Stile-Handle"}) {
+			t.Errorf("%s has the headers %v", method, in["header"])
+		}
+	}
+	for name, goType := range server.Schemas {
+		s, ok := d.Components.Schemas[name]
+		if !ok {
+			t.Errorf("there is no %s", name)
+			continue
+		}
+		var fields, required []string
+		for f := range goType.Fields() {
+			key, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
+			if key == "" {
+				continue
+			}
+			fields = append(fields, key)
+			if !tagged {
+				required = append(required, key)
+			}
+			if want := jsonType(f.Type); s.Properties[key].Type != want && s.Properties[key].Ref == "" && s.Properties[key].Enum == nil {
+				t.Errorf("%s.%s is of type %q; want %s (%s)", name, key, s.Properties[key].Type, want, options)
+			}
+		}
+		if got := slices.Sorted(maps.Keys(s.Properties)); !slices.Equal(got, slices.Sorted(slices.Values(fields))) {
+			t.Errorf("%s has %v; the Go type has %v", name, got, fields)
+		}
+		if !slices.Equal(s.Required, required) {
+			t.Errorf("%s always has %v; the Go type has %v", name, s.Required, required)
+		}
+	}
+}
+
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Slice:
+		return "array"
+	case reflect.Pointer:
+		return "object"
+	}
+	return "integer"
+}
+
+// The description has each status and each code with which the handlers answer, and no other.
+func TestOpenAPIErrors(t *testing.T) {
+	f := newFake()
+	s, url := start(t, broken{f})
+	d, all := described(t, url)
+	want := map[string]bool{}
+	for method, o := range all {
+		for status, r := range o.Responses {
+			if r.Ref != "" {
+				r = d.Components.Responses[base(r.Ref)]
+			}
+			is := r.Content["application/json"].Schema
+			if status == "200" {
+				want[fmt.Sprint(method, " 200 ", base(is.Ref))] = true
+				continue
+			}
+			for _, code := range is.codes(t) {
+				want[fmt.Sprint(method, " ", status, " ", code)] = true
+			}
+		}
+	}
+	got := map[string]bool{}
+	for line := range answers(t, f, s, url) {
+		got[line] = true
+	}
+	for line := range want {
+		if !got[line] {
+			t.Errorf("described, but never answered: %s", line)
+		}
+	}
+	for line := range got {
+		if !want[line] {
+			t.Errorf("answered, but not described: %s", line)
+		}
+	}
+}
+
+// broken is a store that can be shown only while its Enter works.
+type broken struct{ *fake }
+
+func (b broken) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	if b.enter != nil {
+		if _, err := b.enter(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	return b.Driver.List(ctx, q)
+}
+
+// answers asks all that can be asked, of a store that works, waits, and fails in each way, and of a server that ends. Each answer
+// becomes its method, its status, and its code or its type.
+func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	u := &user{t, rewriting(url)}
+	note := func(method string, a said) {
+		what := a.Code
+		if a.status == 200 {
+			what = map[string]string{"PUT": "Grant", "POST": "Grant", "DELETE": "Released", "GET": "Queue"}[method]
+		}
+		all[fmt.Sprint(method, " ", a.status, " ", what)] = true
+	}
+	ask := func(method, path, handle string) said {
+		t.Helper()
+		a, err := u.do(t.Context(), method, path, handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note(method, a)
+		return a
+	}
+	held := ask("PUT", "a", "")
+	waits := ask("PUT", "a?wait=1ms", "")
+	ask("GET", "a", "")
+	ask("POST", "a", waits.Handle)
+	ask("POST", "a", held.Handle)
+	ask("DELETE", "a", held.Handle)
+	methods := []string{"PUT", "POST", "DELETE", "GET"}
+	for _, method := range methods {
+		ask(method, "a?x=y", "")
+		r, err := http.NewRequestWithContext(t.Context(), method, url+"/v1/locks/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "evil.example"
+		a, err := u.send(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note(method, a)
+	}
+	// What the contract of a driver lets its calls return.
+	shared := []error{driver.ErrForeign, io.ErrUnexpectedEOF, driver.ErrUnsupported, driver.Unreachable(errors.New("no")), driver.ErrClosed}
+	gone := []error{driver.ErrGone, driver.ErrSession, &driver.BrokenError{}}
+	for _, err := range slices.Concat(shared, gone, []error{&driver.CapacityError{Have: 1, Want: 2}}) {
+		f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, err }
+		f.leave = func(*driver.Release) error { return err }
+		_, entering := errors.AsType[*driver.CapacityError](err) // only of a claim that enters
+		for _, method := range methods {
+			if !entering && (method != "GET" || !errors.Is(err, driver.ErrGone)) || method == "PUT" {
+				ask(method, "a", held.Handle)
+			}
+			for len(f.left) > 0 {
+				<-f.left
+			}
+		}
+	}
+	f.enter, f.leave = nil, nil
+	// Two requests about one claim.
+	ask("PUT", "b", "")
+	waiting := make(chan struct{}, 10)
+	f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		waiting <- struct{}{}
+		return f.Driver.Await(ctx, c)
+	}
+	ended := make(chan said, 1)
+	go func() {
+		a, err := u.do(t.Context(), "PUT", "b?wait=1m", myID)
+		if err != nil {
+			a.Code = err.Error()
+		}
+		ended <- a
+	}()
+	<-waiting
+	ask("DELETE", "b", myID)
+	note("PUT", <-ended)
+	s.EndWaits()
+	ask("PUT", "b?wait=1m", myID)
+	return all
+}
