@@ -73,8 +73,8 @@ func sightOf(name string, v *Value, seen *sight) (*sight, error) {
 // A change changes a queue. Its error is a refusal, and nothing is changed then.
 type change func(q *driver.Queue, m moment) error
 
-// change has the queue of a name changed, and returns it as it was right after. A refusal of the change is returned, and
-// nothing is swapped then: it was decided on a value that was read during this call.
+// change changes the queue of a name, and returns the queue right after the change. If the change is refused, it returns
+// the refusal and swaps nothing: the refusal was decided on a value that was read during this call.
 //
 // If another client was faster, the change is decided again. That ends: each time that a client has to begin again,
 // another one is done; and the goroutines of this client change a name one by one, in the order in which they came.

@@ -9,7 +9,7 @@ import (
 // A rememberer is a driver that can tell how many claims it remembers, most likely by a method that only its tests have.
 type rememberer interface{ Remembered() int }
 
-// forgets has claims renewed once more, as when they are detached, and asks no more for them. The next claims come when the
+// forgets renews claims once more, as when they are detached, and then leaves them alone. The next claims come when the
 // leases of those before are over.
 func forgets(r *run) {
 	d := r.store.Open(r)

@@ -37,7 +37,7 @@ func lostMidway(r *run) {
 	}
 }
 
-// midway has the answers to a client lost while it waits for them.
+// midway loses the answers to a client while it waits for them.
 func (r *run) midway(what string, on *Loss) {
 	const attempts = 5
 	held, first := r.claim(), r.claim()

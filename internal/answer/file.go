@@ -24,7 +24,7 @@ const (
 	canWrite = 2
 )
 
-// Check tells why the file cannot be written.
+// Check returns why the file cannot be written, or nil.
 func (o *File) Check(given bool) error {
 	if o.Path == "" {
 		if given {

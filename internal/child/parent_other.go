@@ -6,5 +6,5 @@ import (
 	"syscall"
 )
 
-// OfParent has a process live on when its parent ends, since this system offers nothing else.
+// OfParent changes nothing: a child outlives its parent, since this system offers nothing else.
 func OfParent() *syscall.SysProcAttr { return nil }

@@ -76,7 +76,7 @@ func (c *call) Done() <-chan struct{} {
 	return c.done
 }
 
-// AfterFunc has package context tell derived contexts without a goroutine for each.
+// AfterFunc lets package context notify derived contexts without a goroutine for each.
 func (c *call) AfterFunc(f func()) func() bool {
 	c.Done()
 	c.mu.Lock()

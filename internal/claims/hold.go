@@ -195,7 +195,7 @@ func (s *Share) Left() (left time.Duration, jeopardy bool) {
 	return max(0, end-h.c.n.shard.k.clock.recent()), h.c.jeopardy.Load()
 }
 
-// WhenOver has f called with the reason when the share is over, at once if it is.
+// WhenOver calls f with the reason when the share is over, at once if it is.
 func (s *Share) WhenOver(f func(error)) {
 	mu := &s.hold.c.n.shard.mu
 	mu.Lock()

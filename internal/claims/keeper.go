@@ -224,7 +224,7 @@ func (k *Keeper) ghost(ttl time.Duration) time.Time {
 	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
 }
 
-// endangered has claims renewed at once, as a driver that saw them in danger asks for.
+// endangered renews claims at once, for a driver that saw them in danger.
 func (k *Keeper) endangered(ids ...string) {
 	in := make(map[string]bool, len(ids))
 	for _, id := range ids {

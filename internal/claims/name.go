@@ -368,8 +368,8 @@ func (k *Keeper) run(s send) {
 	k.work.run(func() { k.requests(s) })
 }
 
-// first runs the first request of a todo in this goroutine, whose caller's context may be nil, and has workers run the
-// rest. It reports whether the goroutine was answered meanwhile. If not, the answer comes on the hold's channel.
+// first runs the first request of a todo in this goroutine, whose caller's context may be nil, and leaves the rest to
+// workers. It reports whether the goroutine was answered meanwhile. If not, the answer comes on the hold's channel.
 func (n *name) first(t *todo, caller context.Context) (answered bool) {
 	s := t.send
 	t.send = send{}

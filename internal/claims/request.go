@@ -72,7 +72,7 @@ func (k *Keeper) runRequest(s *send, sent engine.Time, caller context.Context) (
 // renewBatch is how many claims are renewed by one call.
 const renewBatch = 256
 
-// extend has claims renewed, in batches.
+// extend renews claims in batches.
 func (k *Keeper) extend(all []send) {
 	kinds := make([]agenda.RenewalKind, len(all))
 	for i, s := range all {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package demotest is what the tests of programs share that start processes: who lives and who is stopped, whether the machine
-// stood still, and pictures.
+// Package demotest is the part that the tests of programs with processes share: who lives and who is stopped, whether the
+// machine stood still, and pictures.
 package demotest
 
 import (
@@ -35,7 +35,8 @@ func OnceStill(t *testing.T, run func()) {
 	}
 }
 
-// stillness returns what ends a measurement, and tells for how long at most nothing could run since it began.
+// stillness begins a measurement. The function that it returns ends it, and returns the longest time in which nothing could
+// run.
 func stillness() (longest func() time.Duration) {
 	const beat = 10 * time.Millisecond
 	var most time.Duration
@@ -74,7 +75,7 @@ func Dead(pid int) bool {
 	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
 }
 
-// Living returns those of some processes that have not ended.
+// Living returns the processes that have not ended.
 func Living(pids []int) (left []int) {
 	for _, pid := range pids {
 		if !Dead(pid) {

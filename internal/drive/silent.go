@@ -64,7 +64,8 @@ func Silent(t *testing.T, server string, url func(addrs ...string) string) {
 	Leave(t, d, c)
 }
 
-// Zone has a client reach a server at an address with a zone, as a URL has it by RFC 6874. The loopback takes every zone.
+// Zone lets a client reach a server at an address with a zone, written as in a URL (RFC 6874). The loopback accepts every
+// zone.
 func Zone(t *testing.T, server string, url func(addrs ...string) string) {
 	t.Helper()
 	loopback, err := net.InterfaceByIndex(1)

@@ -55,7 +55,7 @@ func Interruptible(ctx context.Context, signals <-chan os.Signal, f func(context
 	return err
 }
 
-// Listen has the signals delivered to a channel.
+// Listen delivers the signals to a channel.
 func Listen(list []syscall.Signal) <-chan os.Signal {
 	c := make(chan os.Signal, 16)
 	if signals := Caught(list); len(signals) > 0 { // none would mean all
@@ -75,6 +75,6 @@ func Caught(list []syscall.Signal) (signals []os.Signal) {
 	return signals
 }
 
-// OutliveReaders has a write to stdout or stderr fail, and not end this process, when whoever read them is gone: a job must
-// not be killed since nobody reads the log.
+// OutliveReaders makes a write to stdout or stderr fail when its reader is gone, without ending this process: a job must
+// not be killed because nobody reads the log.
 func OutliveReaders() { Listen([]syscall.Signal{syscall.SIGPIPE}) }

@@ -82,7 +82,7 @@ func (e *Engine) Effects() []protocol.Effect {
 
 func (e *Engine) emit(f protocol.Effect) { e.common.effects = append(e.common.effects, f) }
 
-// tell has observers told, if there are any.
+// tell notifies observers, if there are any.
 func (e *Engine) tell(v protocol.Event) {
 	if e.common.Conf.Observed {
 		e.emit(protocol.Effect{Do: protocol.Tell, Event: v})

@@ -34,7 +34,7 @@ const (
 	parted                   // it was released, and its releaser waits for the store's answer
 )
 
-// Links has turns stand in lists.
+// Links makes a turn an element of lists.
 func (x *turn) Links() *slab.Links { return &x.links }
 
 // until is when a hold ends by its MaxHold.

@@ -1,4 +1,4 @@
-// Package golden holds what tests get to files of testdata. The flag -golden of go test writes the files anew.
+// Package golden compares results of tests with files of testdata. The flag -golden of go test rewrites the files.
 package golden
 
 import (

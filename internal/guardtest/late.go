@@ -69,9 +69,9 @@ func late(t *testing.T, locks *stile.Client, a Account, when moment) error {
 	return refused
 }
 
-// LateIsRefused lets a paused holder write late to an account without a guard, which that must corrupt, and to one
-// with a guard, which it must not: after the next holder, and while that is at work. Each has a balance of 100, which
-// is read when a holder is done.
+// LateIsRefused lets a paused holder write late to two accounts: the write must corrupt the one without a guard, and must
+// not corrupt the one with a guard. It writes once after the next holder, and once while that one is at work. Each account
+// has a balance of 100, which is read when a holder is done.
 func LateIsRefused(t *testing.T, plain, guarded Account, balance func(guarded bool) int) {
 	t.Helper()
 	locks, err := stile.New(memory.New(), nil)

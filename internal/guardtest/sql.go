@@ -258,8 +258,8 @@ func (d *Database) balance(t *testing.T, id int) (n int) {
 	return n
 }
 
-// writes has holders write late, and many at once, to a row that nothing guards, one that a table does, and one that a
-// column does.
+// writes lets holders write late, and many at once, to a row without a guard, to one that a table guards, and to one that a
+// column guards.
 func (d *Database) writes(t *testing.T, table *guard.Table, column *guard.Column) {
 	plain := func(_ int64, work func(tx *sql.Tx) error) error {
 		tx, err := d.BeginTx(t.Context(), nil)

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package opening is what programs share that open the store of a URL: its secrets, its sessions, and what it means if it does
-// not open.
+// Package opening is the part that programs share that open the store of a URL: its secrets, its sessions, and the meaning
+// of its errors.
 package opening
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// Hide keeps the passwords of a store's URL out of all that is said from now on, and those of the stores in it. It tells
-// whether there is one.
+// Hide keeps the passwords of a store's URL, and of the URLs in it, out of all later messages. It reports whether there is
+// a password.
 func Hide(a *driver.Address, url string) bool {
 	phrase.KeepSecret(a.Password, rawPassword(url))
 	found := a.Password != ""

@@ -33,7 +33,7 @@ func (h *Host) Fatalf(format string, args ...any) {
 	os.Exit(1)
 }
 
-// Cleanup has f called by End.
+// Cleanup makes End call f.
 func (h *Host) Cleanup(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -59,7 +59,7 @@ func (s *Slab[T]) Drop(i Slot) {
 	*s.free = append(*s.free, i)
 }
 
-// LowestFirst has the slots that are free now used again in their order.
+// LowestFirst makes the slots that are free now be used again in their order.
 func (s *Slab[T]) LowestFirst() {
 	free := s.freed()
 	for i := range free { // there are few

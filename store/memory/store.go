@@ -44,10 +44,10 @@ type queue struct {
 	hash uint64 // of the name, in its shard
 }
 
-// Name has queues stand in a table.
+// Name makes a queue an element of a table.
 func (q *queue) Name() string { return q.name }
 
-// Hash has queues stand in a table.
+// Hash makes a queue an element of a table.
 func (q *queue) Hash() uint64 { return q.hash }
 
 // An audience is those who wait for a change of a queue.

@@ -191,7 +191,7 @@ func (w *breakWatch) told(text string) (id string, ok bool) {
 	return c.id, true
 }
 
-// alert has claims renewed at once, unless the driver is closed.
+// alert asks for claims to be renewed at once, unless the driver is closed.
 func (w *breakWatch) alert(endanger func(ids ...string), ids ...string) {
 	w.d.link.Go(func() { endanger(ids...) })
 }

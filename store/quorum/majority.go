@@ -170,7 +170,7 @@ func (m majority) departed(votes []vote) bool {
 	return left >= m.need || m.prevents(gone)
 }
 
-// parting is what a claim that leaves is told.
+// parting returns the error for a claim that leaves.
 func (m majority) parting(votes []vote) error {
 	left, gone := departures(votes)
 	switch {

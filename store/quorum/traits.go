@@ -18,7 +18,7 @@ type promise struct {
 	forgets map[string][]string // which nodes may forget, and in which event
 }
 
-// Traits are what all nodes can promise that are open, the weakest deciding.
+// Traits returns the weakest of the promises of all open nodes.
 func (d *Driver) Traits() driver.Traits {
 	p := &promise{d: d, keeps: d.rule.ranked, push: d.rule.ranked, forgets: map[string][]string{}}
 	p.t = driver.Traits{

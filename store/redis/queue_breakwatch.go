@@ -221,7 +221,7 @@ func (w *breakWatch) Told(channel, text string) {
 	}
 }
 
-// alert has claims renewed at once.
+// alert asks for claims to be renewed at once.
 func (w *breakWatch) alert(ids []string) {
 	if f := w.endanger.Load(); f != nil && len(ids) > 0 {
 		w.conn.Go(func() { (*f)(ids...) })

@@ -86,7 +86,7 @@ func (w *keyWatch) changed(keys ...string) {
 	}
 }
 
-// readWithinLocked has keys read after a while.
+// readWithinLocked schedules a read of keys after a while.
 func (w *keyWatch) readWithinLocked(after time.Duration, keys ...string) {
 	for _, key := range keys {
 		w.due[key] = time.Now().Add(after)

@@ -215,7 +215,7 @@ func (d *Driver) describe(ctx context.Context, table, column, what string, to ..
 	return err == nil, err
 }
 
-// unless has an INSERT do nothing if the row is there, and fail if it has any other fault.
+// unless returns the part of an INSERT that makes it do nothing if the row exists, and still fail for any other reason.
 func (d *Driver) unless(key string) string {
 	if d.dialect == PostgreSQL {
 		return "ON CONFLICT DO NOTHING"

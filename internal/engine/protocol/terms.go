@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Terms are what makes two claims of a name alike: waiters that want the same on the same terms take turns on one claim.
+// Terms are the properties of a claim beside its name: waiters that want a name on the same terms take turns on one claim.
 // They never change, and many names share them.
 type Terms struct {
 	Weight, Capacity int64

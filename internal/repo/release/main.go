@@ -217,7 +217,7 @@ func tag(clone string, modules []module, version string, now time.Time) (tags []
 	return tags, nil
 }
 
-// require has the lines of a go.mod or go.work that name a module name this version of it.
+// require writes this version into the lines of a go.mod or go.work that name a module.
 func require(text string, modules []module, version string) string {
 	for _, m := range modules {
 		line := regexp.MustCompile(`(?m)^(\s*(?:require )?` + regexp.QuoteMeta(m.Path) + `) v\S+`)

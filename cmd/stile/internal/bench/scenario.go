@@ -57,7 +57,7 @@ func (w *window) with(l *stile.Lock) *stile.Lock {
 	return l.With(stile.LockOptions{TTL: min(max(ttl, w.traits.MinTTL), w.traits.MaxTTL), Owner: "stile bench"})
 }
 
-// repeat has goroutines do something again and again, first for a quarter of the window that is not counted, and then until
+// repeat lets goroutines call once again and again, first for a quarter of the window that is not counted, and then until
 // the window ends and something was counted. The first error ends all of them.
 func (w *window) repeat(ctx context.Context, goroutines int, once func(ctx context.Context, i int) (time.Duration, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)

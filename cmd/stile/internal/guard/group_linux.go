@@ -10,8 +10,8 @@ func adoptOrphans() {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0)
 }
 
-// ofGroup puts a child into a process group of its own, in the foreground of the terminal on stdin if it has one, and
-// has it die with the thread that starts it.
+// ofGroup puts a child into a process group of its own, in the foreground of the terminal on stdin if it has one, and makes
+// it die with the thread that starts it.
 func ofGroup(terminal bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Foreground: terminal, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 }

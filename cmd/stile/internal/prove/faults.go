@@ -15,7 +15,7 @@ type Kind string
 const (
 	Pause   Kind = "pause"   // a client that holds stands still, until another holds
 	Kill    Kind = "kill"    // a client that holds is killed
-	Cut     Kind = "cut"     // a client that holds has its connections cut, again and again
+	Cut     Kind = "cut"     // the connections of a client that holds are cut, again and again
 	Suspend Kind = "suspend" // all clients stand still for longer than their leases, as on a machine that sleeps
 )
 

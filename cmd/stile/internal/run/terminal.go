@@ -201,7 +201,7 @@ func (t *terminal) suspend(by syscall.Signal) {
 	_ = syscall.Kill(0, by) // to a group that this process is in
 }
 
-// goOn has CMD go on, in the foreground if the shell has stile go on there.
+// goOn lets CMD continue, in the foreground if the shell lets stile continue there.
 func (t *terminal) goOn(c *Child) {
 	if t != nil {
 		t.catch()                 // what suspend has it ignore

@@ -19,7 +19,7 @@ type belief struct {
 	from, until time.Duration
 }
 
-// mayEnd reports that a call may take a claim out of its queue, or have it be kept.
+// mayEnd reports whether a call may remove a claim from its queue, or keep it.
 func (c *Call) mayEnd(claim *driver.Claim, ticket int64) bool {
 	if c.Verb == "leave" {
 		return c.Claim.ID == claim.ID

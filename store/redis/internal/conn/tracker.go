@@ -127,8 +127,8 @@ func (c *Conn) OnChange(changed func(keys ...string)) {
 	c.tracker.onChange = changed
 }
 
-// Values reads keys whose next change is told as OnChange says. A key that is not there, or is no string, has the value "". It reports
-// false if the servers do not tell, or did not answer.
+// Values reads keys, and reports their next change to the function of OnChange. A missing key, or one that is no string,
+// has the value "". It returns false if the servers do not report changes, or did not answer.
 func (c *Conn) Values(ctx context.Context, keys []string) (values []string, ok bool) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
