@@ -10,9 +10,9 @@ import (
 
 // precheck reads the queue before a claim that may not have to enter, such as a try or one that reclaims. It returns the
 // place of a claim that does not enter, and removes the claims that an entering one reclaims.
-func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
+func (k *keeper) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
 	for {
-		q, err := d.queueUnder(ctx, s, dir, c)
+		q, err := k.queueUnder(ctx, s, dir, c)
 		if err != nil {
 			return nil, err
 		}
@@ -21,23 +21,23 @@ func (d *Driver) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 			return nil, err
 		}
 		if p != nil {
-			*p, err = d.behind(ctx, s, dir, q)
+			*p, err = k.behind(ctx, s, dir, q)
 			return p, err
 		}
-		if again, err := d.evict(ctx, s, dir, q.Earlier(c)); !again {
+		if again, err := k.evict(ctx, s, dir, q.Earlier(c)); !again {
 			return nil, err
 		}
 	}
 }
 
 // reclaim removes the claims under a folder that a claim reclaims, without asking whether the claim fits there.
-func (d *Driver) reclaim(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) error {
+func (k *keeper) reclaim(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) error {
 	for {
-		q, err := d.queueUnder(ctx, s, dir, c)
+		q, err := k.queueUnder(ctx, s, dir, c)
 		if err != nil {
 			return err
 		}
-		if again, err := d.evict(ctx, s, dir, q.Earlier(c)); !again {
+		if again, err := k.evict(ctx, s, dir, q.Earlier(c)); !again {
 			return err
 		}
 	}
@@ -45,30 +45,30 @@ func (d *Driver) reclaim(ctx context.Context, s *wire.Session, dir string, c *dr
 
 // queueUnder returns the queue of a folder for a claim that is about to enter. If the claim reclaims, the nodes' data are
 // read too.
-func (d *Driver) queueUnder(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (queue, error) {
+func (k *keeper) queueUnder(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (queue, error) {
 	list := wire.List(dir, nil)
-	if err := d.do(ctx, s, wire.Sync(dir), list); err != nil {
+	if err := k.zk.do(ctx, s, wire.Sync(dir), list); err != nil {
 		return nil, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
 		return nil, nil
 	}
 	if list.Err != nil {
-		return nil, d.refused(dir, list.Err)
+		return nil, k.zk.refused(dir, list.Err)
 	}
-	q, odd := d.layoutOf(dir).newQueue(list.Children)
-	d.strange(dir, odd)
+	q, odd := k.layoutOf(dir).newQueue(list.Children)
+	k.zk.strange(dir, odd)
 	if !reclaims(c) {
 		return q, nil
 	}
-	return q, d.read(ctx, s, dir, q)
+	return q, k.read(ctx, s, dir, q)
 }
 
 func reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
 // evict removes the claims that are reclaimed. If one of them just left and is kept, again is true, and the caller starts
 // over.
-func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier queue) (again bool, err error) {
+func (k *keeper) evict(ctx context.Context, s *wire.Session, dir string, earlier queue) (again bool, err error) {
 	if len(earlier) == 0 {
 		return false, nil
 	}
@@ -76,7 +76,7 @@ func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier
 	for i, n := range earlier {
 		deletes[i] = wire.DeleteAt(dir+"/"+n.name, n.read.Stat.Version)
 	}
-	if err := d.do(ctx, s, deletes...); err != nil {
+	if err := k.zk.do(ctx, s, deletes...); err != nil {
 		return false, err
 	}
 	for _, del := range deletes {
@@ -84,7 +84,7 @@ func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier
 			return true, nil
 		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
-			return false, d.refused(del.Target(), del.Err)
+			return false, k.zk.refused(del.Target(), del.Err)
 		}
 	}
 	return false, nil
@@ -93,28 +93,28 @@ func (d *Driver) evict(ctx context.Context, s *wire.Session, dir string, earlier
 // evictSince removes the claims of earlier runs that were made ahead of the claim's own node after precheck had read the
 // queue, and returns the new list of children. Nobody enters ahead of a claim that has a place, so a claim that knows its
 // ticket has nothing to remove.
-func (d *Driver) evictSince(
+func (k *keeper) evictSince(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, proven bool,
 ) (*wire.Call, error) {
 	for c.Ticket == 0 && reclaims(c) && list.Err == nil {
 		q, _ := lc.layout.newQueue(list.Children)
-		q = q[:max(0, find(q, d.nameOf(lc)))]
-		if err := d.read(ctx, lc.session, lc.dir, q); err != nil {
+		q = q[:max(0, find(q, k.nameOf(lc)))]
+		if err := k.read(ctx, lc.session, lc.dir, q); err != nil {
 			return list, err
 		}
 		earlier := q.Earlier(c)
 		if len(earlier) == 0 {
 			return list, nil
 		}
-		if _, err := d.evict(ctx, lc.session, lc.dir, earlier); err != nil {
+		if _, err := k.evict(ctx, lc.session, lc.dir, earlier); err != nil {
 			return list, err
 		}
 		list = wire.List(lc.dir, nil)
 		calls := []*wire.Call{list}
 		if proven {
-			calls = d.proven(list)
+			calls = k.zk.proven(list)
 		}
-		if err := d.do(ctx, lc.session, calls...); err != nil {
+		if err := k.zk.do(ctx, lc.session, calls...); err != nil {
 			return list, err
 		}
 	}
@@ -122,11 +122,11 @@ func (d *Driver) evictSince(
 }
 
 // behind returns the place of a try that did not enter a queue.
-func (d *Driver) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
+func (k *keeper) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
 	if len(q) == 0 {
 		return driver.Place{}, nil
 	}
-	if err := d.read(ctx, s, dir, q[:1]); err != nil {
+	if err := k.read(ctx, s, dir, q[:1]); err != nil {
 		return driver.Place{}, err
 	}
 	p := q.Place(len(q))

@@ -11,19 +11,19 @@ import (
 )
 
 // renewAmending renews claims, and then amends the claims that ask for it.
-func (d *Driver) renewAmending(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+func (k *keeper) renewAmending(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	plain := make([]*driver.Claim, len(cs))
 	for i, c := range cs {
 		claim := *c
 		claim.Amend = nil
 		plain[i] = &claim
 	}
-	answers := d.renewAll(ctx, plain)
+	answers := k.renewAll(ctx, plain)
 	for i, c := range cs {
 		if c.Amend == nil || answers[i].Err != nil {
 			continue
 		}
-		if err := d.amend(ctx, c); err != nil {
+		if err := k.amend(ctx, c); err != nil {
 			answers[i] = driver.Renewal{Err: err}
 		}
 	}
@@ -37,20 +37,20 @@ func (d *Driver) renewAmending(ctx context.Context, cs []*driver.Claim) []driver
 //
 // If the second node were made first and the old one removed after that, as Curator's recipe does, the claim would stand
 // behind all waiters, and a writer among them would hold beside it.
-func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
+func (k *keeper) amend(ctx context.Context, c *driver.Claim) error {
 	for {
-		lc := d.localClaimOf(c.ID)
+		lc := k.localClaimOf(c.ID)
 		if lc == nil {
 			return driver.ErrGone
 		}
-		stands, err := d.settle(ctx, lc)
+		stands, err := k.settle(ctx, lc)
 		if err != nil {
 			return driver.Unknown(err) // the lease was renewed
 		}
 		if !stands {
 			return driver.ErrGone
 		}
-		again, err := d.amendNode(ctx, c, lc)
+		again, err := k.amendNode(ctx, c, lc)
 		if !again {
 			return err
 		}
@@ -59,17 +59,17 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 
 // amendNode amends a claim's present node. If somebody changes the node meanwhile, again is true, and the caller starts
 // over.
-func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim) (again bool, err error) {
-	d.mu.Lock()
+func (k *keeper) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim) (again bool, err error) {
+	k.mu.Lock()
 	path, weight, holds := lc.path(), lc.node.weight, lc.lease.state == claimHolding
-	d.mu.Unlock()
+	k.mu.Unlock()
 	get := wire.Get(path, nil)
-	if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
+	if err := k.zk.do(ctx, lc.session, k.zk.proven(get)...); err != nil {
 		return false, driver.Unknown(err)
 	}
 	held := readData(get.Data)
 	if get.Err != nil || held.Kept > 0 {
-		return false, d.amended(path, cmp.Or(get.Err, error(wire.NoNode)))
+		return false, k.amended(path, cmp.Or(get.Err, error(wire.NoNode)))
 	}
 	next, record, err := c.Amended(weight, held.Record, holds)
 	if err != nil || next == weight && record == held.Record {
@@ -81,58 +81,58 @@ func (d *Driver) amendNode(ctx context.Context, c *driver.Claim, lc *localClaim)
 	held.write(record)
 	change := wire.SetAt(path, held.text(), get.Stat.Version)
 	if next != weight {
-		change = d.replacement(lc, path, next, &held, get.Stat.Version)
+		change = k.replacement(lc, path, next, &held, get.Stat.Version)
 	}
 	if change == nil {
 		return false, driver.ErrGone
 	}
 	err = lc.session.Do(ctx, change)
 	if inVain(err) {
-		d.notReplaced(lc, change)
+		k.notReplaced(lc, change)
 	}
-	if err = d.explain(ctx, err); err == nil {
-		_, err = d.settle(ctx, lc)
+	if err = k.zk.explain(ctx, err); err == nil {
+		_, err = k.settle(ctx, lc)
 	}
 	if err != nil {
 		return false, driver.Unknown(err)
 	}
-	return errors.Is(change.Err, wire.BadVersion), d.amended(path, change.Err)
+	return errors.Is(change.Err, wire.BadVersion), k.amended(path, change.Err)
 }
 
 // renamed reports whether a claim has another node than one that it had.
-func (d *Driver) renamed(lc *localClaim, name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) renamed(lc *localClaim, name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return lc.node.name != name
 }
 
 // amended explains the server's answer to a request about a claim's node.
-func (d *Driver) amended(path string, err error) error {
+func (k *keeper) amended(path string, err error) error {
 	if errors.Is(err, wire.NoNode) {
 		return driver.ErrGone
 	}
-	return d.refused(path, err)
+	return k.zk.refused(path, err)
 }
 
 // replacement returns the request that replaces a claim's node by one of another weight; settle finds out its outcome. It
 // returns nil if the claim is on its way out.
-func (d *Driver) replacement(lc *localClaim, path string, weight int64, held *data, version int32) *wire.Call {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) replacement(lc *localClaim, path string, weight int64, held *data, version int32) *wire.Call {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if !lc.lease.stands() || lc.path() != path {
 		return nil
 	}
 	number := strings.TrimPrefix(lc.node.name, lc.stem(lc.node.weight))
 	held.Ticket = lc.node.ticket
-	lc.replace(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.text(), d.acl))
+	lc.replace(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.text(), k.zk.acl))
 	return lc.asks.create
 }
 
 // notReplaced notes that a claim still has its former node, since the request for another one failed: nobody needs to wait
 // for the answer.
-func (d *Driver) notReplaced(lc *localClaim, change *wire.Call) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) notReplaced(lc *localClaim, change *wire.Call) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if lc.asks.create == change {
 		lc.node.refused()
 		lc.asks.create = nil

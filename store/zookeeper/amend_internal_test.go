@@ -55,13 +55,13 @@ func TestDowngradeOfUnknownOutcome(t *testing.T) {
 // loseDowngrade has the request that puts another node in the place of a claim's lose its answer, or itself.
 func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	s.Helper()
-	lc := s.d.localClaimOf(c.ID)
+	lc := s.d.line.localClaimOf(c.ID)
 	held := newData(c)
-	change := s.d.replacement(lc, lc.path(), 1, &held, 0)
+	change := s.d.line.replacement(lc, lc.path(), 1, &held, 0)
 	s.proxy.Freeze(!applied, applied)
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
 	defer cancel()
-	if err := s.d.do(ctx, lc.session, change); err == nil || driver.OutcomeOf(err) != driver.OutcomeUnknown {
+	if err := s.d.zk.do(ctx, lc.session, change); err == nil || driver.OutcomeOf(err) != driver.OutcomeUnknown {
 		s.Fatalf("downgrade without an answer = %v; want an unknown outcome", err)
 	}
 	s.proxy.Drop()

@@ -10,69 +10,72 @@ import (
 )
 
 // fresh makes the node of a claim that is not in the store.
-func (d *Driver) fresh(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (driver.Place, error) {
+func (k *keeper) fresh(
+	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, ticket int64,
+) (driver.Place, error) {
 	if c.Try || reclaims(c) {
-		p, err := d.precheck(ctx, s, dir, c)
+		p, err := k.precheck(ctx, s, dir, c)
 		if err != nil || p != nil {
 			return *orZero(p), err
 		}
 	}
-	record, layout := d.newData(c), d.layoutOf(dir)
+	record, layout := newData(c), k.layoutOf(dir)
+	record.Ticket = ticket
 	parents := []*wire.Call(nil)
 	for range attempts {
-		create := wire.Create(dir+"/"+layout.stem(c), record.text(), d.acl)
+		create := wire.Create(dir+"/"+layout.stem(c), record.text(), k.zk.acl)
 		list := wire.List(dir, nil)
 		// Each request gets a local claim of its own: during the last request the lease may have run out, and the janitor
 		// may have forgotten the claim.
 		lc := newLocalClaim(c, dir, layout, s, create)
-		if !d.begin(lc) {
+		if !k.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
 		}
 		err := s.Do(ctx, append(slices.Clip(parents), create, list)...)
 		if err == nil && errors.Is(create.Err, wire.NoNode) && makesParents(parents) {
-			parents = d.parents(dir)
+			parents = k.zk.parents(dir)
 			continue
 		}
-		if err := d.created(ctx, lc, create, parents, err); err != nil {
+		if err := k.created(ctx, lc, create, parents, err); err != nil {
 			return driver.Place{}, err
 		}
-		return d.judgeFresh(ctx, c, lc, list)
+		return k.judgeFresh(ctx, c, lc, list)
 	}
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
 }
 
 // begin enters a claim into the table before the request for its node. It reports false if the driver is closed.
-func (d *Driver) begin(lc *localClaim) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
+func (k *keeper) begin(lc *localClaim) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.zk.ctx.Err() != nil {
 		return false
 	}
-	d.localClaims[lc.claim.ID] = lc
-	d.expect()
-	d.prolong(lc, lc.claim.TTL)
+	k.localClaims[lc.claim.ID] = lc
+	k.janitor.expect()
+	k.prolong(lc, lc.claim.TTL)
 	return true
 }
 
 // created notes the outcome of the request for a claim's node. A claim whose node certainly was not made is dropped.
-func (d *Driver) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
+func (k *keeper) created(ctx context.Context, lc *localClaim, create *wire.Call, parents []*wire.Call, err error) error {
 	if inVain(err) {
-		d.drop(lc)
+		k.drop(lc)
 	}
 	switch {
 	case err != nil:
-		return d.explain(ctx, err)
+		return k.zk.explain(ctx, err)
 	case create.Err != nil:
-		d.drop(lc)
+		k.drop(lc)
 		for _, p := range parents {
 			if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
-				return d.missing(p)
+				return k.zk.missing(p)
 			}
 		}
-		return d.refused(lc.dir, create.Err)
+		return k.zk.refused(lc.dir, create.Err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	lc.settled(create, create) // if the lease ran out meanwhile, the janitor may have settled it before
 	return nil
 }
@@ -84,20 +87,20 @@ func inVain(err error) bool {
 }
 
 // judgeFresh returns the place of a claim whose node was just made.
-func (d *Driver) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call) (driver.Place, error) {
-	p, err := d.judge(ctx, c, lc, list, true, false)
+func (k *keeper) judgeFresh(ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call) (driver.Place, error) {
+	p, err := k.judge(ctx, c, lc, list, true, false)
 	if errors.Is(err, errUnproven) {
-		p, err = d.stands(ctx, c, lc, true)
+		p, err = k.stands(ctx, c, lc, true)
 	}
 	switch driver.OutcomeOf(err) {
 	case driver.OutcomeUnsent:
 		err = driver.Unknown(err) // the unsent request came after the one that made the node
 	case driver.OutcomeRefused: // so nothing was done
-		d.mu.Lock()
-		if d.localClaims[c.ID] == lc && lc.end() {
-			d.look(0)
+		k.mu.Lock()
+		if k.localClaims[c.ID] == lc && lc.end() {
+			k.janitor.look(0)
 		}
-		d.mu.Unlock()
+		k.mu.Unlock()
 	}
 	return p, err
 }
@@ -111,11 +114,11 @@ func orZero(p *driver.Place) *driver.Place {
 
 // parents returns calls that make the nodes above a claim's node, except the chroot. The server refuses a call whose node
 // exists.
-func (d *Driver) parents(dir string) []*wire.Call {
+func (e *ensemble) parents(dir string) []*wire.Call {
 	var calls []*wire.Call
-	for i := len(d.chroot) + 1; i <= len(dir); i++ {
+	for i := len(e.chroot) + 1; i <= len(dir); i++ {
 		if i == len(dir) || dir[i] == '/' {
-			calls = append(calls, wire.CreateContainer(dir[:i], d.acl))
+			calls = append(calls, wire.CreateContainer(dir[:i], e.acl))
 		}
 	}
 	return calls
@@ -134,9 +137,9 @@ func makesParents(parents []*wire.Call) bool {
 }
 
 // missing explains why a parent could not be made.
-func (d *Driver) missing(parent *wire.Call) error {
+func (e *ensemble) missing(parent *wire.Call) error {
 	if errors.Is(parent.Err, wire.NoNode) {
-		return d.noChroot()
+		return e.noChroot()
 	}
-	return d.refused(parent.Target(), parent.Err)
+	return e.refused(parent.Target(), parent.Err)
 }

@@ -8,34 +8,34 @@ import (
 
 // Await waits until one of the watches fires that Enter set.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.ctx.Err() != nil {
+	if d.zk.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}
-	return driver.Place{}, d.await(ctx, d.waitsBy(c.ID))
+	return driver.Place{}, d.recipe.await(ctx, c.ID)
 }
 
 // await waits until a watch of one local claim fires.
-func (d *Driver) await(ctx context.Context, id string) error {
-	d.mu.Lock()
+func (k *keeper) await(ctx context.Context, id string) error {
+	k.mu.Lock()
 	var b *signal
-	if lc := d.localClaims[id]; lc != nil {
+	if lc := k.localClaims[id]; lc != nil {
 		b = lc.listener.signal
 	}
-	d.mu.Unlock()
+	k.mu.Unlock()
 	if b == nil {
 		return driver.Ended(ctx, true)
 	}
 	select {
 	case <-b.raised:
-		d.mu.Lock()
-		if lc := d.localClaims[id]; lc != nil && lc.listener.signal == b {
+		k.mu.Lock()
+		if lc := k.localClaims[id]; lc != nil && lc.listener.signal == b {
 			lc.listener.signal = nil
 		}
-		d.mu.Unlock()
+		k.mu.Unlock()
 		return nil
 	case <-ctx.Done():
 		return driver.Ended(ctx, true)
-	case <-d.ctx.Done():
+	case <-k.zk.ctx.Done():
 		return driver.ErrClosed
 	}
 }

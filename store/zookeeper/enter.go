@@ -13,29 +13,26 @@ const attempts = 4
 
 // Enter takes one round trip for a free lock that was in use before, and for a claim that waits and whose watches stand.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.ctx.Err() != nil {
+	if d.zk.ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
 	}
-	dir, err := d.path(c.Name)
+	dir, err := d.zk.path(c.Name)
 	if err == nil {
 		err = d.shape(c)
 	}
 	if err != nil {
 		return driver.Place{}, err
 	}
-	if d.layout == semaphoreLayout {
-		return d.enterSemaphore(ctx, dir, c)
-	}
-	return d.enter(ctx, dir, c)
+	return d.recipe.enter(ctx, dir, c)
 }
 
-// enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
-// claim that has entered before. admit.go reads the queue for a claim that may not have to enter. apply.go makes the node.
-// judge.go finds the claim's place.
-func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
-	lc := d.localClaimOf(c.ID)
+// enter puts a claim among the children of a path, or finds it there, in four steps that have a file each. lookup.go finds
+// a claim that has entered before. admit.go looks first where a claim may not have to enter. apply.go makes its node.
+// judge.go tells where it stands. The ticket is that of the claim that this one is a part of, or 0.
+func (k *keeper) enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
+	lc := k.localClaimOf(c.ID)
 	if lc != nil {
-		p, err := d.again(ctx, c, lc)
+		p, err := k.again(ctx, c, lc)
 		if !errors.Is(err, errAnew) {
 			return p, err
 		}
@@ -45,11 +42,11 @@ func (d *Driver) enter(ctx context.Context, dir string, c *driver.Claim) (driver
 	var err error
 	for range attempts {
 		var s *wire.Session
-		if s, err = d.live(); err != nil {
+		if s, err = k.zk.live(); err != nil {
 			return driver.Place{}, err
 		}
 		var p driver.Place
-		p, err = d.fresh(ctx, s, dir, c)
+		p, err = k.fresh(ctx, s, dir, c, ticket)
 		if !errors.Is(err, driver.ErrSession) {
 			return p, err
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // explain turns an error of a session into one of the driver: its meaning, and whether the request may have been applied.
-func (d *Driver) explain(ctx context.Context, err error) error {
+func (e *ensemble) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -21,10 +21,10 @@ func (d *Driver) explain(ctx context.Context, err error) error {
 	case errors.Is(err, wire.ErrExpired):
 		return driver.ErrSession
 	case errors.Is(err, wire.ErrRefused):
-		return driver.Refused(fmt.Errorf("zookeeper does not accept %s", d.who()))
-	case d.ctx.Err() != nil && (unsent || errors.Is(err, wire.ErrClosed)):
+		return driver.Refused(fmt.Errorf("zookeeper does not accept %s", e.who()))
+	case e.ctx.Err() != nil && (unsent || errors.Is(err, wire.ErrClosed)):
 		return driver.ErrClosed
-	case d.ctx.Err() != nil:
+	case e.ctx.Err() != nil:
 		return errors.New("the client was closed while zookeeper had the request")
 	case ctx.Err() != nil:
 		return driver.Ended(ctx, !unsent)
@@ -47,7 +47,7 @@ func asking(err error) error {
 }
 
 // refused explains the server's answer to a request about a path by the table of faults, or returns nil.
-func (d *Driver) refused(path string, err error) error {
+func (e *ensemble) refused(path string, err error) error {
 	code, ok := errors.AsType[wire.Code](err)
 	if !ok {
 		return err
@@ -56,7 +56,7 @@ func (d *Driver) refused(path string, err error) error {
 	if !ok {
 		f.says = fmt.Sprintf("zookeeper refused the request at {path}: %v", code)
 	}
-	err = errors.New(strings.NewReplacer("{user}", d.who(), "{path}", shown(path)).Replace(f.says))
+	err = errors.New(strings.NewReplacer("{user}", e.who(), "{path}", shown(path)).Replace(f.says))
 	if f.passes {
 		err = driver.Unreachable(err)
 	}
@@ -64,13 +64,13 @@ func (d *Driver) refused(path string, err error) error {
 }
 
 // undeleted is refused for the removal of a node, which needs a right on the parent.
-func (d *Driver) undeleted(path string, err error) error {
+func (e *ensemble) undeleted(path string, err error) error {
 	if !errors.Is(err, wire.NoAuth) {
-		return d.refused(path, err)
+		return e.refused(path, err)
 	}
 	dir, _ := splitNode(path)
 	const says = "zookeeper does not let %s delete what is under %s: its access list has no such permission"
-	return driver.Refused(fmt.Errorf(says, d.who(), shown(dir)))
+	return driver.Refused(fmt.Errorf(says, e.who(), shown(dir)))
 }
 
 // final reports whether the server refused a request for good, so that a repeat changes nothing. A verdict on the claim is
@@ -80,11 +80,11 @@ func final(err error) bool {
 	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !verdict
 }
 
-func (d *Driver) who() string {
-	if d.user == "" {
+func (e *ensemble) who() string {
+	if e.user == "" {
 		return "a client without user and password"
 	}
-	return fmt.Sprintf("user %q", d.user)
+	return fmt.Sprintf("user %q", e.user)
 }
 
 // shown makes a path fit for a message, since anybody may have named it.

@@ -15,7 +15,7 @@ import (
 func (d *Driver) Identity(ctx context.Context) (id string, err error) {
 	for range attempts { // using a session shows that it is over
 		var s *wire.Session
-		if s, err = d.live(); err != nil {
+		if s, err = d.zk.live(); err != nil {
 			return "", err
 		}
 		if id, err = d.keepID(ctx, s); !errors.Is(err, driver.ErrSession) {
@@ -28,33 +28,33 @@ func (d *Driver) Identity(ctx context.Context) (id string, err error) {
 // keepID reads the id, and makes its node if there is none. Only the node's data count: so all clients that ask at once get
 // the same id, and a client whose answer was lost asks again.
 func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
-	path := d.prefix + storeid.Place
+	path := d.zk.prefix + storeid.Place
 	above, _ := splitNode(path)
 	var parents []*wire.Call
 	for range attempts {
 		get := wire.Get(path, nil)
-		if err := d.do(ctx, s, d.proven(get)...); err != nil {
+		if err := d.zk.do(ctx, s, d.zk.proven(get)...); err != nil {
 			return "", err
 		}
 		if get.Err == nil {
 			return storeid.Check("the node "+shown(path), get.Data)
 		}
 		if !errors.Is(get.Err, wire.NoNode) {
-			return "", d.refused(path, get.Err)
+			return "", d.zk.refused(path, get.Err)
 		}
-		create := wire.CreatePersistent(path, storeid.Draw(), d.acl)
-		if err := d.do(ctx, s, append(parents, create)...); err != nil {
+		create := wire.CreatePersistent(path, storeid.Draw(), d.zk.acl)
+		if err := d.zk.do(ctx, s, append(parents, create)...); err != nil {
 			return "", err
 		}
 		switch {
 		case create.Err == nil || errors.Is(create.Err, wire.NodeExists):
 		case !errors.Is(create.Err, wire.NoNode):
-			return "", d.refused(path, create.Err)
+			return "", d.zk.refused(path, create.Err)
 		case firstRefused(parents, nil) != nil && !makesParents(parents):
-			return "", d.missing(firstRefused(parents, nil))
+			return "", d.zk.missing(firstRefused(parents, nil))
 		default:
-			if parents = d.parents(above); len(parents) == 0 {
-				return "", d.missing(create)
+			if parents = d.zk.parents(above); len(parents) == 0 {
+				return "", d.zk.missing(create)
 			}
 		}
 	}

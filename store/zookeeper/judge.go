@@ -11,29 +11,29 @@ import (
 
 // judge returns the place of a claim in the list of children, and watches if the claim waits. The list of a fresh claim was
 // read after the request that made its node, on the same connection; so it is proven.
-func (d *Driver) judge(
+func (k *keeper) judge(
 	ctx context.Context, c *driver.Claim, lc *localClaim, list *wire.Call, fresh, proven bool,
 ) (driver.Place, error) {
-	list, err := d.evictSince(ctx, c, lc, list, proven)
+	list, err := k.evictSince(ctx, c, lc, list, proven)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	for {
-		q, own, err := d.order(ctx, lc, list, fresh || proven)
+		q, own, err := k.order(ctx, lc, list, fresh || proven)
 		if err != nil {
 			return driver.Place{}, err
 		}
 		if fresh || c.Ticket == 0 { // the answer to an earlier Enter may have been lost
-			if p, away, err := d.sendAway(ctx, c, lc, q, own); away {
+			if p, away, err := k.sendAway(ctx, c, lc, q, own); away {
 				return p, err
 			}
 		}
-		p, err := d.notePlace(c, lc, own, own < q.Holding(), fresh)
+		p, err := k.notePlace(c, lc, own, own < q.Holding(), fresh)
 		if err != nil || p.Holds {
 			return p, err
 		}
 		fresh = false // it was let in
-		again, err := d.wait(ctx, lc, q, own, &p, proven)
+		again, err := k.wait(ctx, lc, q, own, &p, proven)
 		if err != nil || again == nil {
 			return p, err
 		}
@@ -43,28 +43,28 @@ func (d *Driver) judge(
 
 // sendAway removes a claim that may not stay, and whose client does not know that it was let in: it has another capacity
 // than the queue, or is a try that would wait.
-func (d *Driver) sendAway(
+func (k *keeper) sendAway(
 	ctx context.Context, c *driver.Claim, lc *localClaim, q queue, own int,
 ) (p driver.Place, away bool, err error) {
 	verdict, why := q.Judge(c, own)
 	if verdict != keyqueue.Refused && verdict != keyqueue.TooLate {
 		return p, false, nil
 	}
-	if err := d.withdraw(ctx, lc); err != nil {
+	if err := k.withdraw(ctx, lc); err != nil {
 		return p, true, err
 	}
 	if why != nil {
 		return p, true, why
 	}
-	p, err = d.behind(ctx, lc.session, lc.dir, q[:own])
+	p, err = k.behind(ctx, lc.session, lc.dir, q[:own])
 	return p, true, err
 }
 
 // notePlace notes the claim's place, and renews its lease.
-func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fresh bool) (driver.Place, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if gone := d.verdict(lc); gone != nil {
+func (k *keeper) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fresh bool) (driver.Place, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if gone := k.verdict(lc); gone != nil {
 		return driver.Place{}, gone
 	}
 	lease := c.Wait
@@ -72,7 +72,7 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 		lease = c.TTL
 		lc.listener.unwatch()
 		lc.listener.ownAt = wire.Now() + watchAfter
-		d.look(lc.listener.ownAt)
+		k.janitor.look(lc.listener.ownAt)
 	}
 	if !holds && lc.listener.own == nil && lc.listener.ownAt == 0 {
 		lc.listener.ownAt = wire.Now() + watchWaiter
@@ -81,7 +81,7 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 		lc.lease.ends = 0 // until now it was unknown whether the claim would hold
 	}
 	lc.place(holds)
-	d.prolong(lc, lease)
+	k.prolong(lc, lease)
 	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.trusted()}, nil
 }
 
@@ -89,22 +89,22 @@ func (d *Driver) notePlace(c *driver.Claim, lc *localClaim, own int, holds, fres
 const maxTicket = 1 << 53
 
 // order sorts the children of a lock by the order in which they entered, and returns the claim's index among them.
-func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, proven bool) (queue, int, error) {
+func (k *keeper) order(ctx context.Context, lc *localClaim, list *wire.Call, proven bool) (queue, int, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return nil, 0, d.refused(lc.dir, list.Err)
+		return nil, 0, k.zk.refused(lc.dir, list.Err)
 	}
 	q, odd := lc.layout.newQueue(list.Children)
-	d.strange(lc.dir, odd)
-	own := find(q, d.nameOf(lc))
+	k.zk.strange(lc.dir, odd)
+	own := find(q, k.nameOf(lc))
 	if own < 0 && !proven {
 		return nil, 0, errUnproven
 	}
 	if own < 0 {
-		d.drop(lc)
+		k.drop(lc)
 		return nil, 0, driver.ErrGone
 	}
 	if lc.node.ticket >= maxTicket {
-		err := d.withdraw(ctx, lc)
+		err := k.withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
 	// Numbers repeat when the parent's counter has overflowed.
@@ -113,11 +113,11 @@ func (d *Driver) order(ctx context.Context, lc *localClaim, list *wire.Call, pro
 			continue
 		}
 		twin := wire.Get(lc.dir+"/"+q[i].name, nil)
-		if err := d.do(ctx, lc.session, twin); err != nil {
+		if err := k.zk.do(ctx, lc.session, twin); err != nil {
 			return nil, 0, err
 		}
 		came := twin.Stat.Czxid
-		if d.layout != semaphoreLayout {
+		if lc.layout != locksLayout && lc.layout != leasesLayout { // a part holds its claim's ticket, not its own
 			came = ticketOf(twin)
 		}
 		if ahead := twin.Err == nil && came < lc.node.ticket; ahead != (i < own) {
@@ -147,23 +147,23 @@ func (w *watching) drop() {
 
 // wait watches the nodes that must go before the claim holds, and its own node, and completes the claim's place. If some of
 // them went meanwhile, it returns a new list.
-func (d *Driver) wait(
+func (k *keeper) wait(
 	ctx context.Context, lc *localClaim, q queue, own int, p *driver.Place, proven bool,
 ) (*wire.Call, error) {
-	w := d.watchFor(lc, q, own)
+	w := k.watchFor(lc, q, own)
 	calls := w.calls
 	if proven {
-		calls = d.proven(calls...) // the session may have moved to another server since the list was read
+		calls = k.zk.proven(calls...) // the session may have moved to another server since the list was read
 	}
-	err := d.do(ctx, lc.session, calls...)
+	err := k.zk.do(ctx, lc.session, calls...)
 	if err == nil && w.inspect != nil {
-		err = d.present(lc, w.inspect, proven)
+		err = k.present(lc, w.inspect, proven)
 	}
 	if err != nil {
 		w.drop()
 		return nil, err
 	}
-	if !d.watched(lc, w) {
+	if !k.watched(lc, w) {
 		if w.head != nil {
 			q[0].read = w.head
 			p.Blocker = q.Standing(0)
@@ -172,15 +172,15 @@ func (d *Driver) wait(
 	}
 	for _, c := range calls {
 		if errors.Is(c.Err, wire.NoAuth) {
-			return nil, d.refused(c.Target(), c.Err)
+			return nil, k.zk.refused(c.Target(), c.Err)
 		}
 	}
 	list := wire.List(lc.dir, nil)
 	calls = []*wire.Call{list}
 	if proven {
-		calls = d.proven(list)
+		calls = k.zk.proven(list)
 	}
-	return list, d.do(ctx, lc.session, calls...)
+	return list, k.zk.do(ctx, lc.session, calls...)
 }
 
 // watchFor makes the requests for the watches that are missing, and drops the watches that are no longer needed.
@@ -189,15 +189,15 @@ func (d *Driver) wait(
 // follows. A claim further back only watches the nodes ahead of it. If its wait is long, the janitor adds the rest: its own
 // node, and the record of the holder, who would often be gone before this claim had read it. So a hand-over takes 5.1
 // requests instead of 11.6, and go-zookeeper's takes 5.0, by the command in the comment of follows.
-func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
+func (k *keeper) watchFor(lc *localClaim, q queue, own int) *watching {
 	w := &watching{added: map[string]*wire.Call{}}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	l := &lc.listener
 	l.ready()
 	l.next = nil
 	if lc.unseen() || own == 1 && !l.own.Stands() {
-		w.inspect = d.inspect(lc)
+		w.inspect = k.inspect(lc)
 		w.calls = append(w.calls, w.inspect)
 	}
 	if succeeds(q, own) {
@@ -223,22 +223,22 @@ func (d *Driver) watchFor(lc *localClaim, q queue, own int) *watching {
 }
 
 // watched notes the watches that stand now. It reports whether some of their nodes went meanwhile.
-func (d *Driver) watched(lc *localClaim, w *watching) (went bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) watched(lc *localClaim, w *watching) (went bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return lc.listener.watched(w)
 }
 
 // withdraw removes a claim that was not let in.
-func (d *Driver) withdraw(ctx context.Context, lc *localClaim) error {
-	d.mu.Lock()
+func (k *keeper) withdraw(ctx context.Context, lc *localClaim) error {
+	k.mu.Lock()
 	lc.end()
 	lc.asks.tryAt = wire.Now() + tendAgain
-	d.look(lc.asks.tryAt)
-	d.mu.Unlock()
-	_, err := d.remove(ctx, lc)
+	k.janitor.look(lc.asks.tryAt)
+	k.mu.Unlock()
+	_, err := k.remove(ctx, lc)
 	if err == nil {
-		d.drop(lc)
+		k.drop(lc)
 	}
 	return driver.Afterwards(err) // it has entered, and will be removed
 }

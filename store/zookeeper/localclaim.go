@@ -86,12 +86,12 @@ func (lc *localClaim) settled(request, c *wire.Call) bool {
 }
 
 // verdict returns why the claim is over, or nil, and takes the end of its lease into account. The caller holds mu.
-func (d *Driver) verdict(lc *localClaim) error {
+func (k *keeper) verdict(lc *localClaim) error {
 	stood := lc.lease.stands()
 	lc.lease.pass(wire.Now(), lc.session.Err() != nil)
 	if stood && !lc.lease.stands() {
 		lc.listener.drop()
-		d.look(0)
+		k.janitor.look(0)
 	}
 	return lc.lease.gone
 }
@@ -116,41 +116,43 @@ func (lc *localClaim) follows() bool {
 }
 
 // forget removes a local claim from the table. The caller holds mu.
-func (d *Driver) forget(lc *localClaim) {
+func (k *keeper) forget(lc *localClaim) {
 	lc.become(claimOver, driver.ErrGone)
-	if d.localClaims[lc.claim.ID] == lc {
-		delete(d.localClaims, lc.claim.ID)
-		d.forgetWhole(lc.claim.ID)
+	if k.localClaims[lc.claim.ID] == lc {
+		delete(k.localClaims, lc.claim.ID)
+		if k.forgets != nil {
+			k.forgets(lc.claim.ID)
+		}
 	}
 }
 
-func (d *Driver) drop(lc *localClaim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.forget(lc)
+func (k *keeper) drop(lc *localClaim) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forget(lc)
 }
 
 // localClaimOf returns the local claim with an id, or nil.
-func (d *Driver) localClaimOf(id string) *localClaim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.localClaims[id]
+func (k *keeper) localClaimOf(id string) *localClaim {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.localClaims[id]
 }
 
 // nameOf returns the name of a claim's node.
-func (d *Driver) nameOf(lc *localClaim) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) nameOf(lc *localClaim) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return lc.node.name
 }
 
 // settle finds out the outcome of the request for a claim's node, and reports whether the node exists. Requests of one
 // session are carried out in order, and a server that the session has left can do nothing more for it. So a node that is
 // missing after a quorum has agreed to a later request will never come.
-func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
-	d.mu.Lock()
+func (k *keeper) settle(ctx context.Context, lc *localClaim) (bool, error) {
+	k.mu.Lock()
 	create, name := lc.asks.create, lc.node.name
-	d.mu.Unlock()
+	k.mu.Unlock()
 	if name != "" || create == nil {
 		return name != "", nil
 	}
@@ -160,33 +162,33 @@ func (d *Driver) settle(ctx context.Context, lc *localClaim) (bool, error) {
 		return false, driver.Ended(ctx, false) // of this request; the request for the node is another call's
 	}
 	if tells(create) {
-		return d.settleBy(lc, create, create), nil
+		return k.settleBy(lc, create, create), nil
 	}
 	list := wire.List(lc.dir, nil)
-	if err := d.do(ctx, lc.session, d.proven(list)...); err != nil {
+	if err := k.zk.do(ctx, lc.session, k.zk.proven(list)...); err != nil {
 		return false, err
 	}
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return false, d.refused(lc.dir, list.Err)
+		return false, k.zk.refused(lc.dir, list.Err)
 	}
 	q, _ := lc.layout.newQueue(list.Children)
-	d.mu.Lock()
+	k.mu.Lock()
 	begins := lc.begins()
-	d.mu.Unlock()
+	k.mu.Unlock()
 	if i := named(q, begins); i >= 0 {
 		get := wire.Get(lc.dir+"/"+q[i].name, nil)
-		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
+		if err := k.zk.do(ctx, lc.session, k.zk.proven(get)...); err != nil {
 			return false, err
 		}
 		if get.Err == nil {
 			get.Path = lc.dir + "/" + q[i].name
-			return d.settleBy(lc, create, get), nil
+			return k.settleBy(lc, create, get), nil
 		}
 		if !errors.Is(get.Err, wire.NoNode) {
-			return false, d.refused(lc.dir, get.Err)
+			return false, k.zk.refused(lc.dir, get.Err)
 		}
 	}
-	return d.settleBy(lc, create, nil), nil
+	return k.settleBy(lc, create, nil), nil
 }
 
 // tells reports whether the answer to a request for a node says what became of it.
@@ -195,9 +197,9 @@ func tells(create *wire.Call) bool {
 }
 
 // settleBy is settled for those who do not hold mu.
-func (d *Driver) settleBy(lc *localClaim, request, c *wire.Call) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (k *keeper) settleBy(lc *localClaim, request, c *wire.Call) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return lc.settled(request, c)
 }
 
@@ -206,46 +208,46 @@ var errKept = fmt.Errorf("%w: it has left and is kept", driver.ErrGone)
 
 // remove removes a claim's node, and reports whether it existed. A node that another client keeps stays until its time is
 // over, with [errKept].
-func (d *Driver) remove(ctx context.Context, lc *localClaim) (bool, error) {
-	stands, err := d.settle(ctx, lc)
+func (k *keeper) remove(ctx context.Context, lc *localClaim) (bool, error) {
+	stands, err := k.settle(ctx, lc)
 	if err != nil || !stands {
 		return false, err
 	}
 	for {
-		d.mu.Lock()
+		k.mu.Lock()
 		path, version := lc.path(), lc.node.version
 		if lc.lease.state == claimSpent {
 			version = -1
 		}
-		d.mu.Unlock()
+		k.mu.Unlock()
 		del := wire.DeleteAt(path, version)
-		if err := d.do(ctx, lc.session, del); err != nil {
+		if err := k.zk.do(ctx, lc.session, del); err != nil {
 			return false, err
 		}
 		switch {
 		case errors.Is(del.Err, wire.BadVersion):
 		case del.Err != nil && !errors.Is(del.Err, wire.NoNode):
-			return false, lc.stuck(d.undeleted(path, del.Err))
+			return false, lc.stuck(k.zk.undeleted(path, del.Err))
 		default:
 			return del.Err == nil, nil
 		}
 		get := wire.Get(path, nil)
-		if err := d.do(ctx, lc.session, d.proven(get)...); err != nil {
+		if err := k.zk.do(ctx, lc.session, k.zk.proven(get)...); err != nil {
 			return false, err
 		}
 		switch {
 		case errors.Is(get.Err, wire.NoNode):
 			return false, nil
 		case get.Err != nil:
-			return false, lc.stuck(d.refused(path, get.Err))
+			return false, lc.stuck(k.zk.refused(path, get.Err))
 		}
-		d.mu.Lock()
+		k.mu.Lock()
 		lc.node.version = get.Stat.Version
 		kept := readData(get.Data).Kept
 		if kept > 0 {
-			d.keep(lc, kept)
+			k.keep(lc, kept)
 		}
-		d.mu.Unlock()
+		k.mu.Unlock()
 		if kept > 0 {
 			return false, errKept
 		}
@@ -267,7 +269,7 @@ func (lc *localClaim) trusted() time.Duration {
 }
 
 // prolong renews a lease, but never makes it shorter. The caller holds mu.
-func (d *Driver) prolong(lc *localClaim, lease time.Duration) {
+func (k *keeper) prolong(lc *localClaim, lease time.Duration) {
 	lc.lease.prolong(wire.Now(), lease)
-	d.look(lc.lease.ends)
+	k.janitor.look(lc.lease.ends)
 }

@@ -36,11 +36,11 @@ func init() {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
-		d.life.End()
+		d.zk.life.End()
 		return nil, driver.Refused(err)
 	}
 	servers := &secure.Servers{
-		Store: "zookeeper", Hosts: d.conf.Hosts, TLS: d.conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
+		Store: "zookeeper", Hosts: d.zk.conf.Hosts, TLS: d.zk.conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
 	}
 	if servers.TLS {
 		servers.Instead = "zk"
@@ -50,25 +50,25 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		_ = d.Close() // it was not open
 		return nil, err
 	}
-	d.life.Go(d.tend)
+	d.zk.life.Go(d.line.janitor.tend)
 	return d, nil
 }
 
 // configure translates an address.
 func (d *Driver) configure(a *driver.Address) error {
-	d.user = a.User
-	d.conf.Hosts = a.HostPorts("127.0.0.1", "2181")
+	d.zk.user = a.User
+	d.zk.conf.Hosts = a.HostPorts("127.0.0.1", "2181")
 	if a.User != "" || a.Password != "" {
 		if a.User == "" || strings.Contains(a.User, ":") {
 			return errors.New("digest authentication needs a user, without a colon in it, and a password")
 		}
-		d.conf.Digest, d.acl = a.User+":"+a.Password, wire.Creator
+		d.zk.conf.Digest, d.zk.acl = a.User+":"+a.Password, wire.Creator
 	}
 	var err error
-	if d.conf.Timeout, err = a.Duration("session", defaultSession); err != nil {
+	if d.zk.conf.Timeout, err = a.Duration("session", defaultSession); err != nil {
 		return err
 	}
-	if d.conf.Timeout < time.Millisecond || d.conf.Timeout > driver.MaxTTL {
+	if d.zk.conf.Timeout < time.Millisecond || d.zk.conf.Timeout > driver.MaxTTL {
 		return fmt.Errorf("parameter session must be from 1ms to %v", driver.MaxTTL)
 	}
 	if err := d.configurePaths(a); err != nil {
@@ -78,7 +78,7 @@ func (d *Driver) configure(a *driver.Address) error {
 		return err
 	}
 	if a.Scheme == "zks" {
-		if d.conf.TLS, err = secure.Config(a); err != nil {
+		if d.zk.conf.TLS, err = secure.Config(a); err != nil {
 			return err
 		}
 	}
@@ -88,18 +88,18 @@ func (d *Driver) configure(a *driver.Address) error {
 // configurePaths sets where locks are.
 func (d *Driver) configurePaths(a *driver.Address) error {
 	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
-		d.chroot = "/" + path
+		d.zk.chroot = "/" + path
 	}
-	if err := checkPath(d.chroot); err != nil {
+	if err := checkPath(d.zk.chroot); err != nil {
 		return fmt.Errorf("the chroot %w", err)
 	}
 	prefix := a.Param("prefix", DefaultPrefix)
 	if err := checkPath("/" + prefix + "x"); err != nil {
 		return fmt.Errorf("parameter prefix %w", err)
 	}
-	d.prefix = d.chroot + "/" + prefix
-	if d.conf.Path = d.chroot; d.chroot == "" {
-		d.conf.Path = "/"
+	d.zk.prefix = d.zk.chroot + "/" + prefix
+	if d.zk.conf.Path = d.zk.chroot; d.zk.chroot == "" {
+		d.zk.conf.Path = "/"
 	}
 	return nil
 }
@@ -109,20 +109,20 @@ func (d *Driver) configureNodes(a *driver.Address) error {
 	switch text := a.Param("layout", "mutex"); text {
 	case "mutex":
 	case "rw":
-		d.layout = rwLayout
+		d.choose(rwLayout)
 	case "latch":
-		d.layout = latchLayout
+		d.choose(latchLayout)
 	case "semaphore":
-		d.layout = semaphoreLayout
+		d.choose(semaphoreLayout)
 	default:
 		return fmt.Errorf("parameter layout is mutex, rw, latch or semaphore, not %q", text)
 	}
 	switch text := a.Param("acl", ""); text {
 	case "":
 	case "open":
-		d.acl = wire.Open
+		d.zk.acl = wire.Open
 	case "creator":
-		if d.acl = wire.Creator; d.conf.Digest == "" {
+		if d.zk.acl = wire.Creator; d.zk.conf.Digest == "" {
 			return errors.New("parameter acl: an access list for the creator alone needs a user and a password")
 		}
 	default:

@@ -60,10 +60,10 @@ func newParted(dir string, c *driver.Claim) *parted {
 }
 
 // partedOf returns the parted claim with an id, or nil.
-func (d *Driver) partedOf(id string) *parted {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.parted[id]
+func (sem *semaphore) partedOf(id string) *parted {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
+	return sem.parted[id]
 }
 
 // entrance returns the claim under locks, which waits as long as the whole claim does. The caller holds mu, or nobody else
@@ -106,9 +106,9 @@ func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 }
 
 // reach moves the claim to a phase, and reports whether it has left, which is final.
-func (d *Driver) reach(p *parted, next phase) (left bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (sem *semaphore) reach(p *parted, next phase) (left bool) {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
 	if p.phase < partsLeaving {
 		p.phase = next
 	}
@@ -116,70 +116,70 @@ func (d *Driver) reach(p *parted, next phase) (left bool) {
 }
 
 // unlist removes a claim from the table whose nodes are gone, or go without it.
-func (d *Driver) unlist(p *parted) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.parted[p.id] == p {
-		delete(d.parted, p.id)
+func (sem *semaphore) unlist(p *parted) {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
+	if sem.parted[p.id] == p {
+		delete(sem.parted, p.id)
 	}
 }
 
 // forgetWhole removes a claim from the table whose last part was forgotten. The caller holds mu.
-func (d *Driver) forgetWhole(id string) {
+func (sem *semaphore) forgetWhole(id string) {
 	whole, _ := cutPart(id)
-	p := d.parted[whole]
+	p := sem.parted[whole]
 	if p == nil {
 		return
 	}
 	for _, part := range p.parts(&driver.Claim{}) {
-		if d.localClaims[part.ID] != nil {
+		if sem.line.localClaims[part.ID] != nil {
 			return
 		}
 	}
-	delete(d.parted, whole)
+	delete(sem.parted, whole)
 }
 
 // abandon removes all nodes of a claim that has lost one of them. If the claim has entered again meanwhile, the nodes under
 // its parts' ids belong to the new entry, and stay.
-func (d *Driver) abandon(p *parted) {
-	d.mu.Lock()
-	if now := d.parted[p.id]; now == nil || now == p {
+func (sem *semaphore) abandon(p *parted) {
+	sem.line.mu.Lock()
+	if now := sem.parted[p.id]; now == nil || now == p {
 		for _, part := range p.parts(&driver.Claim{}) {
-			if lc := d.localClaims[part.ID]; lc != nil {
+			if lc := sem.line.localClaims[part.ID]; lc != nil {
 				lc.end()
 			}
 		}
 	}
 	p.phase = partsLeaving
-	d.look(0)
-	d.mu.Unlock()
-	d.unlist(p)
+	sem.line.janitor.look(0)
+	sem.line.mu.Unlock()
+	sem.unlist(p)
 }
 
 // withdrawParts removes a claim that was not let in.
-func (d *Driver) withdrawParts(ctx context.Context, p *parted) error {
-	d.mu.Lock()
+func (sem *semaphore) withdrawParts(ctx context.Context, p *parted) error {
+	sem.line.mu.Lock()
 	var localClaims []*localClaim
 	for _, part := range p.parts(&driver.Claim{}) {
-		if lc := d.localClaims[part.ID]; lc != nil {
+		if lc := sem.line.localClaims[part.ID]; lc != nil {
 			localClaims = append(localClaims, lc)
 		}
 	}
 	p.phase = partsLeaving
-	d.mu.Unlock()
+	sem.line.mu.Unlock()
 	var failed error
 	for _, lc := range localClaims {
-		failed = errors.Join(failed, d.withdraw(ctx, lc))
+		failed = errors.Join(failed, sem.line.withdraw(ctx, lc))
 	}
-	d.unlist(p)
+	sem.unlist(p)
 	return driver.Afterwards(failed) // the janitor goes on with it
 }
 
 // trustedParts returns the certain rest of a whole claim's lease. The caller holds mu.
-func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
+func (sem *semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	ttl := never
 	for _, part := range p.parts(c) {
-		if lc := d.localClaims[part.ID]; lc != nil {
+		if lc := sem.line.localClaims[part.ID]; lc != nil {
 			ttl = min(ttl, lc.trusted())
 		}
 	}
@@ -190,10 +190,10 @@ func (d *Driver) trustedParts(c *driver.Claim, p *parted) time.Duration {
 }
 
 // waitsBy returns the id of the local claim whose watches a claim waits on.
-func (d *Driver) waitsBy(id string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.parted[id]
+func (sem *semaphore) waitsBy(id string) string {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
+	p := sem.parted[id]
 	switch {
 	case p == nil:
 		return id
@@ -204,10 +204,7 @@ func (d *Driver) waitsBy(id string) string {
 }
 
 // wholes returns the ids of the claims to which these local claims belong.
-func (d *Driver) wholes(ids []string) []string {
-	if d.layout != semaphoreLayout {
-		return ids
-	}
+func wholes(ids []string) []string {
 	for i, id := range ids {
 		ids[i], _ = cutPart(id)
 	}

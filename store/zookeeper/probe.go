@@ -20,23 +20,23 @@ const minTTL = 100 * time.Millisecond
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	s, err := d.live()
+	s, err := d.zk.live()
 	if err != nil {
 		return err
 	}
-	root, config := wire.Exists(d.conf.Path, nil), wire.Get(wire.ConfigPath, nil)
-	if err := d.do(ctx, s, wire.Sync("/"), root, config); err != nil {
+	root, config := wire.Exists(d.zk.conf.Path, nil), wire.Get(wire.ConfigPath, nil)
+	if err := d.zk.do(ctx, s, wire.Sync("/"), root, config); err != nil {
 		return err
 	}
 	switch {
 	case errors.Is(root.Err, wire.NoNode):
-		return d.noChroot()
+		return d.zk.noChroot()
 	case root.Err != nil:
-		return d.refused(d.conf.Path, root.Err)
+		return d.zk.refused(d.zk.conf.Path, root.Err)
 	}
-	nodes := wire.Ephemerals(d.prefix)
-	if err := d.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
-		d.blind = true // nobody else has the driver yet
+	nodes := wire.Ephemerals(d.zk.prefix)
+	if err := d.zk.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
+		d.line.janitor.blind = true // nobody else has the driver yet
 	}
 	d.promised.Set(d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()))
 	return nil
@@ -47,19 +47,19 @@ func (d *Driver) probe(ctx context.Context) error {
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	s, err := d.live()
+	s, err := d.zk.live()
 	if err != nil {
 		return driver.Traits{}, err
 	}
 	config := wire.Get(wire.ConfigPath, nil)
-	if err := d.do(ctx, s, wire.Sync("/"), config); err != nil {
+	if err := d.zk.do(ctx, s, wire.Sync("/"), config); err != nil {
 		return driver.Traits{}, err
 	}
 	return d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()), nil
 }
 
-func (d *Driver) noChroot() error {
-	return driver.Refused(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(d.chroot)))
+func (e *ensemble) noChroot() error {
+	return driver.Refused(fmt.Errorf("there is no node %s, which the URL names as the chroot: make it first", shown(e.chroot)))
 }
 
 // promise returns the promises of an ensemble like this.
@@ -75,7 +75,7 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	switch {
 	case !known:
 		t.Warn("an ACL that lets the client read "+wire.ConfigPath,
-			"The server does not let %s read %s, so how many servers there are is not known.", d.who(), wire.ConfigPath)
+			"The server does not let %s read %s, so how many servers there are is not known.", d.zk.who(), wire.ConfigPath)
 	case voters <= 1:
 		t.Warn("three servers", "There is one server: while it is away nobody gets a lock, and there is no failover.")
 	case voters == 2:
@@ -85,7 +85,7 @@ func (d *Driver) promise(known bool, voters int, session time.Duration) driver.T
 	}
 	t.Note("The session time is %v: no lease is longer than what is left of it, and the locks of a process that died are free "+
 		"after it, however short their leases were.", session)
-	if asked := d.conf.Timeout; session != asked {
+	if asked := d.zk.conf.Timeout; session != asked {
 		t.Warn("minSessionTimeout and maxSessionTimeout around it",
 			"The session time that was asked for, %v, is not within the bounds that the server sets.", asked)
 	}

@@ -2,10 +2,10 @@ package zookeeper
 
 // Remembered is for drivertest.
 func (d *Driver) Remembered() int {
-	d.mu.Lock()
-	n, s := len(d.localClaims)+len(d.parted)+len(d.alerts), d.session
-	d.mu.Unlock()
-	if s != nil {
+	d.line.mu.Lock()
+	n := d.remembers() + len(d.line.janitor.alerts)
+	d.line.mu.Unlock()
+	if s := d.zk.current(); s != nil {
 		n += s.Remembered()
 	}
 	return n

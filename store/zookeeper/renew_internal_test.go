@@ -15,14 +15,14 @@ import (
 func TestRenewalIsOfOneSession(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	t.Cleanup(d.life.End)
+	t.Cleanup(d.zk.life.End)
 	c := &driver.Claim{ID: "moved"}
-	d.localClaims[c.ID] = &localClaim{
+	d.line.localClaims[c.ID] = &localClaim{
 		who: who{claim: *c, session: &wire.Session{}}, node: znode{name: "n"}, lease: lease{state: claimHolding, ends: never},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the other session never answers
 	defer cancel()
-	if got := d.renew(ctx, &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {
+	if got := d.line.renew(ctx, &wire.Session{}, []*driver.Claim{c})[0]; !errors.Is(got.Err, driver.ErrSession) {
 		t.Errorf("renewal on another session = %+v; want ErrSession", got)
 	}
 }

@@ -22,7 +22,7 @@ func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
 	t.Cleanup(func() { d.Close() })
 	do := func(call *wire.Call) *wire.Call {
 		t.Helper()
-		if err := d.do(t.Context(), d.session, call); err != nil || call.Err != nil {
+		if err := d.zk.do(t.Context(), d.zk.current(), call); err != nil || call.Err != nil {
 			t.Fatalf("%s: %v, %v", call.Target(), err, call.Err)
 		}
 		return call
@@ -45,7 +45,8 @@ func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
 		t.Fatalf("%d entrances; want that of the claim that waits", len(entrances))
 	}
 	do(wire.Delete("/stile/n" + locksDir + "/" + entrances[0]))
-	p, err := d.take(t.Context(), c, d.partedOf(c.ID))
+	sem := d.recipe.(*semaphore)
+	p, err := sem.take(t.Context(), c, sem.partedOf(c.ID))
 	if p.Holds || !errors.Is(err, driver.ErrGone) {
 		t.Errorf("it has %+v, %v; want ErrGone", p, err)
 	}

@@ -10,14 +10,17 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// renewParted renews all parts of claims at once. A claim that lost one of them is gone.
-func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+// renew renews all parts of claims at once. A claim that lost one of them is gone.
+func (sem *semaphore) renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, sem.renew)
+	}
 	answers := make([]driver.Renewal, len(cs))
 	wholes := make([]*parted, len(cs))
-	parts, of := d.partsOf(cs, answers, wholes)
-	for k, got := range d.renewAll(ctx, parts) {
+	parts, of := sem.partsOf(cs, answers, wholes)
+	for k, got := range sem.line.renewAll(ctx, parts) {
 		i := of[k]
-		if errors.Is(got.Err, driver.ErrGone) && d.passed(wholes[i], parts[k]) {
+		if errors.Is(got.Err, driver.ErrGone) && sem.passed(wholes[i], parts[k]) {
 			continue // the claim holds by now, and its entrance is gone
 		}
 		if worse(got.Err, answers[i].Err) {
@@ -31,7 +34,7 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 		case p == nil:
 			continue
 		case errors.Is(answers[i].Err, driver.ErrGone):
-			d.abandon(p)
+			sem.abandon(p)
 		}
 		if answers[i].Err != nil || answers[i].TTL == never {
 			answers[i].TTL = 0
@@ -42,11 +45,11 @@ func (d *Driver) renewParted(ctx context.Context, cs []*driver.Claim) []driver.R
 
 // partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the claims that are
 // known here into wholes, and answers the others.
-func (d *Driver) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (sem *semaphore) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
 	for i, c := range cs {
-		p := d.parted[c.ID]
+		p := sem.parted[c.ID]
 		if p == nil || p.phase >= partsLeaving {
 			answers[i].Err = driver.ErrGone
 			continue
@@ -67,27 +70,27 @@ func worse(is, was error) bool {
 }
 
 // passed reports whether a part is the entrance of a claim that holds.
-func (d *Driver) passed(p *parted, part *driver.Claim) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (sem *semaphore) passed(p *parted, part *driver.Claim) bool {
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
 	return p.phase == partsHolding && part.ID == p.entrance(part).ID
 }
 
-// leaveParted removes all nodes of a claim, or keeps its permits.
-func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
-	p := d.partedOf(l.Claim.ID)
+// leave removes all nodes of a claim, or has its permits kept.
+func (sem *semaphore) leave(ctx context.Context, dir string, l *driver.Release) error {
+	p := sem.partedOf(l.Claim.ID)
 	if p == nil {
-		return asking(d.leaveOtherParted(ctx, l))
+		return asking(sem.leaveOther(ctx, dir, l))
 	}
-	parts, keep := d.part(ctx, l, p)
+	parts, keep := sem.part(ctx, l, p)
 	var failed error
 	left := false
 	for _, part := range parts {
-		lc := d.localClaimOf(part.ID)
+		lc := sem.line.localClaimOf(part.ID)
 		if lc == nil {
 			continue
 		}
-		err := d.leave(ctx, &driver.Release{Claim: part, Keep: keep}, lc)
+		err := sem.line.leave(ctx, &driver.Release{Claim: part, Keep: keep}, lc)
 		switch {
 		case err == nil:
 			left = true
@@ -99,11 +102,11 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 		return driver.Unknown(failed)
 	}
 	if failed != nil { // the parts are no claims any more, whether or not their nodes exist
-		d.unlist(p)
+		sem.unlist(p)
 		return failed
 	}
 	if keep == 0 || !left {
-		d.unlist(p)
+		sem.unlist(p)
 	}
 	if !left {
 		return driver.ErrGone
@@ -112,15 +115,15 @@ func (d *Driver) leaveParted(ctx context.Context, l *driver.Release) error {
 }
 
 // part begins the release of a claim. It returns the claim's parts, and for how long they must be kept.
-func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
-	d.mu.Lock()
+func (sem *semaphore) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
+	sem.line.mu.Lock()
 	phase := p.phase
-	d.mu.Unlock()
+	sem.line.mu.Unlock()
 	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
-		_, _ = d.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
+		_, _ = sem.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	sem.line.mu.Lock()
+	defer sem.line.mu.Unlock()
 	parts, keep = p.parts(l.Claim), l.Keep
 	if p.phase == partsHolding && keep > 0 {
 		p.phase = partsKeeping
@@ -131,17 +134,13 @@ func (d *Driver) part(ctx context.Context, l *driver.Release, p *parted) (parts 
 	return parts, keep
 }
 
-// leaveOtherParted removes another client's claim.
-func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error {
-	dir, err := d.path(l.Claim.Name)
+// leaveOther removes another client's claim.
+func (sem *semaphore) leaveOther(ctx context.Context, dir string, l *driver.Release) error {
+	s, err := sem.zk.live()
 	if err != nil {
 		return err
 	}
-	s, err := d.live()
-	if err != nil {
-		return err
-	}
-	line, err := d.readLine(ctx, s, dir, true)
+	line, err := sem.readLine(ctx, s, dir, true)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	left := driver.ErrGone
 	for _, path := range line[i].nodes {
 		parent, name := splitNode(dir + path)
-		err := d.leaveNode(ctx, s, parent, name, l.Keep)
+		err := sem.line.leaveNode(ctx, s, parent, name, l.Keep)
 		switch {
 		case err == nil:
 			left = nil
@@ -165,13 +164,13 @@ func (d *Driver) leaveOtherParted(ctx context.Context, l *driver.Release) error 
 	return left
 }
 
-// breakParted removes all nodes of a claim by hand, or asks for it at the first of its permits.
-func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	l, err := d.readLine(ctx, s, dir, true)
+// breaks removes all nodes of a claim by hand, or asks for it at the first of its permits.
+func (sem *semaphore) breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	l, err := sem.readLine(ctx, s, dir, true)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	l, standings, err := d.inLine(ctx, s, dir, l)
+	l, standings, err := sem.inLine(ctx, s, dir, l)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
@@ -181,16 +180,16 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b
 	}
 	if b.Ask {
 		first := wire.Get(dir+l[i].nodes[0], nil)
-		if err := d.do(ctx, s, first); err != nil {
+		if err := sem.zk.do(ctx, s, first); err != nil {
 			return driver.ClaimInfo{}, driver.NotYet(err)
 		}
-		return standings[i], d.ask(ctx, s, &standings[i], first)
+		return standings[i], sem.line.ask(ctx, s, &standings[i], first)
 	}
 	var dels []*wire.Call
 	for _, path := range l[i].nodes {
 		dels = append(dels, wire.Delete(dir+path))
 	}
-	if err := d.do(ctx, s, dels...); err != nil {
+	if err := sem.zk.do(ctx, s, dels...); err != nil {
 		return driver.ClaimInfo{}, err
 	}
 	gone := true
@@ -199,7 +198,7 @@ func (d *Driver) breakParted(ctx context.Context, s *wire.Session, dir string, b
 			continue
 		}
 		if del.Err != nil {
-			return driver.ClaimInfo{}, d.undeleted(del.Target(), del.Err)
+			return driver.ClaimInfo{}, sem.zk.undeleted(del.Target(), del.Err)
 		}
 		gone = false
 	}

@@ -17,37 +17,37 @@ func splitNode(path string) (parent, name string) {
 }
 
 // lineOf reads the line of a name on the present session.
-func (d *Driver) lineOf(ctx context.Context, dir string) (line, error) {
-	s, err := d.live()
+func (sem *semaphore) lineOf(ctx context.Context, dir string) (line, error) {
+	s, err := sem.zk.live()
 	if err != nil {
 		return nil, err
 	}
-	return d.readLine(ctx, s, dir, false)
+	return sem.readLine(ctx, s, dir, false)
 }
 
 // readLine reads the line of a name: first the waiting claims, then the permits.
-func (d *Driver) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
+func (sem *semaphore) readLine(ctx context.Context, s *wire.Session, dir string, proven bool) (line, error) {
 	locks, leases := wire.List(dir+locksDir, nil), wire.List(dir+leasesDir, nil)
 	calls := []*wire.Call{locks, leases}
 	if proven {
-		calls = d.proven(calls...)
+		calls = sem.zk.proven(calls...)
 	}
-	if err := d.do(ctx, s, calls...); err != nil {
+	if err := sem.zk.do(ctx, s, calls...); err != nil {
 		return nil, err
 	}
 	for _, list := range []*wire.Call{locks, leases} {
 		if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-			return nil, d.refused(list.Target(), list.Err)
+			return nil, sem.zk.refused(list.Target(), list.Err)
 		}
 	}
 	l, odd := newLine(locks.Children, leases.Children)
-	d.strange(dir, odd)
+	sem.zk.strange(dir, odd)
 	return l, nil
 }
 
 // inLine reads the first node of each claim, and returns the claims as observers see them. Claims that went meanwhile are
 // left out.
-func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.ClaimInfo, error) {
+func (sem *semaphore) inLine(ctx context.Context, s *wire.Session, dir string, l line) (line, []driver.ClaimInfo, error) {
 	var there line
 	var list []driver.ClaimInfo
 	holding := l.holding()
@@ -56,7 +56,7 @@ func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line
 		for i, b := range part {
 			gets[i] = wire.Get(dir+b.nodes[0], nil)
 		}
-		if err := d.do(ctx, s, gets...); err != nil {
+		if err := sem.zk.do(ctx, s, gets...); err != nil {
 			return nil, nil, err
 		}
 		for i, get := range gets {
@@ -65,7 +65,7 @@ func (d *Driver) inLine(ctx context.Context, s *wire.Session, dir string, l line
 				continue
 			}
 			if get.Err != nil {
-				return nil, nil, d.refused(get.Target(), get.Err)
+				return nil, nil, sem.zk.refused(get.Target(), get.Err)
 			}
 			there = append(there, part[i])
 			list = append(list, part[i].standing(get, len(list) < holding))
@@ -88,7 +88,7 @@ func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 }
 
 // placeIn returns the place behind others in a line.
-func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
+func (sem *semaphore) placeIn(ctx context.Context, dir string, l line, own int) (driver.Place, error) {
 	if own < 0 {
 		own = len(l)
 	}
@@ -96,33 +96,33 @@ func (d *Driver) placeIn(ctx context.Context, dir string, l line, own int) (driv
 	if own == 0 {
 		return p, nil
 	}
-	s, err := d.live()
+	s, err := sem.zk.live()
 	if err != nil {
 		return p, err
 	}
-	_, standings, err := d.inLine(ctx, s, dir, l[:1])
+	_, standings, err := sem.inLine(ctx, s, dir, l[:1])
 	if err == nil && len(standings) > 0 {
 		p.Blocker = standings[0]
 	}
 	return p, err
 }
 
-// semaphoreListings returns the listings of semaphores.
-func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
-	if err := d.do(ctx, s, wire.Sync(d.conf.Path)); err != nil {
+// listings are listings of semaphores.
+func (sem *semaphore) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+	if err := sem.zk.do(ctx, s, wire.Sync(sem.zk.conf.Path)); err != nil {
 		return nil, err
 	}
 	var all []driver.Listing
 	for _, name := range names {
-		dir, err := d.path(name)
+		dir, err := sem.zk.path(name)
 		if err != nil {
 			return nil, err
 		}
-		l, err := d.readLine(ctx, s, dir, false)
+		l, err := sem.readLine(ctx, s, dir, false)
 		if err != nil {
 			return nil, err
 		}
-		l, standings, err := d.inLine(ctx, s, dir, l)
+		l, standings, err := sem.inLine(ctx, s, dir, l)
 		if err != nil {
 			return nil, err
 		}
@@ -136,18 +136,4 @@ func (d *Driver) semaphoreListings(ctx context.Context, s *wire.Session, names [
 		all = append(all, driver.Listing{Name: name, Capacity: capacity, Claims: standings})
 	}
 	return all, nil
-}
-
-// newData returns the content for the node of a claim, or of a part of it.
-func (d *Driver) newData(c *driver.Claim) data {
-	held := newData(c)
-	if d.layout == semaphoreLayout {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		whole, _ := cutPart(c.ID)
-		if p := d.parted[whole]; p != nil {
-			held.Ticket = p.ticket
-		}
-	}
-	return held
 }

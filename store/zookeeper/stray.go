@@ -23,94 +23,94 @@ const blindNote = "The servers are older than 3.6 and do not tell which nodes a 
 	"session ends."
 
 // expect schedules a comparison within compareEvery, since a node is about to be asked for. The caller holds mu.
-func (d *Driver) expect() {
-	if d.compareAt == never && !d.blind {
-		d.compareAt = wire.Now() + compareEvery
-		d.look(d.compareAt)
+func (j *janitor) expect() {
+	if j.compareAt == never && !j.blind {
+		j.compareAt = wire.Now() + compareEvery
+		j.look(j.compareAt)
 	}
 }
 
 // compareWhenDue starts a comparison if one is due. The caller holds mu.
-func (d *Driver) compareWhenDue(now time.Duration) {
-	s := d.session
+func (j *janitor) compareWhenDue(now time.Duration) {
+	s := j.zk.current()
 	switch {
-	case d.compareAt == never:
-	case d.blind || s == nil || s.Err() != nil: // the nodes go with the session
-		d.compareAt = never
-	case now < d.compareAt:
-		d.next = min(d.next, d.compareAt)
+	case j.compareAt == never:
+	case j.blind || s == nil || s.Err() != nil: // the nodes go with the session
+		j.compareAt = never
+	case now < j.compareAt:
+		j.next = min(j.next, j.compareAt)
 	default:
-		d.compareAt = never
-		d.life.Go(func() { d.compare(s) })
+		j.compareAt = never
+		j.zk.life.Go(func() { j.compare(s) })
 	}
 }
 
 // compare finds the strays of a session and takes them up.
-func (d *Driver) compare(s *wire.Session) {
-	ctx, cancel := context.WithTimeout(d.ctx, tendWithin)
+func (j *janitor) compare(s *wire.Session) {
+	ctx, cancel := context.WithTimeout(j.zk.ctx, tendWithin)
 	defer cancel()
-	list := wire.Ephemerals(d.prefix)
-	err := d.do(ctx, s, list)
+	list := wire.Ephemerals(j.zk.prefix)
+	err := j.zk.do(ctx, s, list)
 	if err == nil && list.Err == nil {
-		err = d.takeUp(ctx, s, list.Children)
+		err = j.takeUp(ctx, s, list.Children)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
 	switch {
 	case errors.Is(list.Err, wire.Unimplemented):
-		d.blind = true
+		j.blind = true
 	case err != nil:
-		d.compareAt = min(d.compareAt, wire.Now()+compareAgain)
-	case len(d.localClaims) > 0:
-		d.expect()
+		j.compareAt = min(j.compareAt, wire.Now()+compareAgain)
+	case len(j.line.localClaims) > 0:
+		j.expect()
 	}
-	if d.compareAt != never {
-		d.look(d.compareAt)
+	if j.compareAt != never {
+		j.look(j.compareAt)
 	}
 }
 
 // takeUp makes local claims of strays, which the janitor removes like any claim that is over. It first reads each node,
 // proven by a quorum: the server may have listed a node that is gone, or whose claim was released and is kept.
-func (d *Driver) takeUp(ctx context.Context, s *wire.Session, paths []string) error {
-	strays := d.strays(s, paths)
+func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) error {
+	strays := j.strays(s, paths)
 	if len(strays) == 0 {
 		return nil
 	}
-	calls := d.proven()
+	calls := j.zk.proven()
 	for _, path := range strays {
 		calls = append(calls, wire.Get(path, nil))
 	}
-	if err := d.do(ctx, s, calls...); err != nil {
+	if err := j.zk.do(ctx, s, calls...); err != nil {
 		return err
 	}
 	for _, get := range calls[1:] {
-		if get.Err != nil || get.Stat.Owner != s.ID() || len(d.strays(s, []string{get.Target()})) == 0 {
+		if get.Err != nil || get.Stat.Owner != s.ID() || len(j.strays(s, []string{get.Target()})) == 0 {
 			continue
 		}
 		dir, name := splitNode(get.Target())
 		lc := &localClaim{
-			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, dir: dir, layout: d.layoutOf(dir), session: s},
+			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, dir: dir, layout: j.line.layoutOf(dir), session: s},
 			node:  znode{name: name, czxid: get.Stat.Czxid, version: get.Stat.Version},
 			lease: lease{state: claimEnding, gone: driver.ErrGone},
 		}
-		d.mu.Lock()
-		d.localClaims[lc.claim.ID] = lc
+		j.line.mu.Lock()
+		j.line.localClaims[lc.claim.ID] = lc
 		if kept := readData(get.Data).Kept; kept > 0 {
-			d.keep(lc, kept)
+			j.line.keep(lc, kept)
 		}
-		d.look(0)
-		d.mu.Unlock()
+		j.look(0)
+		j.line.mu.Unlock()
 	}
 	return nil
 }
 
 // strays returns the paths of nodes that no local claim knows. If a local claim's node was asked for and its name is not
 // known yet, its beginning is compared.
-func (d *Driver) strays(s *wire.Session, paths []string) (strays []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (j *janitor) strays(s *wire.Session, paths []string) (strays []string) {
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
 	known, begun := map[string]bool{}, []string(nil)
-	for _, lc := range d.localClaims {
+	for _, lc := range j.line.localClaims {
 		switch {
 		case lc.session != s:
 		case lc.node.known():
@@ -121,7 +121,7 @@ func (d *Driver) strays(s *wire.Session, paths []string) (strays []string) {
 	}
 	for _, path := range paths {
 		dir, name := splitNode(path)
-		_, ours := d.layoutOf(dir).parse(name)
+		_, ours := j.line.layoutOf(dir).parse(name)
 		for _, begin := range begun {
 			ours = ours && !strings.HasPrefix(path, begin)
 		}

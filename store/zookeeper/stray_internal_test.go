@@ -61,9 +61,9 @@ func (s *straying) enter(d *Driver, c *driver.Claim) bool {
 
 // forget takes a claim out of the driver's table, as a defect would, and leaves its node.
 func (s *straying) forget(c *driver.Claim) {
-	s.d.mu.Lock()
-	defer s.d.mu.Unlock()
-	delete(s.d.localClaims, c.ID)
+	s.d.line.mu.Lock()
+	defer s.d.line.mu.Unlock()
+	delete(s.d.line.localClaims, c.ID)
 }
 
 // shows returns the records of the claims that stand.
@@ -131,7 +131,7 @@ func TestStrayThatIsKept(t *testing.T) {
 	begun := time.Now()
 	s.forget(kept)
 	s.forget(gone)
-	s.d.compare(s.d.session)
+	s.d.line.janitor.compare(s.d.zk.current())
 	s.until("the other stray is gone", "kept")
 	s.until("the kept stray is gone")
 	if took := time.Since(begun); took < keep-time.Second {
@@ -144,15 +144,15 @@ func TestStrayThatIsKept(t *testing.T) {
 func TestWhatIsNoStray(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
-	t.Cleanup(d.life.End)
-	d.prefix = "/stile/"
+	t.Cleanup(d.zk.life.End)
+	d.zk.prefix = "/stile/"
 	s := &wire.Session{}
 	here := who{dir: "/stile/n", session: s}
-	d.localClaims["asked"] = newLocalClaim(&driver.Claim{ID: "asked", Weight: driver.All}, here.dir, mutexLayout, s, nil)
-	d.localClaims["known"] = &localClaim{
+	d.line.localClaims["asked"] = newLocalClaim(&driver.Claim{ID: "asked", Weight: driver.All}, here.dir, mutexLayout, s, nil)
+	d.line.localClaims["known"] = &localClaim{
 		who: here, node: znode{name: guid("known") + "lock-0000000001"}, lease: lease{state: claimLeaving},
 	}
-	d.localClaims["else"] = &localClaim{
+	d.line.localClaims["else"] = &localClaim{
 		who: who{dir: "/stile/n", session: &wire.Session{}}, node: znode{name: guid("else") + "lock-0000000002"},
 	}
 	for path, stray := range map[string]bool{
@@ -164,7 +164,7 @@ func TestWhatIsNoStray(t *testing.T) {
 		"/stile/n/lock-0000000004":                      false,
 		"/stile/n/_c_config":                            false,
 	} {
-		if got := len(d.strays(s, []string{path})) == 1; got != stray {
+		if got := len(d.line.janitor.strays(s, []string{path})) == 1; got != stray {
 			t.Errorf("%s is a stray: %v; want %v", path, got, stray)
 		}
 	}
@@ -174,17 +174,17 @@ func TestWhatIsNoStray(t *testing.T) {
 func TestServersThatDoNotTellStrays(t *testing.T) {
 	t.Parallel()
 	s := newStraying(t)
-	s.d.mu.Lock()
-	s.d.blind = true
-	s.d.mu.Unlock()
+	s.d.line.mu.Lock()
+	s.d.line.janitor.blind = true
+	s.d.line.mu.Unlock()
 	stray := s.claim("stray")
 	s.enter(s.d, stray)
 	s.forget(stray)
 	s.proxy.Drop()
 	s.until("the connection is back", "stray")
-	s.d.mu.Lock()
-	at := s.d.compareAt
-	s.d.mu.Unlock()
+	s.d.line.mu.Lock()
+	at := s.d.line.janitor.compareAt
+	s.d.line.mu.Unlock()
 	if at != never {
 		t.Error("a comparison is due; want none where the servers cannot tell")
 	}

@@ -61,28 +61,70 @@ const DefaultPrefix = "stile/"
 
 // A Driver keeps locks in ZooKeeper. Its methods may be called at once.
 type Driver struct {
-	conf   wire.Config // of each session
+	zk     *ensemble
+	line   *keeper
+	recipe recipe
 	layout layout
+
+	promised promise.Promise
+}
+
+// A recipe is how the nodes of a name make a lock of it. The layout chooses it when the driver is opened.
+type recipe interface {
+	enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error)
+	await(ctx context.Context, id string) error
+	renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
+	leave(ctx context.Context, dir string, l *driver.Release) error
+	listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error)
+	breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error)
+
+	// overlook has a signal raised when the queue of a name changes, and returns the calls whose watches do that.
+	overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error)
+
+	// alert names the function that is told the ids of claims in danger.
+	alert(endangered func(ids ...string))
+}
+
+// An ensemble is the servers as this client reaches them, by one session after another. It knows nothing of claims.
+type ensemble struct {
+	conf   wire.Config // of each session
 	acl    wire.ACL
 	user   string // for messages
 	chroot string // "" or an absolute path
 	prefix string // the beginning of an absolute path to a lock, before the name
 
-	life     *work.Life
-	ctx      context.Context // of the life
-	promised promise.Promise
-	kick     chan struct{} // holds one element; wakes the janitor
+	life *work.Life
+	ctx  context.Context // of the life
 
-	mu          sync.Mutex // guards what follows, and what is in the local claims
-	session     *wire.Session
+	mu      sync.Mutex // guards what follows; no other lock is taken under it, but for those of the session
+	session *wire.Session
+	odd     []string // paths of nodes that are no claims, in a place for claims
+}
+
+// A keeper keeps single locks, each on a path of its own, and knows of no others: the claims under a path are one queue. It is
+// the only one that asks for the nodes of this client's claims, or has them removed.
+type keeper struct {
+	zk       *ensemble
+	janitor  *janitor
+	layoutOf func(dir string) layout // how the children of a path are named
+	forgets  func(id string)         // is told of each claim that leaves the table, by one who holds mu; nil means nobody
+
+	mu          sync.Mutex             // guards what follows, what is in the local claims, and the janitor
 	localClaims map[string]*localClaim // by claim id
-	parted      map[string]*parted     // by claim id; only in the layout of the semaphore
-	told        func(ids ...string)
-	alerts      map[string]bool // ids to report
-	odd         []string        // paths of nodes that are no claims, in a place for claims
-	next        time.Duration   // when the janitor runs by itself
-	compareAt   time.Duration   // when it looks for strays next
-	blind       bool            // the servers cannot list the nodes of a session
+}
+
+// A janitor sees to what no call sees to: it ends leases, removes nodes, watches them, and looks for strays. Its fields are
+// guarded by the keeper's mu.
+type janitor struct {
+	zk   *ensemble
+	line *keeper
+	kick chan struct{} // holds one element; wakes the janitor
+
+	told      func(ids ...string)
+	alerts    map[string]bool // ids to report
+	next      time.Duration   // when the janitor runs by itself
+	compareAt time.Duration   // when it looks for strays next
+	blind     bool            // the servers cannot list the nodes of a session
 }
 
 var _ interface {
@@ -95,19 +137,36 @@ var _ interface {
 } = (*Driver)(nil)
 
 func newDriver() *Driver {
-	d := &Driver{
-		localClaims: map[string]*localClaim{}, parted: map[string]*parted{}, alerts: map[string]bool{},
-		kick: make(chan struct{}, 1), next: never, compareAt: never,
-	}
-	d.life = work.Begin()
-	d.ctx = d.life.Context()
-	d.promised.Life, d.promised.Ask = d.life, d.promises
+	zk := &ensemble{life: work.Begin()}
+	zk.ctx = zk.life.Context()
+	d := &Driver{zk: zk, line: newKeeper(zk)}
+	d.promised.Life, d.promised.Ask = zk.life, d.promises
+	d.choose(mutexLayout)
 	return d
 }
 
+func newKeeper(zk *ensemble) *keeper {
+	k := &keeper{zk: zk, localClaims: map[string]*localClaim{}}
+	k.janitor = &janitor{
+		zk: zk, line: k, alerts: map[string]bool{}, kick: make(chan struct{}, 1), next: never, compareAt: never,
+	}
+	zk.conf.Busy, zk.conf.Hurt = k.busy, k.janitor.hurt
+	return k
+}
+
+// choose chooses the recipe of a layout.
+func (d *Driver) choose(l layout) {
+	d.layout = l
+	if l == semaphoreLayout {
+		d.recipe = newSemaphore(d.zk, d.line)
+	} else {
+		d.recipe = newSingle(d.zk, d.line, l)
+	}
+}
+
 // path returns the parent path of a name's claims.
-func (d *Driver) path(name string) (string, error) {
-	path := d.prefix + driver.EncodeName(name)
+func (e *ensemble) path(name string) (string, error) {
+	path := e.prefix + driver.EncodeName(name)
 	if path == "/zookeeper" {
 		const says = "the name zookeeper is reserved by zookeeper where there is neither chroot nor prefix"
 		return "", driver.Refused(errors.New(says))
@@ -131,64 +190,58 @@ func (d *Driver) shape(c *driver.Claim) error {
 	return nil
 }
 
-// layoutOf returns the layout of a path's children.
-func (d *Driver) layoutOf(dir string) layout {
-	switch {
-	case d.layout != semaphoreLayout:
-		return d.layout
-	case strings.HasSuffix(dir, locksDir):
-		return locksLayout
-	default:
-		return leasesLayout
-	}
-}
-
 // live returns the session, or a new one if the last is over.
-func (d *Driver) live() (*wire.Session, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx.Err() != nil {
+func (e *ensemble) live() (*wire.Session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
 		return nil, driver.ErrClosed
 	}
-	if d.session == nil || d.session.Err() != nil {
-		d.open()
+	if e.session == nil || e.session.Err() != nil {
+		e.open()
 	}
-	return d.session, nil
+	return e.session, nil
+}
+
+// current is the session that was begun last, or nil.
+func (e *ensemble) current() *wire.Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.session
 }
 
 // open begins a session. The caller holds mu.
-func (d *Driver) open() {
-	conf := d.conf
-	conf.Busy, conf.Hurt = d.busy, d.hurt
-	if old := d.session; old != nil {
+func (e *ensemble) open() {
+	conf := e.conf
+	if old := e.session; old != nil {
 		conf.Seen = old.Seen() // a replaced or restored ensemble would give the same tickets again
-		d.life.Go(func() { old.Close(false) })
+		e.life.Go(func() { old.Close(false) })
 	}
-	d.session = wire.New(&conf)
+	e.session = wire.New(&conf)
 }
 
 // busy reports whether there are claims.
-func (d *Driver) busy() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.localClaims) > 0
+func (k *keeper) busy() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.localClaims) > 0
 }
 
 // do sends requests on a session and explains their errors.
-func (d *Driver) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) error {
+func (e *ensemble) do(ctx context.Context, s *wire.Session, calls ...*wire.Call) error {
 	err := s.Do(ctx, calls...)
 	if err == nil {
 		driver.Heard(ctx, len(calls))
 	}
-	return d.explain(ctx, err)
+	return e.explain(ctx, err)
 }
 
 // proven returns the calls with another one before them that a quorum must agree to, so that they show everything that was
 // done earlier. A server answers reads by itself. So a server that was just elected, or one that was deposed and does not
 // know it, can show the past: a node that it does not show is not certainly gone. Sync does not help, since a deposed
 // leader answers it alone.
-func (d *Driver) proven(calls ...*wire.Call) []*wire.Call {
-	return append([]*wire.Call{wire.Agree(d.conf.Path)}, calls...)
+func (e *ensemble) proven(calls ...*wire.Call) []*wire.Call {
+	return append([]*wire.Call{wire.Agree(e.conf.Path)}, calls...)
 }
 
 // errUnproven says that a server which may be behind does not show a claim's node.
@@ -198,48 +251,65 @@ var errUnproven = errors.New("the claim's node was not seen")
 // again now and then, since its servers may change while the session lives.
 func (d *Driver) Traits() driver.Traits {
 	t := d.promised.Traits()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.blind {
+	if d.line.janitor.isBlind() {
 		t.Warn("ZooKeeper 3.6 or later", blindNote)
 	}
-	if len(d.odd) > 0 {
-		odd := strings.Join(d.odd, ", ")
-		t.Note("Nodes that are no claims stand where claims do, and are ignored: %s.", odd)
+	if odd := d.zk.strangers(); len(odd) > 0 {
+		t.Note("Nodes that are no claims stand where claims do, and are ignored: %s.", strings.Join(odd, ", "))
 	}
 	return t
+}
+
+// strangers are the paths that strange noted.
+func (e *ensemble) strangers() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.odd)
 }
 
 const maxOdd = 8 // more are not listed
 
 // strange notes names that are no claims.
-func (d *Driver) strange(dir string, names []string) {
+func (e *ensemble) strange(dir string, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, name := range names {
 		path := shown(dir + "/" + name)
-		if len(d.odd) < maxOdd && !slices.Contains(d.odd, path) {
-			d.odd = append(d.odd, path)
+		if len(e.odd) < maxOdd && !slices.Contains(e.odd, path) {
+			e.odd = append(e.odd, path)
 		}
 	}
 }
 
 // Close ends every call. If claims are left, they stay until the session's time is over; otherwise the session is closed.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	s, standing := d.session, false
-	d.session = nil
-	d.life.End()
-	for _, lc := range d.localClaims {
+	standing := d.line.end()
+	d.zk.end(!standing)
+	d.zk.life.Wait()
+	return nil
+}
+
+// end ends the life, after which no claim begins, and reports whether some stand.
+func (k *keeper) end() (standing bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.zk.life.End()
+	for _, lc := range k.localClaims {
 		standing = standing || lc.lease.stands() || lc.lease.state == claimKept
 	}
-	d.mu.Unlock()
+	return standing
+}
+
+// end closes the session, after the life has ended; unless it is ended properly, its nodes stay until its time is over.
+func (e *ensemble) end(properly bool) {
+	e.mu.Lock()
+	s := e.session
+	e.session = nil
+	e.mu.Unlock()
 	if s != nil {
-		s.Close(!standing)
+		s.Close(properly)
 	}
-	d.life.Wait()
-	return nil
 }
