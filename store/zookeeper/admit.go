@@ -8,11 +8,24 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
+// A folder is the nodes under one path, as a session sees them. What it does needs nothing that is known here of claims.
+type folder struct {
+	zk      *ensemble
+	session *wire.Session
+	dir     string // the path
+	layout  layout // how the nodes are named
+}
+
+// folder is that of a path.
+func (k *keeper) folder(s *wire.Session, dir string) *folder {
+	return &folder{zk: k.zk, session: s, dir: dir, layout: k.layoutOf(dir)}
+}
+
 // precheck reads the queue before a claim that may not have to enter, such as a try or one that reclaims. It returns the
 // place of a claim that does not enter, and removes the claims that an entering one reclaims.
-func (k *keeper) precheck(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (*driver.Place, error) {
+func (f *folder) precheck(ctx context.Context, c *driver.Claim) (*driver.Place, error) {
 	for {
-		q, err := k.queueUnder(ctx, s, dir, c)
+		q, err := f.queue(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -21,23 +34,23 @@ func (k *keeper) precheck(ctx context.Context, s *wire.Session, dir string, c *d
 			return nil, err
 		}
 		if p != nil {
-			*p, err = k.behind(ctx, s, dir, q)
+			*p, err = f.behind(ctx, q)
 			return p, err
 		}
-		if again, err := k.evict(ctx, s, dir, q.Earlier(c)); !again {
+		if again, err := f.evict(ctx, q.Earlier(c)); !again {
 			return nil, err
 		}
 	}
 }
 
 // reclaim removes the claims under a folder that a claim reclaims, without asking whether the claim fits there.
-func (k *keeper) reclaim(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) error {
+func (f *folder) reclaim(ctx context.Context, c *driver.Claim) error {
 	for {
-		q, err := k.queueUnder(ctx, s, dir, c)
+		q, err := f.queue(ctx, c)
 		if err != nil {
 			return err
 		}
-		if again, err := k.evict(ctx, s, dir, q.Earlier(c)); !again {
+		if again, err := f.evict(ctx, q.Earlier(c)); !again {
 			return err
 		}
 	}
@@ -45,38 +58,38 @@ func (k *keeper) reclaim(ctx context.Context, s *wire.Session, dir string, c *dr
 
 // queueUnder returns the queue of a folder for a claim that is about to enter. If the claim reclaims, the nodes' data are
 // read too.
-func (k *keeper) queueUnder(ctx context.Context, s *wire.Session, dir string, c *driver.Claim) (queue, error) {
-	list := wire.List(dir, nil)
-	if err := k.zk.do(ctx, s, wire.Sync(dir), list); err != nil {
+func (f *folder) queue(ctx context.Context, c *driver.Claim) (queue, error) {
+	list := wire.List(f.dir, nil)
+	if err := f.zk.do(ctx, f.session, wire.Sync(f.dir), list); err != nil {
 		return nil, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
 		return nil, nil
 	}
 	if list.Err != nil {
-		return nil, k.zk.refused(dir, list.Err)
+		return nil, f.zk.refused(f.dir, list.Err)
 	}
-	q, odd := k.layoutOf(dir).newQueue(list.Children)
-	k.zk.strange(dir, odd)
+	q, odd := f.layout.newQueue(list.Children)
+	f.zk.strange(f.dir, odd)
 	if !reclaims(c) {
 		return q, nil
 	}
-	return q, k.read(ctx, s, dir, q)
+	return q, f.read(ctx, q)
 }
 
 func reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
 // evict removes the claims that are reclaimed. If one of them just left and is kept, again is true, and the caller starts
 // over.
-func (k *keeper) evict(ctx context.Context, s *wire.Session, dir string, earlier queue) (again bool, err error) {
+func (f *folder) evict(ctx context.Context, earlier queue) (again bool, err error) {
 	if len(earlier) == 0 {
 		return false, nil
 	}
 	deletes := make([]*wire.Call, len(earlier))
 	for i, n := range earlier {
-		deletes[i] = wire.DeleteAt(dir+"/"+n.name, n.read.Stat.Version)
+		deletes[i] = wire.DeleteAt(f.dir+"/"+n.name, n.read.Stat.Version)
 	}
-	if err := k.zk.do(ctx, s, deletes...); err != nil {
+	if err := f.zk.do(ctx, f.session, deletes...); err != nil {
 		return false, err
 	}
 	for _, del := range deletes {
@@ -84,7 +97,7 @@ func (k *keeper) evict(ctx context.Context, s *wire.Session, dir string, earlier
 			return true, nil
 		}
 		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
-			return false, k.zk.refused(del.Target(), del.Err)
+			return false, f.zk.refused(del.Target(), del.Err)
 		}
 	}
 	return false, nil
@@ -99,14 +112,14 @@ func (k *keeper) evictSince(
 	for c.Ticket == 0 && reclaims(c) && list.Err == nil {
 		q, _ := lc.layout.newQueue(list.Children)
 		q = q[:max(0, find(q, k.nameOf(lc)))]
-		if err := k.read(ctx, lc.session, lc.dir, q); err != nil {
+		if err := lc.read(ctx, q); err != nil {
 			return list, err
 		}
 		earlier := q.Earlier(c)
 		if len(earlier) == 0 {
 			return list, nil
 		}
-		if _, err := k.evict(ctx, lc.session, lc.dir, earlier); err != nil {
+		if _, err := lc.evict(ctx, earlier); err != nil {
 			return list, err
 		}
 		list = wire.List(lc.dir, nil)
@@ -122,11 +135,11 @@ func (k *keeper) evictSince(
 }
 
 // behind returns the place of a try that did not enter a queue.
-func (k *keeper) behind(ctx context.Context, s *wire.Session, dir string, q queue) (driver.Place, error) {
+func (f *folder) behind(ctx context.Context, q queue) (driver.Place, error) {
 	if len(q) == 0 {
 		return driver.Place{}, nil
 	}
-	if err := k.read(ctx, s, dir, q[:1]); err != nil {
+	if err := f.read(ctx, q[:1]); err != nil {
 		return driver.Place{}, err
 	}
 	p := q.Place(len(q))

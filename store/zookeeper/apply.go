@@ -11,29 +11,29 @@ import (
 
 // fresh makes the node of a claim that is not in the store.
 func (k *keeper) fresh(
-	ctx context.Context, s *wire.Session, dir string, c *driver.Claim, ticket int64,
+	ctx context.Context, f *folder, c *driver.Claim, ticket int64,
 ) (driver.Place, error) {
 	if c.Try || reclaims(c) {
-		p, err := k.precheck(ctx, s, dir, c)
+		p, err := f.precheck(ctx, c)
 		if err != nil || p != nil {
 			return *orZero(p), err
 		}
 	}
-	record, layout := newData(c), k.layoutOf(dir)
+	record := newData(c)
 	record.Ticket = ticket
 	parents := []*wire.Call(nil)
 	for range attempts {
-		create := wire.Create(dir+"/"+layout.stem(c), record.text(), k.zk.acl)
-		list := wire.List(dir, nil)
+		create := wire.Create(f.dir+"/"+f.layout.stem(c), record.text(), k.zk.acl)
+		list := wire.List(f.dir, nil)
 		// Each request gets a local claim of its own: during the last request the lease may have run out, and the janitor
 		// may have forgotten the claim.
-		lc := newLocalClaim(c, dir, layout, s, create)
+		lc := newLocalClaim(c, f, create)
 		if !k.begin(lc) {
 			return driver.Place{}, driver.ErrClosed
 		}
-		err := s.Do(ctx, append(slices.Clip(parents), create, list)...)
+		err := f.session.Do(ctx, append(slices.Clip(parents), create, list)...)
 		if err == nil && errors.Is(create.Err, wire.NoNode) && makesParents(parents) {
-			parents = k.zk.parents(dir)
+			parents = k.zk.parents(f.dir)
 			continue
 		}
 		if err := k.created(ctx, lc, create, parents, err); err != nil {

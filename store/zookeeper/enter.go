@@ -46,7 +46,7 @@ func (k *keeper) enter(ctx context.Context, dir string, c *driver.Claim, ticket 
 			return driver.Place{}, err
 		}
 		var p driver.Place
-		p, err = k.fresh(ctx, s, dir, c, ticket)
+		p, err = k.fresh(ctx, k.folder(s, dir), c, ticket)
 		if !errors.Is(err, driver.ErrSession) {
 			return p, err
 		}

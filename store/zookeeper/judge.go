@@ -56,7 +56,7 @@ func (k *keeper) sendAway(
 	if why != nil {
 		return p, true, why
 	}
-	p, err = k.behind(ctx, lc.session, lc.dir, q[:own])
+	p, err = lc.behind(ctx, q[:own])
 	return p, true, err
 }
 

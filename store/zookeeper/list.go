@@ -82,23 +82,22 @@ func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]s
 
 // standing returns the claims of a list of children that still exist, in the order of their tickets, with their nodes'
 // data.
-func (k *keeper) standing(ctx context.Context, s *wire.Session, list *wire.Call) (there queue, err error) {
-	dir := list.Target()
+func (f *folder) standing(ctx context.Context, list *wire.Call) (there queue, err error) {
 	if errors.Is(list.Err, wire.NoNode) {
 		return nil, nil
 	}
 	if list.Err != nil {
-		return nil, k.zk.refused(dir, list.Err)
+		return nil, f.zk.refused(f.dir, list.Err)
 	}
-	q, odd := k.layoutOf(dir).newQueue(list.Children)
-	k.zk.strange(dir, odd)
+	q, odd := f.layout.newQueue(list.Children)
+	f.zk.strange(f.dir, odd)
 	for part := range slices.Chunk(q, atOnce) {
-		if err := k.read(ctx, s, dir, part); err != nil {
+		if err := f.read(ctx, part); err != nil {
 			return nil, err
 		}
 		for _, n := range part {
 			if n.read.Err != nil && !errors.Is(n.read.Err, wire.NoNode) {
-				return nil, k.zk.refused(n.read.Target(), n.read.Err)
+				return nil, f.zk.refused(n.read.Target(), n.read.Err)
 			}
 			if n.read.Err == nil {
 				there = append(there, n)
@@ -125,15 +124,15 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 }
 
 // read reads the nodes of claims, and puts the answers into the queue.
-func (k *keeper) read(ctx context.Context, s *wire.Session, dir string, q queue) error {
+func (f *folder) read(ctx context.Context, q queue) error {
 	gets := make([]*wire.Call, len(q))
 	for i := range q {
-		gets[i] = wire.Get(dir+"/"+q[i].name, nil)
+		gets[i] = wire.Get(f.dir+"/"+q[i].name, nil)
 	}
 	if len(gets) == 0 {
 		return nil
 	}
-	if err := k.zk.do(ctx, s, gets...); err != nil {
+	if err := f.zk.do(ctx, f.session, gets...); err != nil {
 		return err // an answer may still arrive, and would be written then
 	}
 	for i := range q {

@@ -23,10 +23,8 @@ type localClaim struct {
 
 // A who is which claim one is, and where it stands.
 type who struct {
-	claim   driver.Claim  // as it entered; an amendment changes the weight of its node
-	dir     string        // parent path of its node
-	layout  layout        // how the nodes there are named
-	session *wire.Session // its node's session
+	claim  driver.Claim // as it entered; an amendment changes the weight of its node
+	folder              // that its node is in; it lives in the folder's session
 }
 
 // stem is the name of the node for a weight, up to the number.
@@ -44,9 +42,9 @@ type requests struct {
 }
 
 // newLocalClaim is a claim whose node is about to be asked for.
-func newLocalClaim(c *driver.Claim, dir string, l layout, s *wire.Session, create *wire.Call) *localClaim {
+func newLocalClaim(c *driver.Claim, f *folder, create *wire.Call) *localClaim {
 	return &localClaim{
-		who: who{claim: *c, dir: dir, layout: l, session: s}, node: znode{asked: true, weight: c.Weight}, asks: requests{create: create},
+		who: who{claim: *c, folder: *f}, node: znode{asked: true, weight: c.Weight}, asks: requests{create: create},
 	}
 }
 

@@ -216,7 +216,7 @@ func (k *keeper) keepOwn(ctx context.Context, lc *localClaim, length time.Durati
 	k.mu.Lock()
 	name := lc.node.name
 	k.mu.Unlock()
-	kept, err = k.leaveKept(ctx, lc.session, lc.dir, name, length)
+	kept, err = lc.leaveKept(ctx, name, length)
 	if err == nil && kept {
 		k.mu.Lock()
 		k.keep(lc, length)
@@ -232,48 +232,48 @@ func (k *keeper) keepOwn(ctx context.Context, lc *localClaim, length time.Durati
 }
 
 // leaveKept marks a claim that holds as left and kept, and reports whether it held.
-func (k *keeper) leaveKept(ctx context.Context, s *wire.Session, dir, name string, length time.Duration) (bool, error) {
-	list, get := wire.List(dir, nil), wire.Get(dir+"/"+name, nil)
-	if err := k.zk.do(ctx, s, k.zk.proven(list, get)...); err != nil {
+func (f *folder) leaveKept(ctx context.Context, name string, length time.Duration) (bool, error) {
+	list, get := wire.List(f.dir, nil), wire.Get(f.dir+"/"+name, nil)
+	if err := f.zk.do(ctx, f.session, f.zk.proven(list, get)...); err != nil {
 		return false, err
 	}
-	q, _ := k.layoutOf(dir).newQueue(list.Children)
+	q, _ := f.layout.newQueue(list.Children)
 	switch i := find(q, name); {
 	case errors.Is(get.Err, wire.NoNode) || get.Err == nil && list.Err == nil && i < 0:
 		return false, driver.ErrGone
 	case list.Err != nil || get.Err != nil:
-		return false, k.zk.refused(dir, errors.Join(list.Err, get.Err))
+		return false, f.zk.refused(f.dir, errors.Join(list.Err, get.Err))
 	case i >= q.Holding():
 		return false, nil
 	}
 	held := readData(get.Data)
 	held.Stile, held.Kept = dataVersion, length
-	set := wire.Set(dir+"/"+name, held.text())
-	if err := k.zk.do(ctx, s, set); err != nil {
+	set := wire.Set(f.dir+"/"+name, held.text())
+	if err := f.zk.do(ctx, f.session, set); err != nil {
 		return false, err
 	}
 	if errors.Is(set.Err, wire.NoNode) {
 		return false, driver.ErrGone
 	}
-	return true, k.zk.refused(dir, set.Err)
+	return true, f.zk.refused(f.dir, set.Err)
 }
 
 // leaveNode removes the node whose name begins like this, or keeps it.
-func (k *keeper) leaveNode(ctx context.Context, s *wire.Session, dir, begins string, keep time.Duration) error {
-	list := wire.List(dir, nil)
-	if err := k.zk.do(ctx, s, k.zk.proven(list)...); err != nil {
+func (f *folder) leaveNode(ctx context.Context, begins string, keep time.Duration) error {
+	list := wire.List(f.dir, nil)
+	if err := f.zk.do(ctx, f.session, f.zk.proven(list)...); err != nil {
 		return err
 	}
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return k.zk.refused(dir, list.Err)
+		return f.zk.refused(f.dir, list.Err)
 	}
-	q, _ := k.layoutOf(dir).newQueue(list.Children)
+	q, _ := f.layout.newQueue(list.Children)
 	i := named(q, begins)
 	if i < 0 {
 		return driver.ErrGone
 	}
-	get := wire.Get(dir+"/"+q[i].name, nil)
-	if err := k.zk.do(ctx, s, k.zk.proven(get)...); err != nil {
+	get := wire.Get(f.dir+"/"+q[i].name, nil)
+	if err := f.zk.do(ctx, f.session, f.zk.proven(get)...); err != nil {
 		return err
 	}
 	held := readData(get.Data)
@@ -281,21 +281,21 @@ func (k *keeper) leaveNode(ctx context.Context, s *wire.Session, dir, begins str
 	case errors.Is(get.Err, wire.NoNode) || held.Kept > 0:
 		return driver.ErrGone
 	case get.Err != nil:
-		return k.zk.refused(dir, get.Err)
+		return f.zk.refused(f.dir, get.Err)
 	case keep > 0:
-		if kept, err := k.leaveKept(ctx, s, dir, q[i].name, keep); err != nil || kept {
+		if kept, err := f.leaveKept(ctx, q[i].name, keep); err != nil || kept {
 			return err
 		}
 	}
-	del := wire.DeleteAt(dir+"/"+q[i].name, get.Stat.Version)
-	if err := k.zk.do(ctx, s, del); err != nil {
+	del := wire.DeleteAt(f.dir+"/"+q[i].name, get.Stat.Version)
+	if err := f.zk.do(ctx, f.session, del); err != nil {
 		return err
 	}
 	switch {
 	case errors.Is(del.Err, wire.BadVersion):
-		return k.leaveNode(ctx, s, dir, begins, keep) // it changed meanwhile, most likely to be kept
+		return f.leaveNode(ctx, begins, keep) // it changed meanwhile, most likely to be kept
 	case errors.Is(del.Err, wire.NoNode):
 		return driver.ErrGone
 	}
-	return k.zk.undeleted(del.Target(), del.Err)
+	return f.zk.undeleted(del.Target(), del.Err)
 }

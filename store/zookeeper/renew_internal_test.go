@@ -18,7 +18,7 @@ func TestRenewalIsOfOneSession(t *testing.T) {
 	t.Cleanup(d.zk.life.End)
 	c := &driver.Claim{ID: "moved"}
 	d.line.localClaims[c.ID] = &localClaim{
-		who: who{claim: *c, session: &wire.Session{}}, node: znode{name: "n"}, lease: lease{state: claimHolding, ends: never},
+		who: who{claim: *c, folder: folder{session: &wire.Session{}}}, node: znode{name: "n"}, lease: lease{state: claimHolding, ends: never},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the other session never answers
 	defer cancel()

@@ -40,11 +40,15 @@ func (sem *semaphore) await(ctx context.Context, id string) error {
 
 // overlook has both parents watched.
 func (sem *semaphore) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
-	watches, err := sem.line.overlook(ctx, dir+locksDir, b)
+	s, err := sem.zk.live()
+	if err != nil {
+		return nil, err
+	}
+	watches, err := sem.line.folder(s, dir+locksDir).overlook(ctx, b)
 	if err != nil {
 		return watches, err
 	}
-	more, err := sem.line.overlook(ctx, dir+leasesDir, b)
+	more, err := sem.line.folder(s, dir+leasesDir).overlook(ctx, b)
 	return append(watches, more...), err
 }
 
@@ -84,7 +88,7 @@ func (sem *semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, p *pa
 		if err != nil {
 			return err
 		}
-		if err = sem.line.reclaim(ctx, s, p.dir+leasesDir, c); !errors.Is(err, driver.ErrSession) {
+		if err = sem.line.folder(s, p.dir+leasesDir).reclaim(ctx, c); !errors.Is(err, driver.ErrSession) {
 			return err
 		}
 	}

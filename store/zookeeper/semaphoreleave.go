@@ -151,7 +151,7 @@ func (sem *semaphore) leaveOther(ctx context.Context, dir string, l *driver.Rele
 	left := driver.ErrGone
 	for _, path := range line[i].nodes {
 		parent, name := splitNode(dir + path)
-		err := sem.line.leaveNode(ctx, s, parent, name, l.Keep)
+		err := sem.line.folder(s, parent).leaveNode(ctx, name, l.Keep)
 		switch {
 		case err == nil:
 			left = nil
@@ -183,7 +183,7 @@ func (sem *semaphore) breaks(ctx context.Context, s *wire.Session, dir string, b
 		if err := sem.zk.do(ctx, s, first); err != nil {
 			return driver.ClaimInfo{}, driver.NotYet(err)
 		}
-		return standings[i], sem.line.ask(ctx, s, &standings[i], first)
+		return standings[i], sem.line.folder(s, dir).ask(ctx, &standings[i], first)
 	}
 	var dels []*wire.Call
 	for _, path := range l[i].nodes {

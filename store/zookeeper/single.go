@@ -41,7 +41,7 @@ func (r *single) leave(ctx context.Context, dir string, l *driver.Release) error
 	if err != nil {
 		return err
 	}
-	return asking(r.line.leaveNode(ctx, s, dir, guid(l.Claim.ID), l.Keep))
+	return asking(r.line.folder(s, dir).leaveNode(ctx, guid(l.Claim.ID), l.Keep))
 }
 
 // listings returns the queues of names, except empty ones.
@@ -61,7 +61,7 @@ func (r *single) listings(ctx context.Context, s *wire.Session, names []string) 
 	var all []driver.Listing
 	for i, list := range lists {
 		l := driver.Listing{Name: names[i]}
-		q, err := r.line.standing(ctx, s, list)
+		q, err := r.line.folder(s, list.Target()).standing(ctx, list)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,8 @@ func (r *single) breaks(ctx context.Context, s *wire.Session, dir string, b *dri
 	if err := r.zk.do(ctx, s, r.zk.proven(list)...); err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	q, err := r.line.standing(ctx, s, list)
+	f := r.line.folder(s, dir)
+	q, err := f.standing(ctx, list)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
@@ -87,7 +88,7 @@ func (r *single) breaks(ctx context.Context, s *wire.Session, dir string, b *dri
 			continue
 		}
 		if b.Ask {
-			return standing, r.line.ask(ctx, s, &standing, q[i].read)
+			return standing, f.ask(ctx, &standing, q[i].read)
 		}
 		del := wire.Delete(dir + "/" + q[i].name)
 		if err := r.zk.do(ctx, s, del); err != nil {
@@ -102,7 +103,11 @@ func (r *single) breaks(ctx context.Context, s *wire.Session, dir string, b *dri
 }
 
 func (r *single) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
-	return r.line.overlook(ctx, dir, b)
+	s, err := r.zk.live()
+	if err != nil {
+		return nil, err
+	}
+	return r.line.folder(s, dir).overlook(ctx, b)
 }
 
 func (r *single) alert(endangered func(ids ...string)) { r.line.janitor.alertTo(endangered) }

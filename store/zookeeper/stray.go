@@ -89,7 +89,7 @@ func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) e
 		}
 		dir, name := splitNode(get.Target())
 		lc := &localClaim{
-			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, dir: dir, layout: j.line.layoutOf(dir), session: s},
+			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, folder: *j.line.folder(s, dir)},
 			node:  znode{name: name, czxid: get.Stat.Czxid, version: get.Stat.Version},
 			lease: lease{state: claimEnding, gone: driver.ErrGone},
 		}

@@ -147,13 +147,13 @@ func TestWhatIsNoStray(t *testing.T) {
 	t.Cleanup(d.zk.life.End)
 	d.zk.prefix = "/stile/"
 	s := &wire.Session{}
-	here := who{dir: "/stile/n", session: s}
-	d.line.localClaims["asked"] = newLocalClaim(&driver.Claim{ID: "asked", Weight: driver.All}, here.dir, mutexLayout, s, nil)
+	here, elsewhere := d.line.folder(s, "/stile/n"), d.line.folder(&wire.Session{}, "/stile/n")
+	d.line.localClaims["asked"] = newLocalClaim(&driver.Claim{ID: "asked", Weight: driver.All}, here, nil)
 	d.line.localClaims["known"] = &localClaim{
-		who: here, node: znode{name: guid("known") + "lock-0000000001"}, lease: lease{state: claimLeaving},
+		who: who{folder: *here}, node: znode{name: guid("known") + "lock-0000000001"}, lease: lease{state: claimLeaving},
 	}
 	d.line.localClaims["else"] = &localClaim{
-		who: who{dir: "/stile/n", session: &wire.Session{}}, node: znode{name: guid("else") + "lock-0000000002"},
+		who: who{folder: *elsewhere}, node: znode{name: guid("else") + "lock-0000000002"},
 	}
 	for path, stray := range map[string]bool{
 		"/stile/n/" + guid("asked") + "lock-0000000007": false,

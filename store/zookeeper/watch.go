@@ -41,20 +41,16 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 }
 
 // overlook raises a signal when a queue changes, and returns the calls with the watches.
-func (k *keeper) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
-	s, err := k.zk.live()
-	if err != nil {
-		return nil, err
-	}
-	list := wire.List(dir, wire.NewWatch(b.raise))
+func (f *folder) overlook(ctx context.Context, b *signal) ([]*wire.Call, error) {
+	list := wire.List(f.dir, wire.NewWatch(b.raise))
 	watches := []*wire.Call{list}
-	if err := k.zk.do(ctx, s, list); err != nil {
+	if err := f.zk.do(ctx, f.session, list); err != nil {
 		return watches, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
 		// If the node comes meanwhile, its first claim is a change all the same.
-		list = wire.Exists(dir, wire.NewWatch(b.raise))
-		if err := k.zk.do(ctx, s, list); err != nil {
+		list = wire.Exists(f.dir, wire.NewWatch(b.raise))
+		if err := f.zk.do(ctx, f.session, list); err != nil {
 			return nil, err
 		}
 		if list.Err == nil {
@@ -63,17 +59,17 @@ func (k *keeper) overlook(ctx context.Context, dir string, b *signal) ([]*wire.C
 		return []*wire.Call{list}, nil
 	}
 	if list.Err != nil {
-		return nil, k.zk.refused(dir, list.Err)
+		return nil, f.zk.refused(f.dir, list.Err)
 	}
-	q, odd := k.layoutOf(dir).newQueue(list.Children)
-	k.zk.strange(dir, odd)
+	q, odd := f.layout.newQueue(list.Children)
+	f.zk.strange(f.dir, odd)
 	for _, n := range q[:q.Holding()] {
-		watches = append(watches, wire.Get(dir+"/"+n.name, wire.NewWatch(b.raise)))
+		watches = append(watches, wire.Get(f.dir+"/"+n.name, wire.NewWatch(b.raise)))
 	}
 	if len(watches) == 1 {
 		return watches, nil
 	}
-	err = k.zk.do(ctx, s, watches[1:]...)
+	err := f.zk.do(ctx, f.session, watches[1:]...)
 	for _, c := range watches[1:] {
 		if c.Err != nil {
 			b.raise()

@@ -127,7 +127,7 @@ func (w *znodeWorld) wrong() string {
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	c := &driver.Claim{ID: "id", Weight: znodePermits, Capacity: znodePermits}
-	worlds := []znodeWorld{{lc: *newLocalClaim(c, "/n", mutexLayout, nil, &wire.Call{})}}
+	worlds := []znodeWorld{{lc: *newLocalClaim(c, &folder{dir: "/n"}, &wire.Call{})}}
 	been, ends := map[string]bool{}, map[string]bool{}
 	for len(worlds) > 0 {
 		w := worlds[0]
