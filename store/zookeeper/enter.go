@@ -26,9 +26,9 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.recipe.enter(ctx, dir, c)
 }
 
-// enter puts a claim among the children of a path, or finds it there, in four steps that have a file each. lookup.go finds
-// a claim that has entered before. admit.go looks first where a claim may not have to enter. apply.go makes its node.
-// judge.go tells where it stands. The ticket is that of the claim that this one is a part of, or 0.
+// enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
+// claim that has entered before. admit.go reads the queue for a claim that may not have to enter. apply.go makes the node.
+// judge.go finds the claim's place. The ticket is that of the claim of which this one is a part, or 0.
 func (k *keeper) enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
 	lc := k.localClaimOf(c.ID)
 	if lc != nil {

@@ -44,17 +44,17 @@ func (j *janitor) wake() {
 func (d *Driver) Alert(endangered func(ids ...string)) { d.recipe.alert(endangered) }
 
 // alertTo names the function that is told the ids of local claims in danger.
-func (j *janitor) alertTo(endangered func(ids ...string)) {
-	j.line.mu.Lock()
-	defer j.line.mu.Unlock()
-	j.told = endangered
+func (k *keeper) alertTo(endangered func(ids ...string)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.janitor.told = endangered
 }
 
 // isBlind reports whether the servers do not tell which nodes a session has.
-func (j *janitor) isBlind() bool {
-	j.line.mu.Lock()
-	defer j.line.mu.Unlock()
-	return j.blind
+func (k *keeper) isBlind() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.janitor.blind
 }
 
 // alert reports a claim in danger to the engine. The caller holds mu.

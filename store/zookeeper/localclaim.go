@@ -130,6 +130,22 @@ func (k *keeper) drop(lc *localClaim) {
 	k.forget(lc)
 }
 
+// get is localClaimOf for those who hold mu.
+func (k *keeper) get(id string) *localClaim { return k.localClaims[id] }
+
+// endClaim ends a claim, whose node the janitor removes. The caller holds mu.
+func (k *keeper) endClaim(lc *localClaim) {
+	lc.end()
+	k.janitor.look(0)
+}
+
+// pathOf returns the path of a claim's node.
+func (k *keeper) pathOf(lc *localClaim) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return lc.path()
+}
+
 // localClaimOf returns the local claim with an id, or nil.
 func (k *keeper) localClaimOf(id string) *localClaim {
 	k.mu.Lock()
@@ -266,8 +282,10 @@ func (lc *localClaim) trusted() time.Duration {
 	return max(0, min(lc.lease.left(wire.Now()), lc.session.Trust()))
 }
 
-// prolong renews a lease, but never makes it shorter. The caller holds mu.
+// prolong renews the lease of a claim that stands, but never makes it shorter. The caller holds mu.
 func (k *keeper) prolong(lc *localClaim, lease time.Duration) {
-	lc.lease.prolong(wire.Now(), lease)
-	k.janitor.look(lc.lease.ends)
+	if lc.lease.stands() {
+		lc.lease.prolong(wire.Now(), lease)
+		k.janitor.look(lc.lease.ends)
+	}
 }

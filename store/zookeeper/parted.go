@@ -61,8 +61,8 @@ func newParted(dir string, c *driver.Claim) *parted {
 
 // partedOf returns the parted claim with an id, or nil.
 func (sem *semaphore) partedOf(id string) *parted {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	return sem.parted[id]
 }
 
@@ -105,10 +105,20 @@ func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 	return list
 }
 
+// here returns the local claims of parts, of those that have one. The caller holds mu.
+func (sem *semaphore) here(parts []*driver.Claim) (list []*localClaim) {
+	for _, part := range parts {
+		if lc := sem.line.get(part.ID); lc != nil {
+			list = append(list, lc)
+		}
+	}
+	return list
+}
+
 // reach moves the claim to a phase, and reports whether it has left, which is final.
 func (sem *semaphore) reach(p *parted, next phase) (left bool) {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	if p.phase < partsLeaving {
 		p.phase = next
 	}
@@ -117,8 +127,8 @@ func (sem *semaphore) reach(p *parted, next phase) (left bool) {
 
 // unlist removes a claim from the table whose nodes are gone, or go without it.
 func (sem *semaphore) unlist(p *parted) {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	if sem.parted[p.id] == p {
 		delete(sem.parted, p.id)
 	}
@@ -131,42 +141,31 @@ func (sem *semaphore) forgetWhole(id string) {
 	if p == nil {
 		return
 	}
-	for _, part := range p.parts(&driver.Claim{}) {
-		if sem.line.localClaims[part.ID] != nil {
-			return
-		}
+	if len(sem.here(p.parts(&driver.Claim{}))) == 0 {
+		delete(sem.parted, whole)
 	}
-	delete(sem.parted, whole)
 }
 
 // abandon removes all nodes of a claim that has lost one of them. If the claim has entered again meanwhile, the nodes under
 // its parts' ids belong to the new entry, and stay.
 func (sem *semaphore) abandon(p *parted) {
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	if now := sem.parted[p.id]; now == nil || now == p {
-		for _, part := range p.parts(&driver.Claim{}) {
-			if lc := sem.line.localClaims[part.ID]; lc != nil {
-				lc.end()
-			}
+		for _, lc := range sem.here(p.parts(&driver.Claim{})) {
+			sem.line.endClaim(lc)
 		}
 	}
 	p.phase = partsLeaving
-	sem.line.janitor.look(0)
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	sem.unlist(p)
 }
 
 // withdrawParts removes a claim that was not let in.
 func (sem *semaphore) withdrawParts(ctx context.Context, p *parted) error {
-	sem.line.mu.Lock()
-	var localClaims []*localClaim
-	for _, part := range p.parts(&driver.Claim{}) {
-		if lc := sem.line.localClaims[part.ID]; lc != nil {
-			localClaims = append(localClaims, lc)
-		}
-	}
+	sem.mu.Lock()
+	localClaims := sem.here(p.parts(&driver.Claim{}))
 	p.phase = partsLeaving
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	var failed error
 	for _, lc := range localClaims {
 		failed = errors.Join(failed, sem.line.withdraw(ctx, lc))
@@ -178,10 +177,8 @@ func (sem *semaphore) withdrawParts(ctx context.Context, p *parted) error {
 // trustedParts returns the certain rest of a whole claim's lease. The caller holds mu.
 func (sem *semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	ttl := never
-	for _, part := range p.parts(c) {
-		if lc := sem.line.localClaims[part.ID]; lc != nil {
-			ttl = min(ttl, lc.trusted())
-		}
+	for _, lc := range sem.here(p.parts(c)) {
+		ttl = min(ttl, lc.trusted())
 	}
 	if ttl == never {
 		return 0
@@ -191,8 +188,8 @@ func (sem *semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
 
 // waitsBy returns the id of the local claim whose watches a claim waits on.
 func (sem *semaphore) waitsBy(id string) string {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	p := sem.parted[id]
 	switch {
 	case p == nil:

@@ -137,7 +137,7 @@ func (k *keeper) renewed(lc *localClaim, c *driver.Claim, look *wire.Call) drive
 	return driver.Renewal{TTL: lc.trusted(), Asks: lc.listener.demand.tell()} // it may hold without knowing it yet
 }
 
-// Leave removes the claim's nodes. Those of another client's claim are found by their names.
+// Leave removes the claim's nodes. The nodes of another client's claim are found by their names.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if d.zk.ctx.Err() != nil {
 		return driver.ErrClosed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -18,11 +19,12 @@ const passWithin = time.Second
 type semaphore struct {
 	zk     *ensemble
 	line   *keeper
-	parted map[string]*parted // by claim id: those that have parts
+	mu     *sync.Mutex        // the keeper's
+	parted map[string]*parted // by claim id
 }
 
 func newSemaphore(zk *ensemble, line *keeper) *semaphore {
-	sem := &semaphore{zk: zk, line: line, parted: map[string]*parted{}}
+	sem := &semaphore{zk: zk, line: line, mu: &line.mu, parted: map[string]*parted{}}
 	line.forgets = sem.forgetWhole
 	line.layoutOf = func(dir string) layout {
 		if strings.HasSuffix(dir, locksDir) {
@@ -54,11 +56,11 @@ func (sem *semaphore) overlook(ctx context.Context, dir string, b *signal) ([]*w
 
 // alert has the claims told in the place of their parts.
 func (sem *semaphore) alert(endangered func(ids ...string)) {
-	sem.line.janitor.alertTo(func(ids ...string) { endangered(wholes(ids)...) })
+	sem.line.alertTo(func(ids ...string) { endangered(wholes(ids)...) })
 }
 
-// enter is five round trips for a free permit: to make the entrance, see the line, make the permit, see that the
-// entrance still stands, and remove it.
+// enter takes five round trips for a free permit: make the entrance, read the queue, make the permit, check that the
+// entrance still exists, and remove it.
 func (sem *semaphore) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	p := sem.partedOf(c.ID)
 	if p == nil && c.Ticket != 0 {
@@ -71,9 +73,9 @@ func (sem *semaphore) enter(ctx context.Context, dir string, c *driver.Claim) (d
 		}
 	}
 	p = newParted(dir, c)
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	sem.parted[c.ID] = p
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	return sem.advance(ctx, c, p)
 }
 
@@ -97,9 +99,9 @@ func (sem *semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, p *pa
 
 // advance moves a claim as far as possible.
 func (sem *semaphore) advance(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	phase, entrance := p.phase, p.entrance(c)
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	switch {
 	case phase >= partsLeaving:
 		return driver.Place{}, driver.ErrGone
@@ -110,10 +112,10 @@ func (sem *semaphore) advance(ctx context.Context, c *driver.Claim, p *parted) (
 	if err != nil {
 		return driver.Place{}, sem.failed(c, p, err, phase != partsAsking)
 	}
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	p.ticket = e.Ticket
 	sem.parted[p.id] = p // it may have been forgotten before its entrance was asked for again
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	if phase == partsAsking {
 		if err := sem.reclaimPermits(ctx, c, p); err != nil {
 			return driver.Place{}, sem.failed(c, p, err, true)
@@ -187,9 +189,9 @@ func (sem *semaphore) turnAway(ctx context.Context, p *parted, l line, own int) 
 
 // pass waits a while for the claims ahead of a try, if they take free permits and leave one.
 func (sem *semaphore) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) error {
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	entrance := p.entrance(c)
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, passWithin)
 	defer cancel()
 	for !e.Holds {
@@ -222,8 +224,8 @@ func (sem *semaphore) take(ctx context.Context, c *driver.Claim, p *parted) (dri
 	if err != nil {
 		return driver.Place{}, err
 	}
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	return driver.Place{Ticket: p.ticket, Holds: true, TTL: sem.trustedParts(c, p), Ahead: ahead}, nil
 }
 
@@ -231,20 +233,20 @@ func (sem *semaphore) take(ctx context.Context, c *driver.Claim, p *parted) (dri
 func (sem *semaphore) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (bool, error) {
 	holds := true
 	for i := range p.size {
-		sem.line.mu.Lock()
+		sem.mu.Lock()
 		if i == len(p.leases) {
 			p.leases = append(p.leases, 0)
 		}
 		permit, ticket := p.permit(c, i), p.ticket
-		sem.line.mu.Unlock()
+		sem.mu.Unlock()
 		place, err := sem.line.enter(ctx, p.dir+leasesDir, permit, ticket)
 		if err != nil {
 			return false, sem.failed(c, p, err, true)
 		}
-		sem.line.mu.Lock()
+		sem.mu.Lock()
 		p.leases[i] = place.Ticket
 		left := p.phase >= partsLeaving
-		sem.line.mu.Unlock()
+		sem.mu.Unlock()
 		if left {
 			sem.abandon(p) // it left meanwhile, without seeing this part
 			return false, driver.ErrGone
@@ -268,18 +270,17 @@ func (sem *semaphore) tryFailed(ctx context.Context, p *parted) (driver.Place, e
 // settleIn makes a claim hold that has all its permits, if its entrance still exists, and removes the entrance. It returns
 // how many claims have earlier permits.
 func (sem *semaphore) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
-	sem.line.mu.Lock()
-	entrance := sem.line.localClaims[p.entrance(c).ID]
-	permit := sem.line.localClaims[p.permit(c, 0).ID]
+	sem.mu.Lock()
+	entrance, permit := sem.line.get(p.entrance(c).ID), sem.line.get(p.permit(c, 0).ID)
 	held := p.phase == partsHolding
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	if permit == nil || !held && (entrance == nil || entrance.session != permit.session) {
 		return 0, sem.failed(c, p, driver.ErrGone, true)
 	}
 	leases := wire.List(p.dir+leasesDir, nil)
 	calls := []*wire.Call{leases}
 	if !held {
-		calls = append(calls, wire.Exists(entrance.dir+"/"+sem.line.nameOf(entrance), nil))
+		calls = append(calls, wire.Exists(sem.line.pathOf(entrance), nil))
 	}
 	if err := sem.zk.do(ctx, permit.session, calls...); err != nil {
 		return 0, sem.failed(c, p, err, true)
@@ -293,12 +294,10 @@ func (sem *semaphore) settleIn(ctx context.Context, c *driver.Claim, p *parted) 
 		}
 		_ = sem.line.withdraw(ctx, entrance) // the janitor goes on
 	}
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
-	for _, part := range p.parts(c) {
-		if lc := sem.line.localClaims[part.ID]; lc != nil && lc.lease.stands() {
-			sem.line.prolong(lc, c.TTL)
-		}
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	for _, lc := range sem.here(p.parts(c)) {
+		sem.line.prolong(lc, c.TTL)
 	}
 	l, _ := newLine(nil, leases.Children)
 	return max(0, l.find(p.id)), nil
@@ -314,8 +313,8 @@ func (sem *semaphore) queued(ctx context.Context, c *driver.Claim, p *parted) (d
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	place.Ticket, place.TTL = p.ticket, sem.trustedParts(c, p)
 	return place, nil
 }

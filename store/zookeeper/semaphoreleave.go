@@ -46,8 +46,8 @@ func (sem *semaphore) renew(ctx context.Context, cs []*driver.Claim) []driver.Re
 // partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the claims that are
 // known here into wholes, and answers the others.
 func (sem *semaphore) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	for i, c := range cs {
 		p := sem.parted[c.ID]
 		if p == nil || p.phase >= partsLeaving {
@@ -71,12 +71,12 @@ func worse(is, was error) bool {
 
 // passed reports whether a part is the entrance of a claim that holds.
 func (sem *semaphore) passed(p *parted, part *driver.Claim) bool {
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	return p.phase == partsHolding && part.ID == p.entrance(part).ID
 }
 
-// leave removes all nodes of a claim, or has its permits kept.
+// leave removes all nodes of a claim, or keeps its permits.
 func (sem *semaphore) leave(ctx context.Context, dir string, l *driver.Release) error {
 	p := sem.partedOf(l.Claim.ID)
 	if p == nil {
@@ -116,14 +116,14 @@ func (sem *semaphore) leave(ctx context.Context, dir string, l *driver.Release) 
 
 // part begins the release of a claim. It returns the claim's parts, and for how long they must be kept.
 func (sem *semaphore) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
-	sem.line.mu.Lock()
+	sem.mu.Lock()
 	phase := p.phase
-	sem.line.mu.Unlock()
+	sem.mu.Unlock()
 	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
 		_, _ = sem.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
 	}
-	sem.line.mu.Lock()
-	defer sem.line.mu.Unlock()
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	parts, keep = p.parts(l.Claim), l.Keep
 	if p.phase == partsHolding && keep > 0 {
 		p.phase = partsKeeping

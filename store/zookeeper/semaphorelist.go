@@ -107,7 +107,7 @@ func (sem *semaphore) placeIn(ctx context.Context, dir string, l line, own int) 
 	return p, err
 }
 
-// listings are listings of semaphores.
+// listings returns the listings of semaphores.
 func (sem *semaphore) listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if err := sem.zk.do(ctx, s, wire.Sync(sem.zk.conf.Path)); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func (r *single) renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return r.line.renewAll(ctx, cs)
 }
 
-// leave removes the claim's node. One of another client is found by its name.
+// leave removes the claim's node. The node of another client's claim is found by its name.
 func (r *single) leave(ctx context.Context, dir string, l *driver.Release) error {
 	if lc := r.line.localClaimOf(l.Claim.ID); lc != nil {
 		return r.line.leave(ctx, l, lc)
@@ -110,4 +110,4 @@ func (r *single) overlook(ctx context.Context, dir string, b *signal) ([]*wire.C
 	return r.line.folder(s, dir).overlook(ctx, b)
 }
 
-func (r *single) alert(endangered func(ids ...string)) { r.line.janitor.alertTo(endangered) }
+func (r *single) alert(endangered func(ids ...string)) { r.line.alertTo(endangered) }

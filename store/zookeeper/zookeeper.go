@@ -251,7 +251,7 @@ var errUnproven = errors.New("the claim's node was not seen")
 // again now and then, since its servers may change while the session lives.
 func (d *Driver) Traits() driver.Traits {
 	t := d.promised.Traits()
-	if d.line.janitor.isBlind() {
+	if d.line.isBlind() {
 		t.Warn("ZooKeeper 3.6 or later", blindNote)
 	}
 	if odd := d.zk.strangers(); len(odd) > 0 {
