@@ -26,6 +26,7 @@ const dataVersion = 1
 // revokeWord is the text that Curator's revocation writes over the data of a holder's node.
 const revokeWord = "__REVOKE__"
 
+// newData returns the content of the node of a claim.
 func newData(c *driver.Claim) data {
 	d := data{Stile: dataVersion, Client: c.Client, Owner: c.Owner, Record: c.Record}
 	if !utf8.ValidString(c.Record) {
@@ -34,6 +35,7 @@ func newData(c *driver.Claim) data {
 	return d
 }
 
+// text returns the data as they are stored.
 func (d *data) text() string {
 	text, err := json.Marshal(d)
 	if err != nil {

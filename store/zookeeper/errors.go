@@ -80,6 +80,7 @@ func final(err error) bool {
 	return driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !verdict
 }
 
+// who names the client in messages.
 func (e *ensemble) who() string {
 	if e.user == "" {
 		return "a client without user and password"

@@ -5,16 +5,9 @@ func (d *Driver) EndSession() { d.zk.current().Close(true) }
 
 // LocalClaims is how many claims the driver goes on with.
 func (d *Driver) LocalClaims() int {
-	d.line.mu.Lock()
-	defer d.line.mu.Unlock()
-	return d.remembers()
-}
-
-// remembers is how many claims there are, and parted ones. The caller holds mu.
-func (d *Driver) remembers() int {
-	n := len(d.line.localClaims)
+	n, _ := d.line.remembered()
 	if sem, ok := d.recipe.(*semaphore); ok {
-		n += len(sem.parted)
+		n += sem.remembered()
 	}
 	return n
 }

@@ -50,6 +50,13 @@ func (k *keeper) alertTo(endangered func(ids ...string)) {
 	k.janitor.told = endangered
 }
 
+// blinded notes that the servers do not tell which nodes a session has.
+func (k *keeper) blinded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.janitor.blind = true
+}
+
 // isBlind reports whether the servers do not tell which nodes a session has.
 func (k *keeper) isBlind() bool {
 	k.mu.Lock()

@@ -13,6 +13,7 @@ type signal struct {
 	raised chan struct{}
 }
 
+// newSignal returns a signal that was not raised.
 func newSignal() *signal { return &signal{raised: make(chan struct{})} }
 
 // isRaised reports whether the signal was raised, and so is used up.
@@ -25,6 +26,7 @@ func (b *signal) isRaised() bool {
 	}
 }
 
+// raise raises the signal. Twice is harmless.
 func (b *signal) raise() { b.once.Do(func() { close(b.raised) }) }
 
 // A listener is what a claim hears: of its own node, and of those that must go before it. The caller of each method holds mu.

@@ -50,7 +50,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		_ = d.Close() // it was not open
 		return nil, err
 	}
-	d.zk.life.Go(d.line.janitor.tend)
+	d.line.begins()
 	return d, nil
 }
 

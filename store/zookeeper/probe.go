@@ -36,7 +36,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	}
 	nodes := wire.Ephemerals(d.zk.prefix)
 	if err := d.zk.do(ctx, s, nodes); err == nil && errors.Is(nodes.Err, wire.Unimplemented) {
-		d.line.janitor.blind = true // nobody else has the driver yet
+		d.line.blinded()
 	}
 	d.promised.Set(d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()))
 	return nil

@@ -2,9 +2,8 @@ package zookeeper
 
 // Remembered is for drivertest.
 func (d *Driver) Remembered() int {
-	d.line.mu.Lock()
-	n := d.remembers() + len(d.line.janitor.alerts)
-	d.line.mu.Unlock()
+	_, alerts := d.line.remembered()
+	n := d.LocalClaims() + alerts
 	if s := d.zk.current(); s != nil {
 		n += s.Remembered()
 	}

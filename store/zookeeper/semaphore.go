@@ -23,6 +23,7 @@ type semaphore struct {
 	parted map[string]*parted // by claim id
 }
 
+// newSemaphore returns the recipe over a keeper, which is to have no other claims.
 func newSemaphore(zk *ensemble, line *keeper) *semaphore {
 	sem := &semaphore{zk: zk, line: line, mu: &line.mu, parted: map[string]*parted{}}
 	line.forgets = sem.forgetWhole
@@ -33,6 +34,13 @@ func newSemaphore(zk *ensemble, line *keeper) *semaphore {
 		return leasesLayout
 	}
 	return sem
+}
+
+// remembered returns how many claims have parts.
+func (sem *semaphore) remembered() int {
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	return len(sem.parted)
 }
 
 // await waits for the watches of the part that a claim waits with.

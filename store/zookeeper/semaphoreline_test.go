@@ -7,6 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+const foreignID = "_c_00112233-4455-6677-8899-aabbccddeeff-"
+
 // TestSemaphoreNames reads what the nodes of a semaphore's claims are called.
 func TestSemaphoreNames(t *testing.T) {
 	const all = driver.All
@@ -33,8 +35,8 @@ func TestSemaphoreNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		id + "lease-0000000007", "lease-0000000007", id + "p3of10-x-lease-0000000007", id + "1p03of10-lease-0000000007",
-		id + "1p11of10-lease-0000000007", id + "1p3of0-lease-0000000007", "_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
+		foreignID + "lease-0000000007", "lease-0000000007", foreignID + "p3of10-x-lease-0000000007", foreignID + "1p03of10-lease-0000000007",
+		foreignID + "1p11of10-lease-0000000007", foreignID + "1p3of0-lease-0000000007", "_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
 	} {
 		if _, weight, capacity, ok := readTag(name, leaseWord); ok {
 			t.Errorf("%q is of stile, and wants %d of %d; want another client's", name, weight, capacity)
@@ -55,7 +57,7 @@ func TestLine(t *testing.T) {
 	lockA, leasesA := nodes("a", 2, 4, "0000000001")
 	lockB, leasesB := nodes("b", 1, 4, "0000000003")
 	lockM, leasesM := nodes("m", driver.All, driver.All, "0000000004")
-	foreign, foreignLock := id+"lease-0000000002", id+"lock-0000000002"
+	foreign, foreignLock := foreignID+"lease-0000000002", foreignID+"lock-0000000002"
 	tests := []struct {
 		what          string
 		locks, leases []string

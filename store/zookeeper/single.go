@@ -14,17 +14,21 @@ type single struct {
 	line *keeper
 }
 
+// newSingle returns the recipe over a keeper, for a layout.
 func newSingle(zk *ensemble, line *keeper, l layout) *single {
 	line.layoutOf = func(string) layout { return l }
 	return &single{zk: zk, line: line}
 }
 
+// enter puts a claim among the children of the name, or finds it there.
 func (r *single) enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	return r.line.enter(ctx, dir, c, 0)
 }
 
+// await waits until a watch of the claim fires.
 func (r *single) await(ctx context.Context, id string) error { return r.line.await(ctx, id) }
 
+// renew renews claims, and amends those that ask for it.
 func (r *single) renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if driver.Amending(cs) {
 		return r.line.renewAmending(ctx, cs)
@@ -102,6 +106,7 @@ func (r *single) breaks(ctx context.Context, s *wire.Session, dir string, b *dri
 	return driver.ClaimInfo{}, driver.ErrGone
 }
 
+// overlook watches the name's children, and the nodes of the claims that hold.
 func (r *single) overlook(ctx context.Context, dir string, b *signal) ([]*wire.Call, error) {
 	s, err := r.zk.live()
 	if err != nil {
@@ -110,4 +115,5 @@ func (r *single) overlook(ctx context.Context, dir string, b *signal) ([]*wire.C
 	return r.line.folder(s, dir).overlook(ctx, b)
 }
 
+// alert names the function that is told the ids of claims in danger.
 func (r *single) alert(endangered func(ids ...string)) { r.line.alertTo(endangered) }

@@ -137,14 +137,21 @@ var _ interface {
 } = (*Driver)(nil)
 
 func newDriver() *Driver {
-	zk := &ensemble{life: work.Begin()}
-	zk.ctx = zk.life.Context()
+	zk := newEnsemble()
 	d := &Driver{zk: zk, line: newKeeper(zk)}
 	d.promised.Life, d.promised.Ask = zk.life, d.promises
 	d.choose(mutexLayout)
 	return d
 }
 
+// newEnsemble returns an ensemble that is not configured yet.
+func newEnsemble() *ensemble {
+	e := &ensemble{life: work.Begin()}
+	e.ctx = e.life.Context()
+	return e
+}
+
+// newKeeper returns a keeper without claims.
 func newKeeper(zk *ensemble) *keeper {
 	k := &keeper{zk: zk, localClaims: map[string]*localClaim{}}
 	k.janitor = &janitor{
@@ -290,6 +297,16 @@ func (d *Driver) Close() error {
 	d.zk.end(!standing)
 	d.zk.life.Wait()
 	return nil
+}
+
+// begins begins to see to the claims; end ends that.
+func (k *keeper) begins() { k.zk.life.Go(k.janitor.tend) }
+
+// remembered returns how many claims there are, and how many of them are to be reported.
+func (k *keeper) remembered() (claims, alerts int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.localClaims), len(k.janitor.alerts)
 }
 
 // end ends the life, after which no claim begins, and reports whether some stand.
