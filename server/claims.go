@@ -111,7 +111,9 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 		valid, index = append(valid, q.Claims[i].Driver()), append(index, i)
 	}
 	if len(valid) > 0 {
-		for i, r := range s.d.Renew(ctx, valid) {
+		renewals := s.d.Renew(ctx, valid)
+		s.alerts.renewed(valid, renewals)
+		for i, r := range renewals {
 			a.Renewals[index[i]] = api.NewRenewal(r)
 		}
 	}
@@ -130,6 +132,7 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
+	s.alerts.left(&q.Claim)
 	if err := s.d.Leave(ctx, &driver.Release{Claim: q.Claim.Driver(), Keep: q.Keep}); err != nil {
 		return nil, err
 	}

@@ -31,15 +31,17 @@ type Server struct {
 	watcher  driver.Watcher
 	breaker  driver.Breaker
 	identity driver.Identifier
+	alerter  bool // the driver is an Alerter
 
 	handler http.Handler
 	client  string          // of the claims of the simple API
 	calls   calls           // about claims
+	alerts  alerts          // of claims
 	ending  context.Context // ends with EndWaits
 	end     context.CancelFunc
 }
 
-// New returns a server over a store. The caller closes the store, after the last request.
+// New returns a server over a store, and takes the driver's alerts. The caller closes the store, after the last request.
 //
 // A store whose claims live in a client's session is refused: for the store, all clients of a server are one, whose claims
 // would end together.
@@ -48,11 +50,15 @@ func New(d driver.Driver) (*Server, error) {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, client: rand.Text(), calls: calls{of: map[claimKey]*calling{}}}
+	s := &Server{d: d, client: rand.Text(), calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)
 	s.identity, _ = d.(driver.Identifier)
+	if a, ok := d.(driver.Alerter); ok {
+		s.alerter = true
+		a.Alert(s.alerts.endangered)
+	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
@@ -65,6 +71,7 @@ func New(d driver.Driver) (*Server, error) {
 	mux.HandleFunc("POST "+api.List, s.list)
 	mux.HandleFunc("GET "+api.Watch, s.watch)
 	mux.HandleFunc("GET "+openAPIPath, describeAPI)
+	mux.HandleFunc("POST "+api.Alerts, s.alert)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
 	})
@@ -91,9 +98,5 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // other request is still answered. It is for [http.Server.RegisterOnShutdown]. Calling it twice is harmless.
 func (s *Server) EndWaits() { s.end() }
 
-// traits returns the server's promises: the store's, except that this server alerts nobody of a break.
-func (s *Server) traits() *api.StoreTraits {
-	t := s.d.Traits()
-	t.HearsBreak = false
-	return api.NewTraits(t)
-}
+// traits returns the server's promises, which are the store's.
+func (s *Server) traits() *api.StoreTraits { return api.NewTraits(s.d.Traits()) }

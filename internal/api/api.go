@@ -28,6 +28,7 @@ const (
 	Identity = "/v1/identity" // Nothing, IdentityAnswer
 	Traits   = "/v1/traits"   // Nothing, TraitsAnswer
 	Watch    = "/v1/watch"    // events
+	Alerts   = "/v1/alerts"   // AlertsRequest, events
 )
 
 // The types of bodies.
@@ -37,14 +38,15 @@ const (
 	Events = "text/event-stream"
 )
 
-// The events of Watch. A line that begins with a colon only says that the service is alive.
+// The events of Watch and of Alerts. A line that begins with a colon only says that the service is alive.
 const (
 	EventChanged = "event: changed"
-	EventEnd     = "event: end" // its data is an Error
+	EventAlert   = "event: alert" // its data is an Alert
+	EventEnd     = "event: end"   // its data is an Error
 	EventData    = "data: "
 )
 
-// Alive is how often a watch without changes says that the service is alive.
+// Alive is how often, without other events, the service says that it is alive.
 const Alive = 10 * time.Second
 
 // TraitsTag is the header in which each answer names the traits of the store. Other traits have another tag.
@@ -55,7 +57,7 @@ const (
 	MaxRequest = 1 << 20          // bytes of a request's body
 	MaxAnswer  = 8 << 20          // bytes of an answer, except List's
 	MaxList    = 256 << 20        // bytes of List's answer
-	MaxClaims  = 512              // claims of one renewal
+	MaxClaims  = 512              // claims of one renewal, or of one request for alerts
 	MaxText    = 1024             // bytes of an id, of a client's or an owner's name
 	MaxAwait   = time.Minute      // how long a request of Await may last
 	MaxTicket  = int64(1)<<53 - 1 // of a claim; see driver.Place
@@ -95,6 +97,17 @@ type BreakRequest struct {
 	Ticket int64  `json:"ticket,string"`
 	Ask    bool   `json:"ask,omitempty"`
 	Record []byte `json:"record,omitempty"`
+}
+
+// An AlertsRequest has the service renew some claims once, and then tell when they are in danger.
+type AlertsRequest struct {
+	Claims []Claim `json:"claims"`
+}
+
+// An Alert says which claims of an AlertsRequest are concerned, by their numbers from 0.
+type Alert struct {
+	Danger []int `json:"danger,omitempty"` // to be renewed at once: the answer shows what happened to them
+	Again  []int `json:"again,omitempty"`  // of which this server hears nothing more: they need another request for alerts
 }
 
 // Nothing is the body of a request that has no arguments.
@@ -140,6 +153,7 @@ type TraitsAnswer struct {
 	Lists   bool         `json:"lists"`
 	Watches bool         `json:"watches"`
 	Breaks  bool         `json:"breaks"`
+	Alerts  bool         `json:"alerts"`
 }
 
 // An Answer is one of the answers. Whole reports whether it has the fields that such an answer must have; other JSON does

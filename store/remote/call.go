@@ -82,7 +82,7 @@ func (q *request) silent(ctx context.Context, begun time.Time) bool {
 		return false
 	}
 	end, bounded := ctx.Deadline()
-	waits := q.path == api.Await || q.method == http.MethodGet
+	waits := q.path == api.Await || q.path == api.Alerts || q.method == http.MethodGet
 	return bounded && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent) || !waits && time.Since(begun) >= slow
 }
 

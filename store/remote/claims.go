@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if err != nil {
 		return driver.Place{}, err
 	}
-	return c.place(ctx, api.Enter, &api.EnterRequest{Claim: *w})
+	return c.place(ctx, api.Enter, claim, &api.EnterRequest{Claim: *w})
 }
 
 // mostEarly is how much sooner than its caller's context a wait ends: a request that ends with its context costs a
@@ -37,14 +38,20 @@ func (c *client) Await(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if within <= 0 {
 		return driver.Place{}, driver.Ended(ctx, false)
 	}
-	return c.place(ctx, api.Await, &api.AwaitRequest{Claim: *w, Within: within})
+	return c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within})
 }
 
-// place sends a request that is answered by a place.
-func (c *client) place(ctx context.Context, path string, q any) (driver.Place, error) {
+// place sends a request that is answered by the place of a claim.
+func (c *client) place(ctx context.Context, path string, claim *driver.Claim, q any) (driver.Place, error) {
 	var a api.PlaceAnswer
 	if err := c.call(ctx, path, q, &a); err != nil {
+		if errors.Is(err, driver.ErrGone) {
+			c.alerts.parts(claim)
+		}
 		return driver.Place{}, err
+	}
+	if a.Place.Holds {
+		c.alerts.holds(claim, a.Place.Ticket)
 	}
 	return a.Place.Driver(), nil
 }
@@ -74,6 +81,7 @@ func (c *client) Renew(ctx context.Context, claims []*driver.Claim) []driver.Ren
 		size += n
 	}
 	work.Each(len(batches), atOnce, func(i int) { c.renew(ctx, &batches[i], renewals) })
+	c.alerts.renewed(claims, renewals)
 	return renewals
 }
 
@@ -115,5 +123,6 @@ func (c *client) Leave(ctx context.Context, l *driver.Release) error {
 	if err != nil {
 		return err
 	}
+	c.alerts.parts(l.Claim)
 	return c.call(ctx, api.Leave, &api.LeaveRequest{Claim: *w, Keep: l.Keep}, &api.LeaveAnswer{})
 }

@@ -148,45 +148,55 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 	}
 }
 
-// errSilent is the error of a watch whose service has stopped saying that it is alive.
+// errSilent is the error of events whose service has stopped saying that it is alive.
 var errSilent = errors.New("it does not say that it is alive")
 
-// Watch is [driver.Watcher.Watch]. A service that says nothing for a while counts as dead.
+// Watch is [driver.Watcher.Watch].
 func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	if err := text(name); err != nil {
 		return err
 	}
+	q := &request{http.MethodGet, api.Watch + "?name=" + url.QueryEscape(name), nil}
+	return w.follow(ctx, q, func(event, _ string) {
+		if event == api.EventChanged {
+			changed()
+		}
+	})
+}
+
+// follow makes a request that is answered by events, and has them heeded until the answer ends. A service that says nothing for a
+// while counts as dead.
+func (c *client) follow(ctx context.Context, q *request, heed func(event, data string)) error {
 	heeded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silent := time.AfterFunc(w.silence, func() { cancel(errSilent) })
+	silent := time.AfterFunc(c.silence, func() { cancel(errSilent) })
 	defer silent.Stop()
-	q := &request{http.MethodGet, api.Watch + "?name=" + url.QueryEscape(name), nil}
-	err := w.each(heeded, q, func(x *exchange, res *http.Response) error {
+	err := c.each(heeded, q, func(x *exchange, res *http.Response) error {
 		if res.StatusCode != http.StatusOK || kindOf(res) != api.Events {
 			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer))
 			return x.refused(res, head)
 		}
-		return x.events(res.Body, func() { silent.Reset(w.silence) }, changed)
+		return x.events(res.Body, func() { silent.Reset(c.silence) }, heed)
 	})
-	if heeded.Err() != nil && ctx.Err() == nil && !w.closed() {
+	if heeded.Err() != nil && ctx.Err() == nil && !c.closed() {
 		return driver.Unreachable(errSilent)
 	}
 	return err
 }
 
-// events reads the events of a watch until it ends, and returns why.
-func (x *exchange) events(body io.Reader, alive, changed func()) error {
-	end := false
+// events reads events until they end, and returns why.
+func (x *exchange) events(body io.Reader, alive func(), heed func(event, data string)) error {
+	event := ""
 	lines := bufio.NewScanner(body)
 	for lines.Scan() {
 		alive()
 		data, isData := strings.CutPrefix(lines.Text(), api.EventData)
 		switch {
-		case lines.Text() == api.EventChanged:
-			changed()
-		case lines.Text() == api.EventEnd:
-			end = true
-		case end && isData:
+		case !isData:
+			event = lines.Text()
+		case event != api.EventEnd:
+			heed(event, data)
+		default:
 			if e, ok := api.ReadError([]byte(data)); ok {
 				return e.Err()
 			}

@@ -68,6 +68,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
 	}}
+	c.alerts = alerts{c: c, kick: make(chan struct{}, 1), claims: map[heldBy]*held{}, subs: map[*subscription]bool{}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
 		c.hosts = append(c.hosts, scheme+"://"+host)
 	}
@@ -76,6 +77,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		c.Close()
 		return nil, err
 	}
+	c.alerts.able = t.Alerts
 	return c.able(t), nil
 }
 
@@ -100,9 +102,10 @@ func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.Tra
 type client struct {
 	hosts     []string // as beginnings of URLs
 	transport *http.Transport
-	silence   time.Duration // silence of a watch after which its service counts as dead
+	silence   time.Duration // silence between events after which their service counts as dead
 	mostList  int64         // the most bytes of a list
 	life      *work.Life
+	alerts    alerts
 
 	mu     sync.Mutex // guards what follows
 	host   int        // the index of the host that is asked first

@@ -275,12 +275,6 @@ func TestDriverHasTheStoresInterfaces(t *testing.T) {
 		if a, b := interfaces(got), interfaces(d); a != b {
 			t.Errorf("a %T has %s; want %s", d, a, b)
 		}
-		if got.Traits().HearsBreak {
-			t.Errorf("the traits have HearsBreak, and nobody alerts")
-		}
-		if _, ok := got.(driver.Alerter); ok {
-			t.Error("the driver is an Alerter")
-		}
 		if _, err := got.(driver.Identifier).Identity(t.Context()); !errors.Is(err, driver.ErrUnsupported) {
 			t.Errorf("the identity of a store without one = %v; want ErrUnsupported", err)
 		}
