@@ -19,8 +19,8 @@ const (
 // no node leads, it waits until a majority may be free, and then a moment more, so that one of many finds them all free.
 // Nodes that are no members are looked at now and then.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.wasLate(c) {
-		return driver.Place{}, d.pause(ctx, d.spread(c.Name))
+	if d.leads.wasLate(c.ID) {
+		return driver.Place{}, d.pause(ctx, d.contention.spread(c.Name))
 	}
 	if lead := d.lead(c.Name); lead != nil {
 		told, err := d.awaitLead(ctx, lead, c)
@@ -34,7 +34,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 			if err := d.awaitMajority(ctx, c); err != nil {
 				return driver.Place{}, err
 			}
-			wait = d.spread(c.Name)
+			wait = d.contention.spread(c.Name)
 		}
 		if err := d.pause(ctx, wait); err != nil {
 			return driver.Place{}, err

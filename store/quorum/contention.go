@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -11,33 +12,43 @@ const (
 	manyContended = 1024             // names, until they are forgotten
 )
 
+// A contention is how many claims seem to want each name.
+type contention struct {
+	mu    sync.Mutex     // guards what follows
+	names map[string]int // as the power of two of the time within which they try
+}
+
 // spread returns for how long a claim is to leave a name to others that wait for it, at random.
-func (d *Driver) spread(name string) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return rand.N(spread << d.contention[name])
+func (t *contention) spread(name string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return rand.N(spread << t.names[name])
 }
 
-// missedLocked notes that a claim came too late, or others are in the way.
-func (d *Driver) missedLocked(name string) {
-	if len(d.contention) >= manyContended {
-		clear(d.contention)
+// missed notes that a claim came too late, or others are in the way.
+func (t *contention) missed(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.names) >= manyContended {
+		clear(t.names)
 	}
-	d.contention[name] = min(d.contention[name]+1, spreads)
+	t.names[name] = min(t.names[name]+1, spreads)
 }
 
-// alone reports whether no more claims have missed a name than one Enter has in the tries before this one.
-func (d *Driver) alone(name string, try int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.contention[name] < try
+// below reports whether fewer claims than so many are known to have missed a name.
+func (t *contention) below(name string, many int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.names[name] < many
 }
 
-// caughtLocked notes that a claim came to hold.
-func (d *Driver) caughtLocked(name string) {
-	if n := d.contention[name]; n > 1 {
-		d.contention[name] = n - 1
+// caught notes that a claim came to hold.
+func (t *contention) caught(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.names[name]; n > 1 {
+		t.names[name] = n - 1
 	} else {
-		delete(d.contention, name)
+		delete(t.names, name)
 	}
 }

@@ -90,7 +90,7 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 // patience is the shortest time for which a try waits for the last votes: longer than the try before it, or a slow
 // node would be missed by all of them. Under contention the pause is shorter, because this attempt blocks others.
 func (d *Driver) patience(name string, try int) time.Duration {
-	if d.alone(name, try) {
+	if d.contention.below(name, try) {
 		return time.Duration(try) * stragglerLeast
 	}
 	return stragglerLeast
@@ -133,7 +133,7 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 	}
 	// Where that fails, an entry by an earlier id stands in the way of the claim, as another's would.
 	_, _ = n.leaveEarlier(ctx, store, c)
-	own := n.d.as(c, n.index)
+	own := n.d.ids.as(c, n.index)
 	if !ok {
 		p, err := store.Enter(ctx, own)
 		n.reached(err)
@@ -161,7 +161,7 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 	enough := func(votes []vote) bool { return agreed+confirmations(votes) >= d.rule.need }
 	r, err := d.askNodes(d.timeout(c.TTL), "", others, enough,
 		func(ctx context.Context, n *node) (driver.Place, error) {
-			return driver.Place{}, n.raise(ctx, d.as(c, n.index), ticket)
+			return driver.Place{}, n.raise(ctx, d.ids.as(c, n.index), ticket)
 		})
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 	// ticket would replace the one of a later attempt.
 	unsure, disagreed := d.rule.disagreed(others, confirmed)
 	for _, i := range unsure {
-		d.drawID(c.ID, i)
+		d.ids.draw(c.ID, i)
 	}
 	if err != nil {
 		return err
@@ -192,8 +192,8 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 
 // won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
+	d.contention.caught(c.Name)
 	d.mu.Lock()
-	d.caughtLocked(c.Name)
 	h := d.holdLocked(c, ticket)
 	d.mu.Unlock()
 	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })

@@ -31,5 +31,7 @@ func Rouse(d *Driver) {
 func Known(d *Driver) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.held) + len(d.told)
+	d.leads.mu.Lock()
+	defer d.leads.mu.Unlock()
+	return len(d.held) + len(d.leads.told)
 }

@@ -63,7 +63,7 @@ func (d *Driver) releaseLocked(id string) {
 		}
 		delete(d.held, id)
 	}
-	delete(d.told, id)
+	d.leads.heard(id)
 	delete(d.resuming, id)
 }
 
@@ -88,4 +88,12 @@ func (d *Driver) over(cs ...*driver.Claim) {
 	for _, c := range cs {
 		d.releaseLocked(c.ID)
 	}
+}
+
+// forgetIDs forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
+// asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
+func (d *Driver) forgetIDs() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ids.forget(time.Now().Add(-2*d.o.MaxTTL), func(id string) bool { return d.held[id] != nil })
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -16,6 +17,12 @@ import (
 // An Enter by an earlier id may arrive late too. No vote is counted that was given to an earlier id, so such an entry helps no
 // claim to a majority; it only keeps others out, the claim itself as well. So the claim leaves by its earlier ids before it
 // enters by the present one, and whenever it leaves. What arrives after that ends with its lease.
+
+// ids are those that claims have on the nodes.
+type ids struct {
+	mu    sync.Mutex           // guards what follows
+	drawn map[string]*claimIDs // by the claim's own id
+}
 
 // claimIDs are the ids that a claim has on those nodes where it has another than its own.
 type claimIDs struct {
@@ -33,14 +40,14 @@ type nodeIDs struct {
 // another. What stands by one that came before these ends with its lease.
 const mostEarlier = 8
 
-// drawID gives a claim another id on a node, since a request by the present one was not answered.
-func (d *Driver) drawID(id string, i int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := d.drawn[id]
+// draw gives a claim another id on a node, since a request by the present one was not answered.
+func (t *ids) draw(id string, i int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.drawn[id]
 	if c == nil {
 		c = &claimIDs{nodes: map[int]*nodeIDs{}}
-		d.drawn[id] = c
+		t.drawn[id] = c
 	}
 	n := c.nodes[i]
 	if n == nil {
@@ -61,15 +68,15 @@ func (n *nodeIDs) present(id string) string {
 }
 
 // as returns the claim as a node knows it.
-func (d *Driver) as(c *driver.Claim, i int) *driver.Claim {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ids := d.drawn[c.ID]
-	if ids == nil {
+func (t *ids) as(c *driver.Claim, i int) *driver.Claim {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.drawn[c.ID]
+	if of == nil {
 		return c
 	}
-	ids.used = time.Now()
-	n := ids.nodes[i]
+	of.used = time.Now()
+	n := of.nodes[i]
 	if n == nil {
 		return c
 	}
@@ -79,14 +86,14 @@ func (d *Driver) as(c *driver.Claim, i int) *driver.Claim {
 }
 
 // earlier returns the claim as a node may know it by its earlier ids.
-func (d *Driver) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ids := d.drawn[c.ID]
-	if ids == nil || ids.nodes[i] == nil {
+func (t *ids) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.drawn[c.ID]
+	if of == nil || of.nodes[i] == nil {
 		return nil
 	}
-	for _, id := range ids.nodes[i].earlier {
+	for _, id := range of.nodes[i].earlier {
 		own := *c
 		own.ID, own.Ticket = id, 0
 		list = append(list, &own)
@@ -94,14 +101,23 @@ func (d *Driver) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
 	return list
 }
 
-// forgetDrawn forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
-// asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
-func (d *Driver) forgetDrawn() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for id, c := range d.drawn {
-		if d.held[id] == nil && time.Since(c.used) > 2*d.o.MaxTTL {
-			delete(d.drawn, id)
+// replace has a claim have these ids, on nodes where it has another than its own.
+func (t *ids) replace(id string, of *claimIDs) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.drawn, id)
+	if len(of.nodes) > 0 {
+		t.drawn[id] = of
+	}
+}
+
+// forget forgets the ids of claims for which no node was asked since, unless they hold.
+func (t *ids) forget(since time.Time, holds func(id string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, of := range t.drawn {
+		if !holds(id) && of.used.Before(since) {
+			delete(t.drawn, id)
 		}
 	}
 }

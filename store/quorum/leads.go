@@ -1,12 +1,13 @@
 package quorum
 
 import (
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 )
 
-// A pass is a lead that is passed over for a name, and until when.
+// A skippedLead is a lead that is passed over for a name, and until when.
 type skippedLead struct {
 	lead  *node
 	until time.Time
@@ -26,57 +27,80 @@ type next struct {
 	late  bool  // it does so in a moment: it was told that the lead is free, and others were quicker
 }
 
-// skipLead lets claims on a name go by another lead for a while.
-func (d *Driver) skipLead(lead *node, name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.skipped) >= manyContended {
-		clear(d.skipped)
-	}
-	d.skipped[name] = skippedLead{lead, time.Now().Add(skippedFor)}
+// leads are what is known of the nodes that lead, and what the claims that wait at them are to do next.
+type leads struct {
+	mu      sync.Mutex               // guards what follows
+	skipped map[string]skippedLead   // by name
+	forgot  map[string]forgetfulLead // by name
+	told    map[string]next          // by claim
 }
 
-// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One
-// that is leaving may have left the lead first. But if it stays, the lead has lost it, and the waiters there would
-// hear again and again that the lock is free, and be in the way when the holder gives the lead its claim back: others
-// lead.
-func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.ClaimInfo) {
-	if first == nil || by == nil {
-		return
+func newLeads() *leads {
+	return &leads{skipped: map[string]skippedLead{}, forgot: map[string]forgetfulLead{}, told: map[string]next{}}
+}
+
+// skip lets claims on a name go by another lead for a while.
+func (t *leads) skip(lead *node, name string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.skipped) >= manyContended {
+		clear(t.skipped)
 	}
-	now := time.Now()
-	d.mu.Lock()
-	f := d.forgot[name]
-	if f.lead != lead || !d.rule.same(f.by, *by) || now.Sub(f.last) > stuckMost {
-		if len(d.forgot) >= manyContended {
-			clear(d.forgot)
+	t.skipped[name] = skippedLead{lead, now.Add(skippedFor)}
+}
+
+// skips returns the node that is not to lead a name, or nil.
+func (t *leads) skips(name string, now time.Time) *node {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.skipped[name]; !now.After(s.until) {
+		return s.lead
+	}
+	return nil
+}
+
+// forgets notes that a lead granted a claim while another stood on a majority, and reports whether that has gone on for so long
+// that the lead has lost the other one.
+func (t *leads) forgets(m majority, lead *node, name string, by *driver.ClaimInfo, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.forgot[name]
+	if f.lead != lead || !m.same(f.by, *by) || now.Sub(f.last) > stuckMost {
+		if len(t.forgot) >= manyContended {
+			clear(t.forgot)
 		}
 		f = forgetfulLead{lead: lead, by: *by, since: now}
 	}
 	f.last = now
-	d.forgot[name] = f
-	d.mu.Unlock()
-	if now.Sub(f.since) >= stuckAfter {
-		d.skipLead(lead, name)
-	}
+	t.forgot[name] = f
+	return now.Sub(f.since) >= stuckAfter
 }
 
-// tell notes which node a claim is to ask next; with nil, all at once.
-func (d *Driver) tell(c *driver.Claim, n *node) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.told[c.ID] = next{lead: n}
+// tell notes what a claim is to do next.
+func (t *leads) tell(id string, n next) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told[id] = n
+}
+
+// heard returns, once, what a claim was told to do next. It reports false if the claim was told nothing.
+func (t *leads) heard(id string) (n next, told bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, told = t.told[id]
+	delete(t.told, id)
+	return n, told
 }
 
 // wasLate reports, once, whether others were quicker when a claim was told that its lead is free.
-func (d *Driver) wasLate(c *driver.Claim) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := d.told[c.ID]
+func (t *leads) wasLate(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.told[id]
 	if !n.late {
 		return false
 	}
 	n.late = false
-	d.told[c.ID] = n
+	t.told[id] = n
 	return true
 }

@@ -16,9 +16,7 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 	clean := d.takeOut(ctx, claim, r, votes)
 	p, err := d.rule.missed(c, votes, cause, clean)
 	if err == nil && !c.Try && sum(votes).granted > 0 {
-		d.mu.Lock()
-		d.missedLocked(c.Name)
-		d.mu.Unlock()
+		d.contention.missed(c.Name)
 	}
 	return p, err
 }
@@ -60,7 +58,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 			err = n.leave(ctx, store, c, 0)
 		}
 		if err != nil && !driver.NotApplied(err) {
-			d.drawID(c.ID, n.index)
+			d.ids.draw(c.ID, n.index)
 		}
 		return driver.Place{}, err
 	})

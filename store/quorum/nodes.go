@@ -93,7 +93,7 @@ func (d *Driver) checks() {
 		case <-tick.C:
 		}
 		d.connectAll()
-		d.forgetDrawn()
+		d.forgetIDs()
 	}
 }
 

@@ -79,21 +79,20 @@ type Driver struct {
 	base   context.Context
 	cancel context.CancelFunc // ends what nodes are asked
 
+	ids        *ids
+	leads      *leads
+	contention *contention
+
 	judging sync.Mutex // held while a report is compared with other nodes' reports
 
-	mu         sync.Mutex // guards what follows
-	ended      bool
-	tasks      sync.WaitGroup
-	queues     map[nodeQueue]chan struct{} // closed when the last call in the queue is over
-	drawn      map[string]*claimIDs        // by the claim's own id
-	held       map[string]*holding         // claims that hold, by id
-	limit      known.Limit                 // of those
-	idle       int                         // goroutines that wait for another call to make
-	contention map[string]int              // how many seem to want a name, as the power of two of the time within which they try
-	skipped    map[string]skippedLead      // by name
-	forgot     map[string]forgetfulLead    // by name
-	told       map[string]next             // the next request of a claim that has waited
-	resuming   map[string]*resumption      // claims that are being taken up, by id
+	mu       sync.Mutex // guards what follows
+	ended    bool
+	tasks    sync.WaitGroup
+	queues   map[nodeQueue]chan struct{} // closed when the last call in the queue is over
+	held     map[string]*holding         // claims that hold, by id
+	limit    known.Limit                 // of those
+	idle     int                         // goroutines that wait for another call to make
+	resuming map[string]*resumption      // claims that are being taken up, by id
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -106,10 +105,8 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	}
 	d := &Driver{
 		o: *o, rule: majorityOf(nodes), closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		queues: map[nodeQueue]chan struct{}{}, drawn: map[string]*claimIDs{}, held: map[string]*holding{},
-		contention: map[string]int{}, skipped: map[string]skippedLead{}, told: map[string]next{},
-		resuming: map[string]*resumption{},
-		forgot:   map[string]forgetfulLead{},
+		queues: map[nodeQueue]chan struct{}{}, held: map[string]*holding{}, resuming: map[string]*resumption{},
+		ids: &ids{drawn: map[string]*claimIDs{}}, leads: newLeads(), contention: &contention{names: map[string]int{}},
 	}
 	d.o.fill()
 	d.base, d.cancel = context.WithCancel(context.Background())

@@ -135,7 +135,7 @@ func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim
 		d.tasks.Go(func() {
 			own := make([]*driver.Claim, len(claims))
 			for j, c := range claims {
-				own[j] = d.as(c, i)
+				own[j] = d.ids.as(c, i)
 			}
 			r.cast(i, n.renew(ctx, own, claims), claims)
 		})

@@ -27,7 +27,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 		if d.rule.ranked && v.place.Ticket != h.claim.Ticket {
 			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
 			_, _ = d.askNodes(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
-				return driver.Place{}, n.raise(ctx, d.as(&h.claim, i), h.claim.Ticket)
+				return driver.Place{}, n.raise(ctx, d.ids.as(&h.claim, i), h.claim.Ticket)
 			})
 		}
 		return
@@ -66,7 +66,7 @@ func (d *Driver) left(h *holding, lacking []int) bool {
 	r, err := d.askNodes(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
 		return d.rule.granted(votes) || gone(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
-		a := n.renew(ctx, []*driver.Claim{d.as(&claim, n.index)}, []*driver.Claim{&claim})[0]
+		a := n.renew(ctx, []*driver.Claim{d.ids.as(&claim, n.index)}, []*driver.Claim{&claim})[0]
 		return driver.Place{Holds: a.Err == nil}, a.Err
 	})
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *Driver) giveLocked(h *holding, nodes []int) {
 	_, _ = d.askNodesLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.rule.ranked && p.Ticket != h.claim.Ticket {
-			err = n.raise(ctx, d.as(&claim, n.index), h.claim.Ticket)
+			err = n.raise(ctx, d.ids.as(&claim, n.index), h.claim.Ticket)
 		}
 		return p, err
 	})

@@ -126,23 +126,20 @@ func (r *resumption) finish(ctx context.Context) error {
 func (d *Driver) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 	claim := *c
 	claim.Wait, claim.Record = c.TTL, ""
-	ids := &claimIDs{nodes: map[int]*nodeIDs{}, used: time.Now()}
+	of := &claimIDs{nodes: map[int]*nodeIDs{}, used: time.Now()}
 	for i, f := range found {
 		switch {
 		case f == nil:
-			ids.nodes[i] = &nodeIDs{drawn: freshIDs + rand.IntN(1<<30), earlier: []string{c.ID}}
+			of.nodes[i] = &nodeIDs{drawn: freshIDs + rand.IntN(1<<30), earlier: []string{c.ID}}
 			continue
 		case f.ID != c.ID:
-			ids.nodes[i] = &nodeIDs{drawn: numberOf(f.ID, c.ID), earlier: []string{c.ID}}
+			of.nodes[i] = &nodeIDs{drawn: numberOf(f.ID, c.ID), earlier: []string{c.ID}}
 		}
 		if claim.Record == "" || later(f.Record, claim.Record) {
 			claim.Client, claim.Owner, claim.Record = f.Client, f.Owner, f.Record
 		}
 	}
-	delete(d.drawn, c.ID)
-	if len(ids.nodes) > 0 {
-		d.drawn[c.ID] = ids
-	}
+	d.ids.replace(c.ID, of)
 	d.holdLocked(&claim, c.Ticket)
 }
 
