@@ -22,23 +22,28 @@ func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	if c.Amend != nil && !d.Traits().Amends {
 		return nil, driver.ErrUnsupported
 	}
+	return &own, d.propose(c, &own, d.nodes.proposal())
+}
+
+// propose has a claim asked for with the record that it has, or is to have.
+func (d *Driver) propose(c, own *driver.Claim, proposal int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.held[c.ID]
 	if c.Amend != nil {
-		if err := d.proposeLocked(c, h); err != nil {
-			return nil, err
+		if err := h.amendLocked(c, proposal); err != nil {
+			return err
 		}
 	}
 	if h != nil && h.changedLocked() {
 		own.Record, own.Amend = h.before, &driver.Amendment{Record: h.record}
 	}
-	return &own, nil
+	return nil
 }
 
-// proposeLocked gives a claim the record that it is to have, with a version above all others. From then on the claim
+// amendLocked gives a claim the record that it is to have, with a version above all others. From then on the claim
 // is renewed with that, also if it is not known what became of the request.
-func (d *Driver) proposeLocked(c *driver.Claim, h *holding) error {
+func (h *holding) amendLocked(c *driver.Claim, proposal int64) error {
 	is, version := c.Record, int64(0)
 	if h != nil {
 		is, version = CutVersion(h.record)
@@ -51,7 +56,7 @@ func (d *Driver) proposeLocked(c *driver.Claim, h *holding) error {
 		return fmt.Errorf("%w: a quorum has no readers", driver.ErrUnsupported)
 	case record != is:
 		h.before, h.own = h.record, true
-		h.record = WithVersion(record, max(version+1, d.proposal()))
+		h.record = WithVersion(record, max(version+1, proposal))
 	}
 	return nil
 }
@@ -84,14 +89,16 @@ func (d *Driver) newest(id, have string) string {
 }
 
 // lagging renews a claim on a node where it has another record than was thought.
-func (n *node) lagging(ctx context.Context, store driver.Driver, c *driver.Claim, id string, a driver.Renewal) driver.Renewal {
+func (n *node) lagging(
+	ctx context.Context, store driver.Driver, c *driver.Claim, newest func(have string) string, a driver.Renewal,
+) driver.Renewal {
 	for range mostLags {
 		is, differs := errors.AsType[*driver.RecordError](a.Err)
 		if !differs {
 			return a
 		}
 		own := *c
-		own.Record, own.Amend = is.Have, &driver.Amendment{Record: n.d.newest(id, is.Have)}
+		own.Record, own.Amend = is.Have, &driver.Amendment{Record: newest(is.Have)}
 		a = store.Renew(ctx, []*driver.Claim{&own})[0]
 	}
 	return a

@@ -20,7 +20,7 @@ const (
 // Nodes that are no members are looked at now and then.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.leads.wasLate(c.ID) {
-		return driver.Place{}, d.pause(ctx, d.contention.spread(c.Name))
+		return driver.Place{}, d.workers.pause(ctx, d.contention.spread(c.Name))
 	}
 	if lead := d.lead(c.Name); lead != nil {
 		told, err := d.awaitLead(ctx, lead, c)
@@ -36,7 +36,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 			}
 			wait = d.contention.spread(c.Name)
 		}
-		if err := d.pause(ctx, wait); err != nil {
+		if err := d.workers.pause(ctx, wait); err != nil {
 			return driver.Place{}, err
 		}
 		if !d.rule.ranked || d.free(ctx, c) {
@@ -45,28 +45,14 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// pause waits for a while, or until ctx ends or the driver is closed.
-func (d *Driver) pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return driver.Ended(ctx, true)
-	case <-d.closed:
-		return driver.ErrClosed
-	}
-}
-
 // awaitMajority returns when so many nodes say that the name may be free, or cannot say, that a majority may be.
 func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 	waiting, stop := context.WithCancel(ctx)
-	told := make(chan error, len(d.nodes)) // nil from a node that may be free
+	told := make(chan error, len(d.nodes.list)) // nil from a node that may be free
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	for _, n := range d.nodes {
+	for _, n := range d.nodes.list {
 		all.Go(func() {
 			store, err := n.store()
 			if err == nil {
@@ -80,7 +66,7 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 		select {
 		case <-ctx.Done():
 			return driver.Ended(ctx, true)
-		case <-d.closed:
+		case <-d.workers.closed:
 			return driver.ErrClosed
 		case err := <-told:
 			if err == nil {
@@ -93,14 +79,14 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 		case free >= d.rule.need:
 			return nil
 		case d.rule.prevents(failed):
-			return d.pause(ctx, pollMost) // its next Enter returns the error
+			return d.workers.pause(ctx, pollMost) // its next Enter returns the error
 		}
 	}
 }
 
 // free reports whether a majority of the nodes is, or cannot be asked. What the claim itself leaves behind there is on its way out.
 func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
-	r, err := d.askNodes(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
+	r, err := d.rounds.ask(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
 		return d.rule.granted(votes) || d.rule.taken(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
 		store, err := n.store()
@@ -113,6 +99,6 @@ func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
 	if err != nil {
 		return true
 	}
-	votes, err := r.wait(ctx, d)
+	votes, err := r.wait(ctx)
 	return err != nil || !d.rule.taken(votes)
 }

@@ -31,7 +31,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		if err != nil || !split || try == splitTries {
 			return p, err
 		}
-		if err := d.pause(ctx, rand.N(splitPause<<try)); err != nil {
+		if err := d.workers.pause(ctx, rand.N(splitPause<<try)); err != nil {
 			return driver.Place{}, err
 		}
 	}
@@ -40,7 +40,10 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 // attempt asks all nodes for a place. It reports whether no claim has a majority, as far as was seen; so did all
 // tries before this one.
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (p driver.Place, split bool, err error) {
-	least := d.proposal()
+	var least int64
+	if d.rule.ranked {
+		least = d.nodes.proposal()
+	}
 	var first []vote // the lead's vote, if it granted the claim
 	to := d.leading(c)
 	if to.lead != nil {
@@ -61,16 +64,16 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 		}
 	}
 	settled := func(votes []vote) bool { return d.rule.settled(claim, votes) }
-	r, err := d.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.rounds.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
 		return n.enter(ctx, claim, least)
 	})
 	if err != nil {
 		return driver.Place{}, false, err
 	}
 	r.patient, r.straggler, r.least = claim.Reclaim, d.patience(c.Name, try), least
-	votes, err := r.wait(ctx, d)
+	votes, err := r.wait(ctx)
 	if err == nil && d.rule.doubtful(claim, votes, least, d.heldTicket(c.ID)) {
-		votes, err = r.waitAll(ctx, d)
+		votes, err = r.waitAll(ctx)
 	}
 	if err == nil && d.rule.granted(votes) {
 		ticket := d.rule.ticket(claim, votes, d.heldTicket(c.ID))
@@ -133,7 +136,7 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 	}
 	// Where that fails, an entry by an earlier id stands in the way of the claim, as another's would.
 	_, _ = n.leaveEarlier(ctx, store, c)
-	own := n.d.ids.as(c, n.index)
+	own := n.ids.as(c, n.index)
 	if !ok {
 		p, err := store.Enter(ctx, own)
 		n.reached(err)
@@ -159,14 +162,14 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 		return nil
 	}
 	enough := func(votes []vote) bool { return agreed+confirmations(votes) >= d.rule.need }
-	r, err := d.askNodes(d.timeout(c.TTL), "", others, enough,
+	r, err := d.rounds.ask(d.timeout(c.TTL), "", others, enough,
 		func(ctx context.Context, n *node) (driver.Place, error) {
-			return driver.Place{}, n.raise(ctx, d.ids.as(c, n.index), ticket)
+			return driver.Place{}, n.raise(ctx, n.ids.as(c, n.index), ticket)
 		})
 	if err != nil {
 		return err
 	}
-	confirmed, err := r.wait(ctx, d)
+	confirmed, err := r.wait(ctx)
 	if err == nil && enough(confirmed) {
 		return nil
 	}

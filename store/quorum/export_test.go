@@ -1,6 +1,10 @@
 package quorum
 
-import "github.com/stilelock/stile/driver"
+import (
+	"context"
+
+	"github.com/stilelock/stile/driver"
+)
 
 // Inner returns the driver without what it can show.
 func Inner(d driver.Driver) *Driver {
@@ -11,18 +15,18 @@ func Inner(d driver.Driver) *Driver {
 }
 
 // Check looks at all nodes, as is done now and then.
-func Check(d *Driver) { d.connectAll() }
+func Check(d *Driver) { d.nodes.connect(context.Background()) }
 
 // Settled reports whether all calls for claims are over, those too that nobody waits for any more.
 func Settled(d *Driver) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.queues) == 0
+	return len(d.rounds.queues) == 0
 }
 
 // Rouse has nodes that could not be reached asked again at once.
 func Rouse(d *Driver) {
-	for _, n := range d.nodes {
+	for _, n := range d.nodes.list {
 		n.rest.Store(nil)
 	}
 }

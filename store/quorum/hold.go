@@ -11,7 +11,7 @@ import (
 type holding struct {
 	claim driver.Claim // with the ticket that it has; does not change
 
-	record string // that it is to have on all nodes, with its version; guarded by the driver's mu, as the rest
+	record string // that it is to have on all nodes, with its version; guarded by mu, as the rest
 	before string // that most nodes have which do not have it
 	own    bool   // the claim was changed here
 
@@ -92,8 +92,8 @@ func (d *Driver) over(cs ...*driver.Claim) {
 
 // forgetIDs forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
 // asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
-func (d *Driver) forgetIDs() {
+func (d *Driver) forgetIDs(since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ids.forget(time.Now().Add(-2*d.o.MaxTTL), func(id string) bool { return d.held[id] != nil })
+	d.ids.forget(since, func(id string) bool { return d.held[id] != nil })
 }

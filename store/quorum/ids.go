@@ -111,7 +111,7 @@ func (t *ids) replace(id string, of *claimIDs) {
 	}
 }
 
-// forget forgets the ids of claims for which no node was asked since, unless they hold.
+// forget forgets the ids of claims for which no node was asked since then, unless they hold.
 func (t *ids) forget(since time.Time, holds func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 func TestReplacedAfterASlowAnswer(t *testing.T) {
 	t.Parallel()
 	for born, barred := range map[time.Duration]bool{9 * time.Second: true, 12 * time.Second: false} {
-		d := &Driver{o: Options{MaxTTL: time.Minute, ClockStep: time.Second}}
-		n := &node{d: d}
-		d.nodes = []*node{n}
+		n := &node{all: &nodes{o: &Options{MaxTTL: time.Minute, ClockStep: time.Second}}}
+		n.all.list = []*node{n}
 		answers := func(id string, up, sent, came time.Duration) {
 			n.admitVoter(&Report{ID: id, Up: up, Clock: time.Unix(1e9, 0).Add(came), Keeps: true}, 0, sent, came)
 		}

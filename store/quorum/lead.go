@@ -31,7 +31,7 @@ func (d *Driver) lead(name string) *node {
 		return nil
 	}
 	skipped := d.leads.skips(name, time.Now())
-	for _, n := range d.order(name) {
+	for _, n := range d.nodes.order(name) {
 		if _, err := n.reachable(); err == nil && n.bar() == nil && n != skipped {
 			return n
 		}
@@ -57,7 +57,7 @@ func (d *Driver) leadWithin(ttl time.Duration) time.Duration { return d.timeout(
 
 // askLead asks one node for a place. What it answers in time stands in the round's votes.
 func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, waits bool, least int64) (*round, []vote, error) {
-	r, err := d.askNodes(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.rounds.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		own := *claim
 		if waits {
 			own.Ticket = waitingTicket
@@ -70,7 +70,7 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 	r.least = least
 	within, cancel := context.WithTimeout(ctx, d.leadWithin(claim.TTL))
 	defer cancel()
-	votes, err := r.wait(within, d)
+	votes, err := r.wait(within)
 	if within.Err() != nil && ctx.Err() == nil {
 		d.leads.skip(lead, claim.Name, time.Now())
 		err = nil
@@ -142,7 +142,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 		if !d.free(ctx, c) {
 			return false, true, nil
 		}
-		if err := d.pause(ctx, stuckAgain); err != nil {
+		if err := d.workers.pause(ctx, stuckAgain); err != nil {
 			return false, false, err
 		}
 	}

@@ -23,7 +23,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.mu.Lock()
 	held := d.held[claim.ID]
 	d.releaseLocked(claim.ID)
-	r, err := d.askNodesLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, func(ctx context.Context, n *node) (driver.Place, error) {
+	r, err := d.rounds.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
 		if d.lacks(held, n.index) {
 			ask = n.reachable
@@ -42,7 +42,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	}
 	// Of three nodes, one may have let the claim go and one have never had it: then the third decides, however slow it is.
 	r.patient = true
-	votes, err := r.wait(ctx, d)
+	votes, err := r.wait(ctx)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 	if len(granted) == 0 {
 		return clean
 	}
-	answers, err := left.wait(ctx, d)
+	answers, err := left.wait(ctx)
 	for _, i := range granted {
 		clean = clean && err == nil && (answers[i].err == nil || answers[i].gone())
 	}
@@ -49,7 +49,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
-	return d.askNodes(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
+	return d.rounds.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
 		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.heldTicket(c.ID), refused) {
 			return driver.Place{}, nil
 		}

@@ -63,7 +63,8 @@ type Report struct {
 
 // A node is one store of the quorum, with the quorum's knowledge of it.
 type node struct {
-	d        *Driver
+	all      *nodes
+	ids      *ids
 	index    int
 	name     string
 	open     func(ctx context.Context) (driver.Driver, error)
@@ -287,11 +288,11 @@ const drift = 0.005
 
 // admitVoter decides whether a member may vote, by its report between two moments of ours.
 func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
-	n.d.judging.Lock()
-	defer n.d.judging.Unlock()
-	defer n.d.advance()
-	twin := n.d.twin(n, r.ID) // what else bars it is not over with that
-	longest := n.d.o.MaxTTL + time.Duration(2*drift*float64(n.d.o.MaxTTL))
+	n.all.judging.Lock()
+	defer n.all.judging.Unlock()
+	defer n.all.advance()
+	twin := n.all.twin(n, r.ID) // what else bars it is not over with that
+	longest := n.all.o.MaxTTL + time.Duration(2*drift*float64(n.all.o.MaxTTL))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at := sent + (came-sent)/2
@@ -300,7 +301,7 @@ func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 		passed := at - n.at
 		by := r.Clock.Sub(n.clock) - passed
 		unsure := (within + n.within) / 2
-		if allowed := n.d.o.ClockStep + unsure + time.Duration(drift*float64(passed)); by.Abs() > allowed {
+		if allowed := n.all.o.ClockStep + unsure + time.Duration(drift*float64(passed)); by.Abs() > allowed {
 			moved = true
 			n.why, n.barred = fmt.Sprintf("its clock was moved by %v", by.Round(time.Millisecond)), came+longest
 		}
@@ -314,7 +315,7 @@ func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	case fresh && !kept.Keeps && r.Up < longest:
 		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", kept.Reason), max(n.barred, came+longest-r.Up)
 	}
-	if n.report == nil || moved || within <= max(n.within, n.d.o.ClockStep) { // a slow answer would hide what comes next
+	if n.report == nil || moved || within <= max(n.within, n.all.o.ClockStep) { // a slow answer would hide what comes next
 		n.clock, n.at, n.within = r.Clock, at, within
 	}
 	n.twin, n.report, n.contact, n.asked, n.sound = twin, r, contact, sent, true

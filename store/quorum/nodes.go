@@ -8,11 +8,32 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
 )
+
+// nodes are all of a quorum's.
+type nodes struct {
+	o     *Options
+	list  []*node
+	ahead atomic.Int64 // by how many microseconds the most advanced clock of a node is ahead of boottime
+
+	judging sync.Mutex // held while a report is compared with other nodes' reports
+}
+
+func newNodes(of []Node, o *Options, own *ids) *nodes {
+	all := &nodes{o: o}
+	for i, n := range of {
+		all.list = append(all.list, &node{all: all, ids: own, index: i, name: n.Name, open: n.Open, checking: make(chan struct{}, 1)})
+		if n.Driver != nil {
+			all.list[i].use(n.Driver)
+		}
+	}
+	return all
+}
 
 // connect opens all nodes and makes sure that they are fit to be a quorum.
 func (d *Driver) connect(ctx context.Context, nodes []Node) error {
@@ -21,12 +42,12 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 	}
 	errs := make([]error, len(nodes))
 	var opened sync.WaitGroup
-	for i, n := range d.nodes {
+	for i, n := range d.nodes.list {
 		opened.Go(func() { errs[i] = n.connect(ctx) })
 	}
 	opened.Wait()
 	up := 0
-	for i, n := range d.nodes {
+	for i, n := range d.nodes.list {
 		takesPart, err := n.fit(ctx, errs[i])
 		if err != nil {
 			return err
@@ -43,7 +64,7 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
 			up, len(nodes), d.rule.need, d.rule.first(errs))))
 	}
-	d.tasks.Go(d.checks)
+	d.workers.tasks.Go(d.checks)
 	return nil
 }
 
@@ -88,53 +109,50 @@ func (d *Driver) checks() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-d.closed:
+		case <-d.workers.closed:
 			return
 		case <-tick.C:
 		}
-		d.connectAll()
-		d.forgetIDs()
+		ctx, cancel := context.WithTimeout(d.workers.base, d.o.CheckEvery)
+		d.nodes.connect(ctx)
+		cancel()
+		d.forgetIDs(time.Now().Add(-2 * d.o.MaxTTL))
 	}
 }
 
-// connectAll connects the nodes that are not, and asks the members who they are.
-func (d *Driver) connectAll() {
-	ctx, cancel := context.WithTimeout(d.base, d.o.CheckEvery)
-	defer cancel()
+// connect connects the nodes that are not, and asks the members who they are.
+func (a *nodes) connect(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, n := range d.nodes {
+	for _, n := range a.list {
 		all.Go(func() { _ = n.connect(ctx) }) // requests for its vote get the error
 	}
 	all.Wait()
 }
 
 // proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
-func (d *Driver) proposal() int64 {
-	if !d.rule.ranked {
-		return 0
-	}
-	return d.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
+func (a *nodes) proposal() int64 {
+	return a.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
 }
 
 // proposeAhead is more than two clients' ideas of the same clock differ.
 const proposeAhead = 50 * time.Millisecond
 
 // advance notes the most advanced of the nodes' clocks.
-func (d *Driver) advance() {
+func (a *nodes) advance() {
 	var most int64
-	for _, n := range d.nodes {
+	for _, n := range a.list {
 		n.mu.Lock()
 		if n.report != nil {
 			most = max(most, n.clock.UnixMicro()-n.at.Microseconds())
 		}
 		n.mu.Unlock()
 	}
-	d.ahead.Store(most)
+	a.ahead.Store(most)
 }
 
 // twin returns the name of another node that is the same server, or "".
-func (d *Driver) twin(n *node, id string) string {
-	for _, other := range d.nodes {
+func (a *nodes) twin(n *node, id string) string {
+	for _, other := range a.list {
 		if other == n || id == "" {
 			continue
 		}
@@ -149,8 +167,8 @@ func (d *Driver) twin(n *node, id string) string {
 }
 
 // order returns the nodes as all clients order them for a name, however each has them configured.
-func (d *Driver) order(name string) []*node {
-	all := slices.SortedFunc(slices.Values(d.nodes), func(a, b *node) int { return strings.Compare(a.name, b.name) })
+func (a *nodes) order(name string) []*node {
+	all := slices.SortedFunc(slices.Values(a.list), func(a, b *node) int { return strings.Compare(a.name, b.name) })
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	first := int(h.Sum32() % uint32(len(all)))

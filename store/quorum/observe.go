@@ -23,45 +23,43 @@ var _ interface {
 
 // gather asks all nodes, and returns what they answer, and whether they are a majority.
 func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context, m Member) (T, error)) ([]T, []error, error) {
-	d.mu.Lock()
-	if d.ended {
-		d.mu.Unlock()
-		return nil, nil, driver.ErrClosed
-	}
 	var (
 		mu      sync.Mutex
 		answers []T
 		errs    []error
 		all     sync.WaitGroup
 	)
-	for _, n := range d.nodes {
-		all.Add(1)
-		d.tasks.Go(func() {
-			defer all.Done()
-			var a T
-			store, err := n.store()
-			if err == nil {
-				within, cancel := driver.WithPatience(ctx, d.timeout(d.o.MaxTTL), context.DeadlineExceeded)
-				defer cancel()
-				m := store.(Member)
-				a, err = askMember(within, n, m, func() (T, error) { return what(within, m) })
+	all.Add(len(d.nodes.list))
+	d.mu.Lock()
+	// Nobody reads what comes after the caller is gone: its context bounds the calls.
+	err := d.rounds.sendLocked(d.timeout(d.o.MaxTTL), "", d.nodes.list, func(_ context.Context, n *node, _ error) {
+		defer all.Done()
+		within, cancel := driver.WithPatience(ctx, d.timeout(d.o.MaxTTL), context.DeadlineExceeded)
+		defer cancel()
+		var a T
+		store, err := n.store()
+		if err == nil {
+			m := store.(Member)
+			a, err = askMember(within, n, m, func() (T, error) { return what(within, m) })
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			if !errors.Is(err, driver.ErrGone) {
+				err = n.says(err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				if !errors.Is(err, driver.ErrGone) {
-					err = n.says(err)
-				}
-				errs = append(errs, err)
-				return
-			}
-			answers = append(answers, a)
-		})
-	}
+			errs = append(errs, err)
+			return
+		}
+		answers = append(answers, a)
+	})
 	d.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
 	all.Wait()
 	select {
-	case <-d.closed:
+	case <-d.workers.closed:
 		return nil, nil, driver.ErrClosed
 	default:
 	}

@@ -15,19 +15,19 @@ type nodeQueue struct {
 
 // A slot is a place in a nodeQueue. Its zero value waits for nothing.
 type slot struct {
-	d      *Driver
+	of     *rounds
 	queue  nodeQueue
 	before chan struct{} // closed when those before are over; nil if there are none
 	over   chan struct{}
 }
 
 // queueLocked takes the next place in a queue.
-func (d *Driver) queueLocked(q nodeQueue) slot {
+func (rs *rounds) queueLocked(q nodeQueue) slot {
 	if q.id == "" {
 		return slot{}
 	}
-	s := slot{d: d, queue: q, before: d.queues[q], over: make(chan struct{})}
-	d.queues[q] = s.over
+	s := slot{of: rs, queue: q, before: rs.queues[q], over: make(chan struct{})}
+	rs.queues[q] = s.over
 	return s
 }
 
@@ -45,16 +45,16 @@ func (s *slot) wait(ctx context.Context) error {
 
 // leave lets the next request of the queue go on, when those before are over, which have a deadline of their own.
 func (s *slot) leave() {
-	if s.d == nil {
+	if s.of == nil {
 		return
 	}
 	if s.before != nil {
 		<-s.before
 	}
-	s.d.mu.Lock()
-	if s.d.queues[s.queue] == s.over {
-		delete(s.d.queues, s.queue)
+	s.of.mu.Lock()
+	if s.of.queues[s.queue] == s.over {
+		delete(s.of.queues, s.queue)
 	}
-	s.d.mu.Unlock()
+	s.of.mu.Unlock()
 	close(s.over)
 }

@@ -30,7 +30,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -69,30 +68,19 @@ const waitingTicket = 1
 
 // A Driver keeps locks on a majority of its nodes. Its methods may be called at once.
 type Driver struct {
-	o      Options
-	rule   majority
-	nodes  []*node
-	all    []int         // the nodes' numbers
-	ahead  atomic.Int64  // by how many microseconds the most advanced clock of a node is ahead of boottime
-	closed chan struct{} // closed when Close begins
-	jobs   chan func()   // for goroutines that have made a call, and have a stack that has grown
-	base   context.Context
-	cancel context.CancelFunc // ends what nodes are asked
-
+	o          Options
+	rule       majority
+	nodes      *nodes
+	rounds     *rounds
+	workers    *workers
 	ids        *ids
 	leads      *leads
 	contention *contention
 
-	judging sync.Mutex // held while a report is compared with other nodes' reports
-
-	mu       sync.Mutex // guards what follows
-	ended    bool
-	tasks    sync.WaitGroup
-	queues   map[nodeQueue]chan struct{} // closed when the last call in the queue is over
-	held     map[string]*holding         // claims that hold, by id
-	limit    known.Limit                 // of those
-	idle     int                         // goroutines that wait for another call to make
-	resuming map[string]*resumption      // claims that are being taken up, by id
+	mu       sync.Mutex             // guards what follows, the rounds and the workers
+	held     map[string]*holding    // claims that hold, by id
+	limit    known.Limit            // of those
+	resuming map[string]*resumption // claims that are being taken up, by id
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -103,20 +91,13 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	d := &Driver{
-		o: *o, rule: majorityOf(nodes), closed: make(chan struct{}), jobs: make(chan func(), maxIdle),
-		queues: map[nodeQueue]chan struct{}{}, held: map[string]*holding{}, resuming: map[string]*resumption{},
-		ids: &ids{drawn: map[string]*claimIDs{}}, leads: newLeads(), contention: &contention{names: map[string]int{}},
-	}
+	d := &Driver{o: *o, rule: majorityOf(nodes), ids: &ids{drawn: map[string]*claimIDs{}}, leads: newLeads()}
 	d.o.fill()
-	d.base, d.cancel = context.WithCancel(context.Background())
-	for i, n := range nodes {
-		d.all = append(d.all, i)
-		d.nodes = append(d.nodes, &node{d: d, index: i, name: n.Name, open: n.Open, checking: make(chan struct{}, 1)})
-		if n.Driver != nil {
-			d.nodes[i].use(n.Driver)
-		}
-	}
+	d.contention = &contention{names: map[string]int{}}
+	d.workers = newWorkers(&d.mu)
+	d.nodes = newNodes(nodes, &d.o, d.ids)
+	d.rounds = &rounds{nodes: d.nodes.list, need: d.rule.need, workers: d.workers, mu: &d.mu, queues: map[nodeQueue]chan struct{}{}}
+	d.held, d.resuming = map[string]*holding{}, map[string]*resumption{}
 	if err := d.connect(ctx, nodes); err != nil {
 		d.Close()
 		return nil, err
@@ -140,29 +121,9 @@ const partingWithin = time.Second
 
 // Close ends every call, and closes the nodes. Claims that are leaving have a moment to do so.
 func (d *Driver) Close() error {
-	d.mu.Lock()
-	first := !d.ended
-	d.ended = true
-	d.mu.Unlock()
-	if first {
-		close(d.closed)
-	}
-	done := make(chan struct{})
-	go func() {
-		d.tasks.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(partingWithin)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		d.cancel()
-		<-done
-	}
-	d.cancel()
+	d.workers.end()
 	var errs []error
-	for _, n := range d.nodes {
+	for _, n := range d.nodes.list {
 		errs = append(errs, n.close())
 	}
 	return errors.Join(errs...)

@@ -15,7 +15,6 @@ import (
 type renewing struct {
 	d       *Driver
 	decided chan struct{} // closed when every claim is
-	cancel  context.CancelFunc
 
 	mu    sync.Mutex // guards what follows
 	open  int        // claims that are not decided
@@ -71,7 +70,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	if len(cs) == 0 {
 		return answers
 	}
-	r := &renewing{d: d, decided: make(chan struct{}), open: len(cs), left: len(d.nodes), tally: make([]tally, len(cs))}
+	r := &renewing{d: d, decided: make(chan struct{}), open: len(cs), left: len(d.nodes.list), tally: make([]tally, len(cs))}
 	within := d.timeout(cs[0].TTL)
 	for _, c := range cs {
 		within = min(within, d.timeout(c.TTL))
@@ -85,7 +84,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		case <-r.decided:
 		case <-ctx.Done():
 			err = driver.Ended(ctx, true)
-		case <-d.closed:
+		case <-d.workers.closed:
 			err = driver.Unknown(driver.ErrClosed)
 		}
 	}
@@ -122,35 +121,28 @@ func (d *Driver) renewed(c *driver.Claim, answer *driver.Renewal) {
 	answer.Asks = h.asks
 }
 
-// renew asks the nodes. The calls go on when the caller does not, until the time is over.
+// renew asks the nodes.
 func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ended {
-		return driver.ErrClosed
-	}
-	var ctx context.Context
-	ctx, r.cancel = context.WithTimeout(d.base, within)
-	for i, n := range d.nodes {
-		d.tasks.Go(func() {
-			own := make([]*driver.Claim, len(claims))
-			for j, c := range claims {
-				own[j] = d.ids.as(c, i)
-			}
-			r.cast(i, n.renew(ctx, own, claims), claims)
-		})
-	}
-	return nil
+	return d.rounds.sendLocked(within, "", d.nodes.list, func(ctx context.Context, n *node, _ error) {
+		r.cast(n.index, n.renew(ctx, claims, d.newest), claims)
+	})
 }
 
-// renew renews claims on a node, which knows them by ids that may be other than their own.
-func (n *node) renew(ctx context.Context, cs, known []*driver.Claim) []driver.Renewal {
+// renew renews claims on a node, which knows them by ids that may be other than their own. Of a claim that was changed, newest
+// says which record it is to have where the node has another one.
+func (n *node) renew(ctx context.Context, claims []*driver.Claim, newest func(id, have string) string) []driver.Renewal {
+	cs := make([]*driver.Claim, len(claims))
+	for i, c := range claims {
+		cs[i] = n.ids.as(c, n.index)
+	}
 	store, err := n.store()
 	renewed := func() ([]driver.Renewal, error) {
 		answers := store.Renew(ctx, cs)
 		for i, c := range cs {
 			if c.Amend != nil {
-				answers[i] = n.lagging(ctx, store, c, known[i].ID, answers[i])
+				answers[i] = n.lagging(ctx, store, c, func(have string) string { return newest(claims[i].ID, have) }, answers[i])
 			}
 		}
 		return answers, nil
@@ -174,9 +166,7 @@ func (n *node) renew(ctx context.Context, cs, known []*driver.Claim) []driver.Re
 func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.left--; r.left == 0 {
-		r.cancel()
-	}
+	r.left--
 	for j, a := range answers {
 		t := &r.tally[j]
 		switch {
@@ -227,7 +217,7 @@ func (d *Driver) patch(c *driver.Claim, nodes []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.held[c.ID]
-	if h == nil || h.repair != nil || d.ended {
+	if h == nil || h.repair != nil || d.workers.ended {
 		return
 	}
 	h.missing = nodes

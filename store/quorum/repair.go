@@ -26,7 +26,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil && v.place.Holds {
 		if d.rule.ranked && v.place.Ticket != h.claim.Ticket {
 			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
-			_, _ = d.askNodes(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+			_, _ = d.rounds.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
 				return driver.Place{}, n.raise(ctx, d.ids.as(&h.claim, i), h.claim.Ticket)
 			})
 		}
@@ -37,7 +37,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil || driver.NotApplied(v.err) {
 		h.absent[i] = true // also for a claim that is leaving
 	}
-	if d.held[h.claim.ID] != h || d.ended {
+	if d.held[h.claim.ID] != h || d.workers.ended {
 		return
 	}
 	h.missing = append(h.missing, i)
@@ -55,24 +55,24 @@ func (d *Driver) repairSoonLocked(h *holding) {
 // lack it, that it stands on no majority. The others are asked to renew it, since they tell so by its id alone.
 func (d *Driver) left(h *holding, lacking []int) bool {
 	var others []int
-	for _, i := range d.all {
+	for i := range d.nodes.list {
 		if !slices.Contains(lacking, i) {
 			others = append(others, i)
 		}
 	}
-	gone := func(votes []vote) bool { return d.rule.prevents(len(d.nodes) - len(others) + sum(votes).gone) }
+	gone := func(votes []vote) bool { return d.rule.prevents(len(d.nodes.list) - len(others) + sum(votes).gone) }
 	claim := h.claim
 	claim.Amend = nil
-	r, err := d.askNodes(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
+	r, err := d.rounds.ask(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
 		return d.rule.granted(votes) || gone(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
-		a := n.renew(ctx, []*driver.Claim{d.ids.as(&claim, n.index)}, []*driver.Claim{&claim})[0]
+		a := n.renew(ctx, []*driver.Claim{&claim}, d.newest)[0]
 		return driver.Place{Holds: a.Err == nil}, a.Err
 	})
 	if err != nil {
 		return false
 	}
-	votes, _ := r.wait(context.Background(), d)
+	votes, _ := r.wait(context.Background())
 	return gone(votes)
 }
 
@@ -87,10 +87,10 @@ func (d *Driver) repair(h *holding) {
 	defer d.mu.Unlock()
 	nodes := h.missing
 	h.missing, h.repair = nil, nil
-	if d.held[h.claim.ID] != h || len(nodes) == 0 || d.ended {
+	if d.held[h.claim.ID] != h || len(nodes) == 0 || d.workers.ended {
 		return
 	}
-	d.tasks.Go(func() {
+	d.workers.tasks.Go(func() {
 		gone := d.left(h, nodes)
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -112,7 +112,7 @@ func (d *Driver) giveLocked(h *holding, nodes []int) {
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
 	// What the nodes say counts for nothing until the next renewal, which finds those that still lack the claim.
-	_, _ = d.askNodesLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	_, _ = d.rounds.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.rule.ranked && p.Ticket != h.claim.Ticket {
 			err = n.raise(ctx, d.ids.as(&claim, n.index), h.claim.Ticket)

@@ -71,9 +71,9 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 
 // findLocked asks all nodes for their entries of a claim, after the earlier requests about it.
 func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
-	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes))}
+	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes.list))}
 	var err error
-	r.round, err = d.askNodesLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	r.round, err = d.rounds.askLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
 		store, err := n.store()
 		if err != nil {
 			return driver.Place{}, err
@@ -96,7 +96,7 @@ func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 // finish waits for the answers, and has the claim held here if a majority shows it, and it has not left meanwhile.
 func (r *resumption) finish(ctx context.Context) error {
 	d := r.d
-	votes, err := r.round.wait(ctx, d)
+	votes, err := r.round.wait(ctx)
 	r.mu.Lock()
 	found := append([]*driver.Claim(nil), r.found...)
 	r.mu.Unlock()

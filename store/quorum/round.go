@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -17,8 +18,8 @@ type round struct {
 	begun   time.Time
 	need    int
 	enough  func(votes []vote) bool
-	cancel  context.CancelFunc
-	patient bool // its owner waits until it is decided
+	closed  <-chan struct{} // closed when the driver is
+	patient bool            // its owner waits until it is decided
 
 	least     int64         // ticket that was asked for
 	straggler time.Duration // how long the last nodes are waited for at least, if it is longer than stragglerLeast
@@ -34,78 +35,105 @@ type round struct {
 // A question asks one node.
 type question func(ctx context.Context, n *node) (driver.Place, error)
 
-// askNodes puts a question to some nodes, or with nil to all, each after the node's earlier requests about this
-// claim; an empty id waits for nothing. The calls go on when the caller does not, until the time is over.
-func (d *Driver) askNodes(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.askNodesLocked(within, id, to, enough, q)
+// rounds ask nodes. All that is sent for a claim goes through sendLocked.
+type rounds struct {
+	nodes   []*node
+	need    int // how many are a majority
+	workers *workers
+
+	mu     *sync.Mutex                 // guards what follows; the driver's
+	queues map[nodeQueue]chan struct{} // closed when the last call in the queue is over
 }
 
-// askRest is ask of the nodes whose votes have not come yet. The others' count as if they came now.
-func (d *Driver) askRest(within time.Duration, id string, votes []vote, enough func([]vote) bool, q question) (*round, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if votes == nil {
-		return d.askNodesLocked(within, id, nil, enough, q)
-	}
-	var rest []int
-	heard := 0
-	for i, v := range votes {
-		if v.came {
-			heard++
-		} else {
-			rest = append(rest, i)
-		}
-	}
-	r := &round{enough: enough, votes: slices.Clone(votes), heard: heard}
-	return r, d.putLocked(r, within, id, rest, q)
-}
-
-// askNodesLocked is ask for who holds mu.
-func (d *Driver) askNodesLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
-	r := &round{enough: enough, votes: make([]vote, len(d.nodes))}
-	if to == nil {
-		to = d.all
-	}
-	return r, d.putLocked(r, within, id, to, q)
-}
-
-// putLocked puts a round's question.
-func (d *Driver) putLocked(r *round, within time.Duration, id string, to []int, q question) error {
-	if d.ended {
+// sendLocked has some nodes asked at once, each after its earlier requests about a claim; an empty id waits for nothing. The
+// calls go on when the caller does not, until the time is over. A node whose earlier requests take that long is not asked: there
+// is an error instead.
+func (rs *rounds) sendLocked(within time.Duration, id string, to []*node, ask func(ctx context.Context, n *node, err error)) error {
+	if rs.workers.ended {
 		return driver.ErrClosed
 	}
-	r.decided, r.most, r.begun, r.need, r.left = make(chan struct{}), make(chan struct{}), time.Now(), d.rule.need, len(to)
-	ctx, cancel := context.WithTimeout(d.base, within)
-	r.cancel = cancel
-	if r.left == 0 {
-		cancel()
-		close(r.decided)
-		return nil
+	ctx, cancel := context.WithTimeout(rs.workers.base, within)
+	var left atomic.Int64
+	left.Store(int64(len(to)) + 1)
+	answered := func() {
+		if left.Add(-1) == 0 {
+			cancel()
+		}
 	}
-	for _, i := range to {
-		n := d.nodes[i]
-		slot := d.queueLocked(nodeQueue{id, i})
-		d.workLocked(func() {
-			var v vote
-			if v.err = slot.wait(ctx); v.err == nil {
-				v.place, v.err = q(ctx, n)
-			}
-			v.came = true
-			r.cast(i, v)
-			slot.leave() // the next request of the queue may look at the vote
+	defer answered()
+	for _, n := range to {
+		slot := rs.queueLocked(nodeQueue{id, n.index})
+		rs.workers.runLocked(func() {
+			ask(ctx, n, slot.wait(ctx))
+			answered()
+			slot.leave() // the next request of the queue may look at the answer
 		})
 	}
 	return nil
 }
 
+// ask puts a question to some nodes, or with nil to all.
+func (rs *rounds) ask(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.askLocked(within, id, to, enough, q)
+}
+
+// askLocked is ask for who holds mu.
+func (rs *rounds) askLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+	return rs.putLocked(&round{enough: enough, votes: make([]vote, len(rs.nodes))}, within, id, rs.of(to), q)
+}
+
+// askRest is ask of the nodes whose votes have not come yet. The others' count as if they came now.
+func (rs *rounds) askRest(within time.Duration, id string, votes []vote, enough func([]vote) bool, q question) (*round, error) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if votes == nil {
+		return rs.askLocked(within, id, nil, enough, q)
+	}
+	r := &round{enough: enough, votes: slices.Clone(votes)}
+	var rest []*node
+	for i, v := range votes {
+		if v.came {
+			r.heard++
+		} else {
+			rest = append(rest, rs.nodes[i])
+		}
+	}
+	return rs.putLocked(r, within, id, rest, q)
+}
+
+// of returns nodes by their numbers, or with nil all.
+func (rs *rounds) of(numbers []int) (list []*node) {
+	if numbers == nil {
+		return rs.nodes
+	}
+	for _, i := range numbers {
+		list = append(list, rs.nodes[i])
+	}
+	return list
+}
+
+// putLocked puts a round's question.
+func (rs *rounds) putLocked(r *round, within time.Duration, id string, to []*node, q question) (*round, error) {
+	r.decided, r.most, r.begun, r.left = make(chan struct{}), make(chan struct{}), time.Now(), len(to)
+	r.need, r.closed = rs.need, rs.workers.closed
+	if r.left == 0 {
+		close(r.decided)
+	}
+	return r, rs.sendLocked(within, id, to, func(ctx context.Context, n *node, err error) {
+		v := vote{came: true, err: err}
+		if err == nil {
+			v.place, v.err = q(ctx, n)
+		}
+		r.cast(n.index, v)
+	})
+}
+
 func (r *round) cast(i int, v vote) {
 	r.mu.Lock()
 	r.votes[i] = v
-	if r.left--; r.left == 0 {
-		r.cancel()
-	}
+	r.left--
 	if !r.over && (r.left == 0 || r.enough(r.votes)) {
 		r.over = true
 		close(r.decided)
@@ -139,7 +167,7 @@ const (
 // wait returns the votes once they decide, or when ctx ends or the driver is closed: the votes until then, with an
 // error. When most nodes have answered and it is still open, the rest is not waited for much longer, unless the round
 // is patient.
-func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
+func (r *round) wait(ctx context.Context) ([]vote, error) {
 	var err error
 	most := r.most
 	if r.patient {
@@ -148,10 +176,10 @@ func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 	select {
 	case <-r.decided:
 	case <-most:
-		err = r.straggle(ctx, d)
+		err = r.straggle(ctx)
 	case <-ctx.Done():
 		err = driver.Ended(ctx, true)
-	case <-d.closed:
+	case <-r.closed:
 		err = driver.Unknown(driver.ErrClosed)
 	}
 	r.mu.Lock()
@@ -161,17 +189,17 @@ func (r *round) wait(ctx context.Context, d *Driver) ([]vote, error) {
 }
 
 // waitAll goes on waiting, for all nodes, as long as they may take.
-func (r *round) waitAll(ctx context.Context, d *Driver) ([]vote, error) {
+func (r *round) waitAll(ctx context.Context) ([]vote, error) {
 	r.mu.Lock()
 	r.patient, r.over, r.decided = true, r.left == 0, make(chan struct{})
 	if r.over {
 		close(r.decided)
 	}
 	r.mu.Unlock()
-	return r.wait(ctx, d)
+	return r.wait(ctx)
 }
 
-func (r *round) straggle(ctx context.Context, d *Driver) error {
+func (r *round) straggle(ctx context.Context) error {
 	select {
 	case <-r.decided: // mostly at the same time
 		return nil
@@ -184,7 +212,7 @@ func (r *round) straggle(ctx context.Context, d *Driver) error {
 	case <-timer.C:
 	case <-ctx.Done():
 		return driver.Ended(ctx, true)
-	case <-d.closed:
+	case <-r.closed:
 		return driver.Unknown(driver.ErrClosed)
 	}
 	return nil

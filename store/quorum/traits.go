@@ -25,8 +25,8 @@ func (d *Driver) Traits() driver.Traits {
 		Store: d.o.Store, Delay: true, Asks: d.rule.ranked, Amends: d.rule.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
 	p.t.Note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
-		d.rule.need, len(d.nodes), len(d.nodes)-d.rule.need)
-	for _, n := range d.nodes {
+		d.rule.need, len(d.nodes.list), len(d.nodes.list)-d.rule.need)
+	for _, n := range d.nodes.list {
 		p.add(n)
 	}
 	return p.all()
@@ -84,7 +84,7 @@ func (p *promise) all() driver.Traits {
 	o := &p.d.o
 	for _, reason := range slices.Sorted(maps.Keys(p.forgets)) {
 		who := "All nodes"
-		if names := p.forgets[reason]; len(names) < len(p.d.nodes) {
+		if names := p.forgets[reason]; len(names) < len(p.d.nodes.list) {
 			who = strings.Join(names, ", ")
 		}
 		p.t.Warn("appendonly yes, appendfsync always, maxmemory-policy noeviction", "%s may forget what they granted (%s).", who, reason)

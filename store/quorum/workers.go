@@ -1,37 +1,104 @@
 package quorum
 
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
 // maxIdle is how many goroutines are kept for another call.
 const maxIdle = 16
 
-// workLocked runs f in a goroutine that Close waits for. The driver is not closed.
-func (d *Driver) workLocked(f func()) {
-	if d.idle == 0 {
-		d.tasks.Go(func() { d.worker(f) })
-		return
-	}
-	d.idle--
-	d.jobs <- f // has room for one each
+// workers are the goroutines of a driver, which Close waits for. Some that have made a call are kept for the next one, since
+// their stacks have grown.
+type workers struct {
+	closed chan struct{} // closed when Close begins
+	jobs   chan func()
+	base   context.Context
+	cancel context.CancelFunc // ends what nodes are asked
+
+	mu    *sync.Mutex // guards what follows; the driver's
+	ended bool
+	tasks sync.WaitGroup
+	idle  int // goroutines that wait for another call to make
 }
 
-// worker makes one call after another, until there are too many who would wait for the next, or the driver is closed.
-func (d *Driver) worker(f func()) {
+func newWorkers(mu *sync.Mutex) *workers {
+	w := &workers{closed: make(chan struct{}), jobs: make(chan func(), maxIdle), mu: mu}
+	w.base, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// runLocked runs f in a goroutine that Close waits for. The driver is not closed.
+func (w *workers) runLocked(f func()) {
+	if w.idle == 0 {
+		w.tasks.Go(func() { w.work(f) })
+		return
+	}
+	w.idle--
+	w.jobs <- f // has room for one each
+}
+
+// work makes one call after another, until there are too many who would wait for the next, or the driver is closed.
+func (w *workers) work(f func()) {
 	for {
 		f()
-		d.mu.Lock()
-		if d.ended || d.idle == maxIdle {
-			d.mu.Unlock()
+		w.mu.Lock()
+		if w.ended || w.idle == maxIdle {
+			w.mu.Unlock()
 			return
 		}
-		d.idle++
-		d.mu.Unlock()
+		w.idle++
+		w.mu.Unlock()
 		select {
-		case f = <-d.jobs:
-		case <-d.closed:
+		case f = <-w.jobs:
+		case <-w.closed:
 			select {
-			case f = <-d.jobs: // given just before
+			case f = <-w.jobs: // given just before
 			default:
 				return
 			}
 		}
 	}
+}
+
+// pause waits for a while, or until ctx ends or the driver is closed.
+func (w *workers) pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return driver.Ended(ctx, true)
+	case <-w.closed:
+		return driver.ErrClosed
+	}
+}
+
+// end ends every call. What is under way has a moment to end by itself.
+func (w *workers) end() {
+	w.mu.Lock()
+	first := !w.ended
+	w.ended = true
+	w.mu.Unlock()
+	if first {
+		close(w.closed)
+	}
+	done := make(chan struct{})
+	go func() {
+		w.tasks.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(partingWithin)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		w.cancel()
+		<-done
+	}
+	w.cancel()
 }
