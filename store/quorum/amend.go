@@ -22,14 +22,14 @@ func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	if c.Amend != nil && !d.Traits().Amends {
 		return nil, driver.ErrUnsupported
 	}
-	return &own, d.propose(c, &own, d.nodes.proposal())
+	return &own, d.claims.propose(c, &own, d.nodes.proposal())
 }
 
 // propose has a claim asked for with the record that it has, or is to have.
-func (d *Driver) propose(c, own *driver.Claim, proposal int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := d.held[c.ID]
+func (t *claims) propose(c, own *driver.Claim, proposal int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.held[c.ID]
 	if c.Amend != nil {
 		if err := h.amendLocked(c, proposal); err != nil {
 			return err
@@ -69,10 +69,10 @@ func (h *holding) changedLocked() bool {
 
 // newest returns the record that a claim is to have on a node that has another one. If that is a later one, another process has
 // changed the claim: one that had it before, if this one changed it since it has it, and else one that had it in between.
-func (d *Driver) newest(id, have string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := d.held[id]
+func (t *claims) newest(id, have string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.held[id]
 	if h == nil {
 		return have // it is leaving
 	}

@@ -26,7 +26,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	for try := 1; ; try++ {
 		p, split, err := d.attempt(ctx, c, claim, try)
 		if errors.Is(err, driver.ErrGone) || claim.Ticket == 0 && forGood(err) {
-			d.over(c)
+			d.claims.over(c)
 		}
 		if err != nil || !split || try == splitTries {
 			return p, err
@@ -72,11 +72,11 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	}
 	r.patient, r.straggler, r.least = claim.Reclaim, d.patience(c.Name, try), least
 	votes, err := r.wait(ctx)
-	if err == nil && d.rule.doubtful(claim, votes, least, d.heldTicket(c.ID)) {
+	if err == nil && d.rule.doubtful(claim, votes, least, d.claims.ticketOf(c.ID)) {
 		votes, err = r.waitAll(ctx)
 	}
 	if err == nil && d.rule.granted(votes) {
-		ticket := d.rule.ticket(claim, votes, d.heldTicket(c.ID))
+		ticket := d.rule.ticket(claim, votes, d.claims.ticketOf(c.ID))
 		if err = d.agree(ctx, claim, votes, ticket); err == nil {
 			return d.won(claim, r, votes, ticket), false, nil
 		}
@@ -197,7 +197,7 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
 	d.contention.caught(c.Name)
 	d.mu.Lock()
-	h := d.holdLocked(c, ticket)
+	h := d.claims.holdLocked(c, ticket)
 	d.mu.Unlock()
 	r.leave(votes, func(i int, v vote) { d.caughtUp(h, i, v) })
 	for i, v := range votes {

@@ -37,5 +37,5 @@ func Known(d *Driver) int {
 	defer d.mu.Unlock()
 	d.leads.mu.Lock()
 	defer d.leads.mu.Unlock()
-	return len(d.held) + len(d.leads.told)
+	return len(d.claims.held) + len(d.leads.told)
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -23,77 +24,88 @@ type holding struct {
 	asks    int64        // how often somebody has asked for it
 }
 
+// claims are those that hold here, and those that are being taken up from another process.
+type claims struct {
+	ids   *ids
+	leads *leads
+
+	mu       *sync.Mutex            // guards what follows, and what changes of a holding; the driver's
+	held     map[string]*holding    // by id
+	limit    known.Limit            // of those
+	resuming map[string]*resumption // by id
+}
+
 // holdLocked notes that a claim holds.
-func (d *Driver) holdLocked(c *driver.Claim, ticket int64) *holding {
+func (t *claims) holdLocked(c *driver.Claim, ticket int64) *holding {
 	h := &holding{claim: *c, record: c.Record, before: c.Record, absent: map[int]bool{}}
-	if was := d.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered again
+	if was := t.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered again
 		h.record, h.before, h.own = was.record, was.before, was.own
 	}
-	d.releaseLocked(c.ID)
-	if d.limit.Reached(len(d.held)) {
-		d.forgetOverLocked()
+	t.releaseLocked(c.ID)
+	if t.limit.Reached(len(t.held)) {
+		t.forgetOverLocked()
 	}
 	h.claim.Ticket, h.until = ticket, known.Until(c.TTL)
-	d.held[c.ID] = h
+	t.held[c.ID] = h
 	return h
 }
 
-// heldTicket returns the ticket with which a claim is known to hold, or 0.
-func (d *Driver) heldTicket(id string) int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h := d.held[id]; h != nil {
+// ticketOf returns the ticket with which a claim is known to hold, or 0.
+func (t *claims) ticketOf(id string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.held[id]; h != nil {
 		return h.claim.Ticket
 	}
 	return 0
 }
 
 // lacks reports whether a node certainly does not have a claim, which may be leaving.
-func (d *Driver) lacks(h *holding, i int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (t *claims) lacks(h *holding, i int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return h != nil && h.absent[i]
 }
 
 // releaseLocked notes that a claim does not hold.
-func (d *Driver) releaseLocked(id string) {
-	if h := d.held[id]; h != nil {
+func (t *claims) releaseLocked(id string) {
+	if h := t.held[id]; h != nil {
 		if h.repair != nil {
 			h.repair.Stop()
 		}
-		delete(d.held, id)
+		delete(t.held, id)
 	}
-	d.leads.heard(id)
-	delete(d.resuming, id)
+	t.leads.heard(id)
+	delete(t.resuming, id)
 }
 
 // forgetOverLocked forgets claims that were not renewed here for longer than their leases: they may have been left to
 // another client.
-func (d *Driver) forgetOverLocked() {
-	for id, h := range d.held {
+func (t *claims) forgetOverLocked() {
+	for id, h := range t.held {
 		if known.Over(h.until) {
-			d.releaseLocked(id)
+			t.releaseLocked(id)
 		}
 	}
-	d.limit.Swept(len(d.held))
+	t.limit.Swept(len(t.held))
 }
 
 // over forgets claims that came to their end in another way than by leaving.
-func (d *Driver) over(cs ...*driver.Claim) {
+func (t *claims) over(cs ...*driver.Claim) {
 	if len(cs) == 0 {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, c := range cs {
-		d.releaseLocked(c.ID)
+		t.releaseLocked(c.ID)
 	}
 }
 
 // forgetIDs forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
 // asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
-func (d *Driver) forgetIDs(since time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ids.forget(since, func(id string) bool { return d.held[id] != nil })
+func (t *claims) forgetIDs(since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ids.forget(since, func(id string) bool { return t.held[id] != nil })
 }

@@ -21,11 +21,11 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		claim.Ticket = 0
 	}
 	d.mu.Lock()
-	held := d.held[claim.ID]
-	d.releaseLocked(claim.ID)
+	held := d.claims.held[claim.ID]
+	d.claims.releaseLocked(claim.ID)
 	r, err := d.rounds.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, func(ctx context.Context, n *node) (driver.Place, error) {
 		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
-		if d.lacks(held, n.index) {
+		if d.claims.lacks(held, n.index) {
 			ask = n.reachable
 		}
 		store, err := ask()

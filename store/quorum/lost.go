@@ -10,7 +10,7 @@ import (
 // missedOut takes a claim that has no majority out of the nodes, also of those whose answer is not known, and says what
 // became of it. It waits for those that granted it, so that a refusal leaves nothing behind.
 func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, cause error) (driver.Place, error) {
-	if d.rule.mayHold(claim, votes, r.least, d.heldTicket(claim.ID)) {
+	if d.rule.mayHold(claim, votes, r.least, d.claims.ticketOf(claim.ID)) {
 		return driver.Place{}, d.rule.still(votes, cause)
 	}
 	clean := d.takeOut(ctx, claim, r, votes)
@@ -50,7 +50,7 @@ func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, r
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
 	return d.rounds.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
-		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.heldTicket(c.ID), refused) {
+		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.claims.ticketOf(c.ID), refused) {
 			return driver.Place{}, nil
 		}
 		store, err := n.store()

@@ -116,7 +116,7 @@ func (d *Driver) checks() {
 		ctx, cancel := context.WithTimeout(d.workers.base, d.o.CheckEvery)
 		d.nodes.connect(ctx)
 		cancel()
-		d.forgetIDs(time.Now().Add(-2 * d.o.MaxTTL))
+		d.claims.forgetIDs(time.Now().Add(-2 * d.o.MaxTTL))
 	}
 }
 

@@ -33,7 +33,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/known"
 )
 
 // Options change how a quorum works. Nil means the defaults, and so does the zero of each field.
@@ -76,11 +75,8 @@ type Driver struct {
 	ids        *ids
 	leads      *leads
 	contention *contention
-
-	mu       sync.Mutex             // guards what follows, the rounds and the workers
-	held     map[string]*holding    // claims that hold, by id
-	limit    known.Limit            // of those
-	resuming map[string]*resumption // claims that are being taken up, by id
+	claims     *claims
+	mu         sync.Mutex // of the claims, the rounds and the workers: a claim takes its places in the nodes' queues as it changes
 }
 
 // New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
@@ -97,7 +93,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	d.workers = newWorkers(&d.mu)
 	d.nodes = newNodes(nodes, &d.o, d.ids)
 	d.rounds = &rounds{nodes: d.nodes.list, need: d.rule.need, workers: d.workers, mu: &d.mu, queues: map[nodeQueue]chan struct{}{}}
-	d.held, d.resuming = map[string]*holding{}, map[string]*resumption{}
+	d.claims = &claims{ids: d.ids, leads: d.leads, mu: &d.mu, held: map[string]*holding{}, resuming: map[string]*resumption{}}
 	if err := d.connect(ctx, nodes); err != nil {
 		d.Close()
 		return nil, err

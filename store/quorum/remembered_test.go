@@ -4,5 +4,5 @@ package quorum
 func (d *Driver) Remembered() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.held)
+	return len(d.claims.held)
 }

@@ -89,7 +89,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		}
 	}
 	var gone []*driver.Claim // which nobody has leave any more
-	defer func() { d.over(gone...) }()
+	defer func() { d.claims.over(gone...) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range answers {
@@ -100,17 +100,17 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		if errors.Is(answers[i].Err, driver.ErrGone) {
 			gone = append(gone, cs[i])
 		}
-		d.renewed(cs[i], &answers[i])
+		d.claims.renewed(cs[i], &answers[i])
 	}
 	return answers
 }
 
 // renewed notes the answer for a claim that holds, and adds how often somebody has asked for the claim. Which nodes
 // answered first is chance, so that count never falls.
-func (d *Driver) renewed(c *driver.Claim, answer *driver.Renewal) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := d.held[c.ID]
+func (t *claims) renewed(c *driver.Claim, answer *driver.Renewal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.held[c.ID]
 	if h == nil {
 		return
 	}
@@ -126,7 +126,7 @@ func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rounds.sendLocked(within, "", d.nodes.list, func(ctx context.Context, n *node, _ error) {
-		r.cast(n.index, n.renew(ctx, claims, d.newest), claims)
+		r.cast(n.index, n.renew(ctx, claims, d.claims.newest), claims)
 	})
 }
 
@@ -216,7 +216,7 @@ func (d *Driver) patch(c *driver.Claim, nodes []int) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.held[c.ID]
+	h := d.claims.held[c.ID]
 	if h == nil || h.repair != nil || d.workers.ended {
 		return
 	}

@@ -37,7 +37,7 @@ func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil || driver.NotApplied(v.err) {
 		h.absent[i] = true // also for a claim that is leaving
 	}
-	if d.held[h.claim.ID] != h || d.workers.ended {
+	if d.claims.held[h.claim.ID] != h || d.workers.ended {
 		return
 	}
 	h.missing = append(h.missing, i)
@@ -66,7 +66,7 @@ func (d *Driver) left(h *holding, lacking []int) bool {
 	r, err := d.rounds.ask(d.timeout(claim.TTL), "", others, func(votes []vote) bool {
 		return d.rule.granted(votes) || gone(votes)
 	}, func(ctx context.Context, n *node) (driver.Place, error) {
-		a := n.renew(ctx, []*driver.Claim{&claim}, d.newest)[0]
+		a := n.renew(ctx, []*driver.Claim{&claim}, d.claims.newest)[0]
 		return driver.Place{Holds: a.Err == nil}, a.Err
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *Driver) repair(h *holding) {
 	defer d.mu.Unlock()
 	nodes := h.missing
 	h.missing, h.repair = nil, nil
-	if d.held[h.claim.ID] != h || len(nodes) == 0 || d.workers.ended {
+	if d.claims.held[h.claim.ID] != h || len(nodes) == 0 || d.workers.ended {
 		return
 	}
 	d.workers.tasks.Go(func() {
@@ -95,9 +95,9 @@ func (d *Driver) repair(h *holding) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		switch {
-		case d.held[h.claim.ID] != h:
+		case d.claims.held[h.claim.ID] != h:
 		case gone:
-			d.releaseLocked(h.claim.ID)
+			d.claims.releaseLocked(h.claim.ID)
 		default:
 			d.giveLocked(h, nodes)
 		}

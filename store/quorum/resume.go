@@ -32,8 +32,8 @@ type resumption struct {
 
 // strangeLocked reports whether this client's and the caller's knowledge of a claim differ. If the caller does not
 // know its record, it has taken the claim up, and has not changed it since.
-func (d *Driver) strangeLocked(c *driver.Claim) bool {
-	h := d.held[c.ID]
+func (t *claims) strangeLocked(c *driver.Claim) bool {
+	h := t.held[c.ID]
 	if h == nil {
 		return c.Ticket > waitingTicket || c.Ticket == 0 && c.Amend != nil // the latter is nowhere
 	}
@@ -51,13 +51,13 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	all := map[int]*resumption{}
 	d.mu.Lock()
 	for i, c := range cs {
-		if !d.strangeLocked(c) {
+		if !d.claims.strangeLocked(c) {
 			continue
 		}
 		if errs == nil {
 			errs = make([]error, len(cs))
 		}
-		d.releaseLocked(c.ID)
+		d.claims.releaseLocked(c.ID)
 		all[i], errs[i] = d.findLocked(c)
 	}
 	d.mu.Unlock()
@@ -88,7 +88,7 @@ func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 		return driver.Place{}, err
 	})
 	if err == nil {
-		d.resuming[c.ID] = r
+		d.claims.resuming[c.ID] = r
 	}
 	return r, err
 }
@@ -102,10 +102,10 @@ func (r *resumption) finish(ctx context.Context) error {
 	r.mu.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.resuming[r.claim.ID] != r {
+	if d.claims.resuming[r.claim.ID] != r {
 		return driver.ErrGone
 	}
-	delete(d.resuming, r.claim.ID)
+	delete(d.claims.resuming, r.claim.ID)
 	if err != nil {
 		return err
 	}
@@ -118,12 +118,12 @@ func (r *resumption) finish(ctx context.Context) error {
 	if err := d.rule.takenUp(votes, stands); err != nil {
 		return err
 	}
-	d.takeUpLocked(r.claim, found)
+	d.claims.takeUpLocked(r.claim, found)
 	return nil
 }
 
 // takeUpLocked notes that this client holds a claim that stands on a majority of the nodes.
-func (d *Driver) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
+func (t *claims) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 	claim := *c
 	claim.Wait, claim.Record = c.TTL, ""
 	of := &claimIDs{nodes: map[int]*nodeIDs{}, used: time.Now()}
@@ -139,8 +139,8 @@ func (d *Driver) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 			claim.Client, claim.Owner, claim.Record = f.Client, f.Owner, f.Record
 		}
 	}
-	d.ids.replace(c.ID, of)
-	d.holdLocked(&claim, c.Ticket)
+	t.ids.replace(c.ID, of)
+	t.holdLocked(&claim, c.Ticket)
 }
 
 // numberOf returns how many ids were drawn when a claim had an id, after its own.
