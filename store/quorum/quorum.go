@@ -24,6 +24,45 @@
 //
 // A claim that holds can get another record, where all nodes are members: with a version, so that it is known which of two
 // records is the later one (record.go). A claim that another process entered is taken up by its ticket (resume.go).
+//
+// # How it is made
+//
+// What decides is pure: a majority is a value, into which votes go, with what is known here of the claim, and out of which comes
+// what becomes of the claim. TestDecisions holds it against all that three nodes may answer, and TestWalk walks all that can
+// happen to two claims. The calls are methods of [Driver], and sendLocked is the one place that sends what changes a claim on a
+// node:
+//
+//	          ┌─────────────────────────────────────────────────────────┐
+//	          │                                    votes, as they come  │
+//	          ▼                                                         │
+//	majority: is it settled? does it hold, and ──► a question ──► rounds: each node, after its
+//	with which ticket? what is taken out?          of a call        earlier requests about the claim
+//
+// Past the rounds go only requests that change nothing: an Await, a look whether one node is free, and a member's report.
+//
+// At its client a claim is in one of these states, or in none. What is in the table of claims holds: holdLocked puts it there, and
+// releaseLocked takes it away:
+//
+//	 Enter   ┌──────────┐ most nodes grant it, and know its ticket: won ┌─────────┐ Leave
+//	────────►│ entering ├──────────────────────────────────────────────►│ holding ├──────► left
+//	     ┌──►└─────┬────┘                                               └──▲───┬──┘
+//	     │         │ others are in the way: missedOut, late                │   │ most lack it:
+//	     │   ┌─────▼────┐                                                  │   │ renewAll, repair
+//	     └───┤ waiting  │                                                  │   ▼
+//	   Await └──────────┘  Renew of a claim that     ┌──────────┐ finish   │  gone
+//	                       another process entered   │          ├──────────┘   ▲
+//	                      ──────────────────────────►│ resuming │              │
+//	                                                 │          ├──────────────┘
+//	                                                 └──────────┘ most lack it, or it leaves
+//
+// A claim that enters and gets no majority is taken out of the nodes again, before it waits or fails. Where it is not known what
+// became of a request that could undo a later attempt, the claim has another id from then on (ids.go). A claim that holds is
+// given to the nodes that lack it (repair.go).
+//
+// The parts are the majority; the nodes, with who they are and whether they vote; the rounds, and the workers that run them; the
+// claims that hold; the ids that were drawn; the leads and the contention, which decide when requests are sent, and nothing
+// that is relied on. The claims, the rounds and the workers have one mutex, since a claim takes its places in the nodes' queues
+// at the moment at which it changes; a method that ends in Locked is for who has it.
 package quorum
 
 import (
