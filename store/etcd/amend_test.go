@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -105,15 +104,17 @@ func TestAmendOfAChangedKey(t *testing.T) {
 	d := open(t, s.Addr)
 	c := claimOn("name")
 	enter(t, d, c)
-	k := d.claims.of(c.ID)
 	stale, err := d.find(timely(t), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	amend(t, d, c, driver.Amendment{Record: "second"})
-	stale.Record = "late"
-	if err := d.rewrite(timely(t), k, stale); !errors.Is(err, errChanged) {
-		t.Errorf("rewriting a key that has changed = %v; want %v", err, errChanged)
+	late := *c
+	late.Amend = &driver.Amendment{Record: "late"}
+	a := d.newAttempt(&late)
+	m := amends(d.sit(a), &view{q: queue{*stale}}, nil)
+	if was, err := d.change(timely(t), a, m); err != nil || !was.blocked() {
+		t.Errorf("rewriting a key that has changed = %+v, %v; want it blocked", was, err)
 	}
 	if now, err := d.find(timely(t), c); err != nil || now.Record != "second" {
 		t.Errorf("the key is %+v, %v; want the record of the amendment that was applied", now, err)

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
@@ -174,13 +175,6 @@ func (t *claims) asks(k *localClaim, to ...*lease) (answered func(), err error) 
 	}, nil
 }
 
-// isLate reports whether the key of a claim was put once more after the claim had gone: by an earlier Enter that came late.
-func (t *claims) isLate(k *localClaim, e *entry) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return k.created != 0 && k.created != e.created
-}
-
 // leaves has a claim that is about to leave hear nothing of its own leaving.
 func (t *claims) leaves(k *localClaim) {
 	t.mu.Lock()
@@ -189,16 +183,42 @@ func (t *claims) leaves(k *localClaim) {
 	t.watches.unsubscribeLocked(k)
 }
 
-// live notes that a claim lives by another lease, and that its key hangs on that or a longer one. Those that it had serve nobody. If
-// the claim was over before, the new ones run out.
-func (t *claims) live(k *localClaim, life, on *lease, modified int64) {
+// hang notes that a claim lives by a lease, and that its key hangs on that or a longer one. If it lives by another than before, those
+// that it had serve nobody. If the claim was over before, the new ones run out.
+func (t *claims) hang(k *localClaim, life, on *lease, modified int64) {
+	var old []*lease
 	t.mu.Lock()
-	old, over := k.leasesLocked(), k.ended()
-	if !over {
+	if !k.ended() {
+		if k.life != life {
+			old = k.leasesLocked()
+		}
 		k.life, k.on, k.modified = life, on, max(k.modified, modified)
 	}
 	t.mu.Unlock()
-	if !over {
-		t.pool.discard(old...)
+	t.pool.discard(old...)
+}
+
+// uses reports whether a claim has a lease.
+func (t *claims) uses(k *localClaim, l *lease) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(k.leasesLocked(), l)
+}
+
+// written notes that the key of a claim was written anew.
+func (t *claims) written(k *localClaim, modified int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.modified = max(k.modified, modified)
+}
+
+// tell has a goal know what is known of a claim, and returns the lease that its key hangs on.
+func (t *claims) tell(k *localClaim, s *seat) (on *lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.key, s.has = k.key, hold{grantOf(k.life), grantOf(k.on)}
+	if s.known = k.entered(); s.known {
+		s.created, s.modified = k.created, k.modified
 	}
+	return k.on
 }

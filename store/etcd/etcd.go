@@ -30,9 +30,25 @@
 //	                              └─────────┘
 //
 // A claim that holds never waits again: what stands ahead of it only goes. Gone, kept and lost are the ends. The leases of a
-// claim that is gone serve others, unless a request about it may be applied yet: whoever asks for a change of a key counts
-// with its leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no
-// state of the claim's, but of the leases that it is about.
+// claim that is gone serve others, unless a request about it may be applied yet: who asks for a change of a key counts with its
+// leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no state of the
+// claim's, but of the leases that it is about.
+//
+// A claim enters by two goals, joins and stands. The first puts its key, unless the queue is another than it was seen, and the
+// second says where it stands. The goals lives, leaves, stays and amends are of the other calls. A goal only decides, and pursue
+// is the one place that sends what changes the key of a claim:
+//
+//	          ┌─────────────────────────────────────────────────────────────┐
+//	          │ the queue as it is then, or that a lease is no more         │
+//	          ▼                                                             │
+//	view ──► goal ──► move ──► pursue: a transaction, or leases to have ────┤
+//	          │                in hand, or keep-alives and then a read      │ the answer is lost
+//	          ▼ no move is left                                             ▼
+//	         end, a value: it holds, waits, has left, …                    the call fails, and the leases
+//	                                                                       that it was about serve nobody else
+//
+// Since goals only decide, TestGoals walks all that can happen to a few claims, with the goals that ship. A key goes in two other
+// ways too: its lease ends, and an operator removes it, by Break.
 //
 // A leader that was replaced may end any lease that it knows: term.go has the rule by which claims outlive that.
 //

@@ -68,11 +68,17 @@ func claimOn(name string) *driver.Claim {
 // outfitted gives a claim a lease and a key, as Enter does before it asks for anything.
 func outfitted(t testing.TB, d *Driver, c *driver.Claim) *localClaim {
 	t.Helper()
-	a := &attempt{c: c}
-	if err := d.outfit(timely(t), a); err != nil {
+	return entering(t, d, c).k
+}
+
+// entering is an Enter that has asked for nothing yet, but for a lease.
+func entering(t testing.TB, d *Driver, c *driver.Claim) *attempt {
+	t.Helper()
+	a := d.newAttempt(c)
+	if err := d.outfit(timely(t), a, new(bool)); err != nil {
 		t.Fatal(err)
 	}
-	return a.k
+	return a
 }
 
 // keys returns the keys under a folder.

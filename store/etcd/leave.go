@@ -21,46 +21,57 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 }
 
 func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
-	c, k := l.Claim, d.claims.of(l.Claim.ID)
-	e := d.claims.lastSeen(k)
+	a := d.newAttempt(l.Claim)
+	defer d.giveBack(a)
+	a.keep = l.Keep
+	if err := d.leaver(ctx, a); err != nil {
+		return err
+	}
+	d.claims.leaves(a.k)
+	if err := d.outlived(ctx, a.k); err != nil {
+		if errors.Is(err, driver.ErrGone) {
+			d.claims.end(a.k, claimLost)
+		}
+		return err
+	}
+	m, how, err := move{end: endUnheld}, claimKept, error(nil)
+	if a.keep > 0 {
+		m, err = d.pursue(ctx, a, stays)
+	}
+	if err == nil && m.end == endUnheld {
+		a.v, how = nil, claimGone
+		m, err = d.pursue(ctx, a, leaves)
+	}
+	switch {
+	case err != nil:
+		return err
+	case m.end != endLeft:
+		return d.over(a, m)
+	}
+	d.claims.end(a.k, how)
+	return nil
+}
+
+// leaver finds a claim that is to leave, unless it is known where it is.
+func (d *Driver) leaver(ctx context.Context, a *attempt) error {
+	e := d.claims.lastSeen(a.k)
 	known := e != nil
-	if !known || l.Keep > 0 {
+	if !known || a.keep > 0 {
 		var err error
-		if e, err = d.find(ctx, c); err != nil {
-			if k != nil && errors.Is(err, driver.ErrGone) {
-				d.claims.end(k, claimGone)
+		if e, err = d.find(ctx, a.c); err != nil {
+			if a.k != nil && errors.Is(err, driver.ErrGone) {
+				d.claims.end(a.k, claimGone)
 			}
 			return err
 		}
 	}
-	if c.Ticket != 0 && c.Ticket != e.created {
+	if a.c.Ticket != 0 && a.c.Ticket != e.created {
 		return driver.ErrGone
 	}
 	if !known {
-		k = d.claims.meet(c, e)
+		a.k = d.claims.meet(a.c, e)
 	}
-	d.claims.leaves(k)
-	if err := d.outlived(ctx, k); err != nil {
-		return d.orLost(k, err)
-	}
-	if l.Keep > 0 {
-		return d.keep(ctx, l, k)
-	}
-	return d.removed(k, d.erase(ctx, c, k, e))
-}
-
-// erase is remove together with what other claims ask for. Mostly nobody has changed the key, which another client does
-// only to keep it. A plain deletion would free such a lock too early. It costs etcd and its client 25 µs less, of the 500
-// that a lock and unlock takes with both on one core.
-func (d *Driver) erase(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
-	r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-		return d.batch.do(ctx, d.wire.folder(k.name),
-			[]clientv3.Cmp{unchanged(e.key, e.modified)}, []clientv3.Op{clientv3.OpDelete(e.key)}, nil)
-	})
-	if err == nil && !r.Succeeded || errors.Is(err, errFull) { // which is meant for a claim that was to enter at the same time
-		return d.remove(ctx, c, k, e)
-	}
-	return err
+	return nil
 }
 
 // outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
@@ -77,70 +88,6 @@ func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
 		return driver.ErrSession
 	}
 	return nil
-}
-
-// remove deletes the key of a claim as it was when it was last seen, or as it is. The error
-// is [driver.ErrGone] if it is another's or is kept.
-func (d *Driver) remove(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) error {
-	for {
-		r, err := d.change(ctx, k, e.modified, func() (*clientv3.TxnResponse, error) {
-			return d.wire.commit(ctx,
-				[]clientv3.Cmp{unchanged(e.key, e.modified)},
-				[]clientv3.Op{clientv3.OpDelete(e.key)},
-				[]clientv3.Op{clientv3.OpGet(e.key)})
-		})
-		if err != nil {
-			return err
-		}
-		if r.Succeeded {
-			return nil
-		}
-		now := only(r.Responses[0].GetResponseRange().Kvs)
-		if now == nil || now.created != e.created || !is(c, now) {
-			return d.over(ctx, k, now, nil)
-		}
-		e = now
-	}
-}
-
-// keep marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive. One that waits
-// leaves.
-func (d *Driver) keep(ctx context.Context, l *driver.Release, k *localClaim) error {
-	for {
-		q, _, err := d.wire.readQueue(ctx, l.Claim.Name)
-		if err != nil {
-			return err
-		}
-		i := q.Find(l.Claim.ID)
-		if i < 0 || !is(l.Claim, &q[i]) {
-			return d.removed(k, driver.ErrGone)
-		}
-		e := &q[i]
-		if i >= q.Holding() {
-			return d.removed(k, d.remove(ctx, l.Claim, k, e))
-		}
-		short, err := d.pool.grant(ctx, d.pool.seconds(l.Keep))
-		if err != nil {
-			return err
-		}
-		e.Left = true
-		life, _ := d.claims.leases(k)
-		if _, err = d.move(ctx, k, e, life, short); err == nil {
-			d.claims.end(k, claimKept)
-		}
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-		// Another request for the same claim came between, such as one that hung the key on its longer lease.
-	}
-}
-
-// removed ends a claim that is out of etcd.
-func (d *Driver) removed(k *localClaim, err error) error {
-	if err == nil || errors.Is(err, driver.ErrGone) {
-		d.claims.end(k, claimGone)
-	}
-	return err
 }
 
 // Break removes a claim, whoever made it.

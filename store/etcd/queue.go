@@ -101,7 +101,7 @@ func only(kvs []*mvccpb.KeyValue) *entry {
 	return &e
 }
 
-// at returns where a key stands in a queue, or -1.
-func at(q queue, key string) int {
+// keyAt returns where a key stands in a queue, or -1.
+func keyAt(q queue, key string) int {
 	return slices.IndexFunc(q, func(e entry) bool { return e.key == key })
 }

@@ -3,7 +3,6 @@ package etcd
 import (
 	"testing"
 
-	"github.com/stilelock/stile/internal/boottime"
 	"github.com/stilelock/stile/internal/servertest"
 )
 
@@ -16,20 +15,18 @@ func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 	earlier.Client, earlier.Owner = "earlier", "job"
 	run.Client, run.Owner, run.Reclaim = "later", "job", true
 	enter(t, other, holder)
-	a := &attempt{c: run, began: boottime.Now()}
+	a := entering(t, d, run)
 	step := func(when string) {
 		t.Helper()
-		if p, err := d.admit(timely(t), a); p != nil || err != nil {
-			t.Fatalf("%s, admit = %v, %v; want nothing in the way", when, p, err)
-		}
-		if in, err := d.apply(timely(t), a); in || err != nil {
-			t.Errorf("%s, apply = %v, %v; want it to find another queue", when, in, err)
+		m := joins(d.sit(a), a.v, nil)
+		if was, err := d.change(timely(t), a, m); err != nil || !was.blocked() {
+			t.Errorf("%s, %+v = %+v, %v; want it to find another queue", when, m, was, err)
 		}
 	}
 	step("before anything was read")
 	enter(t, other, earlier)
 	step("after an earlier run has come")
-	if p, err := d.enter(timely(t), a); err != nil || p.Ahead != 1 {
+	if p, _, err := d.enter(timely(t), a); err != nil || p.Ahead != 1 {
 		t.Errorf("enter = %+v, %v; want it behind the holder only", p, err)
 	}
 	if e, err := d.find(timely(t), earlier); e != nil {

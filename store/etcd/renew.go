@@ -68,7 +68,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	}
 	d.prolong(bounded, located)
 	for part := range slices.Chunk(located, int(d.wire.atOnce.Load())) {
-		d.look(bounded, part)
+		d.confirm(bounded, part)
 	}
 	d.sustainAll(bounded, located)
 	for i, r := range all {
@@ -83,16 +83,21 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 
 // renewed returns what became of a claim by both answers, and amends one that is to be changed.
 func (d *Driver) renewed(ctx context.Context, r *renewal) error {
-	switch {
-	case r.k == nil:
-		return r.lives
-	case errors.Is(r.lives, driver.ErrGone), errors.Is(r.looked, driver.ErrGone):
-		return d.over(ctx, r.k, r.e, r.lives)
-	}
-	if err := cmp.Or(r.lives, r.looked); err != nil || r.c.Amend == nil {
+	if err := cmp.Or(r.lives, r.looked); r.k == nil || err != nil || r.c.Amend == nil {
 		return err
 	}
-	return d.amend(ctx, r.c, r.k)
+	a := d.newAttempt(r.c)
+	a.k = r.k
+	m, err := d.pursue(ctx, a, amends)
+	switch {
+	case err != nil:
+		return err
+	case m.end == endRefused:
+		return m.why
+	case m.end != endAmended:
+		return d.over(a, m)
+	}
+	return nil
 }
 
 // findAtOnce is how many claims of other drivers are looked for at the same time. One after the other, very many would not be found
@@ -150,20 +155,33 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 	}
 }
 
-// sustainAll has the claims whose leases live and whose keys are there have their whole time.
+// sustainAll has the claims whose leases live and whose keys are there have their whole time, and ends those that are over.
 func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 	var rest []*renewal
 	for _, r := range all {
-		if r.lives == nil && r.looked == nil && !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)) {
+		gone := errors.Is(r.looked, driver.ErrGone)
+		switch {
+		case errors.Is(r.lives, driver.ErrGone):
+			d.claims.end(r.k, claimLost)
+		case r.lives != nil || r.looked != nil && !gone:
+		case gone || !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)):
 			rest = append(rest, r)
 		}
 	}
 	work.Each(len(rest), sustainAtOnce, func(i int) {
 		r := rest[i]
-		if err := d.orLost(r.k, d.sustain(ctx, r.c, r.k, r.e, r.up, r.term)); errors.Is(err, driver.ErrSession) {
+		a := d.newAttempt(r.c)
+		defer d.giveBack(a)
+		a.k, a.up, a.v = r.k, r.up, &view{term: r.term}
+		if r.e != nil {
+			a.v.q = queue{*r.e}
+		}
+		m, err := d.pursue(ctx, a, lives)
+		if err == nil && m.end != endLives {
+			err = d.over(a, m)
+		}
+		if r.looked = err; errors.Is(err, driver.ErrSession) {
 			r.lives = err
-		} else {
-			r.looked = err
 		}
 	})
 }
@@ -171,8 +189,8 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 // sustainAtOnce is how many claims get new leases at the same time.
 const sustainAtOnce = 16
 
-// look tells whether the keys of claims are there.
-func (d *Driver) look(ctx context.Context, part []*renewal) {
+// confirm tells whether the keys of claims are there.
+func (d *Driver) confirm(ctx context.Context, part []*renewal) {
 	ops := make([]clientv3.Op, len(part))
 	for i, r := range part {
 		ops[i] = clientv3.OpGet(r.k.key)
@@ -181,7 +199,7 @@ func (d *Driver) look(ctx context.Context, part []*renewal) {
 	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // maybe only one of them
 	if d.wire.tooMany(err, len(part)) || denied {
 		for half := range slices.Chunk(part, (len(part)+1)/2) {
-			d.look(ctx, half)
+			d.confirm(ctx, half)
 		}
 		return
 	}

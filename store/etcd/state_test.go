@@ -112,7 +112,7 @@ func (w *world) replace(answer bool) {
 	case answer:
 		answered()
 		w.revision++
-		w.d.claims.live(w.k, fresh, fresh, w.revision)
+		w.d.claims.hang(w.k, fresh, fresh, w.revision)
 	default:
 		w.d.pool.spare(fresh)
 		w.fresh = fresh

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/stilelock/stile/internal/boottime"
 )
 
 // A leader of etcd ends the leases that have run out by its own clock. One that stood still, and does not know yet that it was
@@ -79,76 +79,57 @@ func (d *Driver) mistaken(k *localClaim, u *upkeep, err error) bool {
 	return errors.Is(err, driver.ErrSession) && !u.about(d.claims.leases(k))
 }
 
-// sustain has a claim whose key was read have its whole time: by the keep-alives before that, or by others if there were none, or if
-// the key turned out to hang on other leases, and by new leases where those do not count.
-func (d *Driver) sustain(ctx context.Context, c *driver.Claim, k *localClaim, e *entry, u *upkeep, term uint64) (err error) {
-	if u == nil || !u.about(d.claims.leases(k)) {
-		if u, term, err = d.uphold(ctx, c, k, e); err != nil {
+// provide gets leases for a claim, to have in hand.
+func (d *Driver) provide(ctx context.Context, a *attempt, what wants) (err error) {
+	d.giveBack(a)
+	a.by = what
+	life, on := d.claims.leases(a.k)
+	ttl, _ := life.time(0)
+	switch what {
+	case wantsNew:
+		ttl = cmp.Or(a.up.lifeKept.ttl, d.pool.seconds(a.c.TTL))
+		if a.next.life, err = d.pool.grant(ctx, ttl); err != nil {
 			return err
 		}
+		if a.next.on = a.next.life; on != life {
+			a.next.on, err = d.pool.grant(ctx, cmp.Or(a.up.onKept.ttl, ttl+d.pool.seconds(a.c.Delay)))
+		}
+	case wantsLong:
+		a.next.life = life
+		a.next.on, a.next.up, err = d.longer(ctx, ttl+d.pool.seconds(a.c.Delay))
+	case wantsShort:
+		a.next.life = life
+		a.next.on, err = d.pool.grant(ctx, d.pool.seconds(a.keep))
 	}
-	if u.about(d.claims.leases(k)) && u.confirm(term) {
-		return nil
-	}
-	return d.replace(ctx, c, k, e, u)
+	return err
 }
 
-// uphold keeps the leases of a claim alive, and then reads its key once more.
-func (d *Driver) uphold(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) (*upkeep, uint64, error) {
-	u, err := d.keepUp(ctx, k)
-	if err != nil {
-		return nil, 0, err
-	}
-	term, err := d.reread(ctx, c, k, e)
-	return u, term, err
-}
-
-// reread reads the key of a claim once more, and returns the term of the leader that tells.
-func (d *Driver) reread(ctx context.Context, c *driver.Claim, k *localClaim, e *entry) (term uint64, err error) {
-	r, err := d.wire.read(ctx, clientv3.OpGet(k.key))
-	if err != nil {
-		return 0, err
-	}
-	now := only(r.Responses[0].GetResponseRange().Kvs)
-	if now == nil || !is(c, now) || now.created != e.created {
-		return 0, d.over(ctx, k, now, nil)
-	}
-	d.claims.sight(k, now)
-	*e = *now
-	return r.Header.RaftTerm, nil
-}
-
-// replace hangs the key of a claim on new leases, as long as those that it had.
-func (d *Driver) replace(ctx context.Context, c *driver.Claim, k *localClaim, e *entry, u *upkeep) error {
+// longer returns a lease for a claim's key. The claim lives as long as the lease that its key is named for. A lease of the pool that
+// somebody has revoked is none, so another is taken.
+func (d *Driver) longer(ctx context.Context, ttl time.Duration) (*lease, *upkeep, error) {
 	for {
-		err := d.replaceOnce(ctx, c, k, e, u)
-		switch {
-		case errors.Is(err, errChanged):
-			if _, err := d.reread(ctx, c, k, e); err != nil {
-				return err
-			}
-		case !d.wire.revoked(ctx, err): // by somebody who revokes leases that are new
-			return err
+		l, err := d.pool.take(ctx, ttl)
+		if err != nil || !l.stale(boottime.Now()) {
+			return l, nil, err
 		}
+		up := &upkeep{life: l, on: l}
+		if up.lifeKept, err = d.keepAliver.one(ctx, l); err == nil {
+			return l, up, nil
+		}
+		if !errors.Is(err, driver.ErrSession) {
+			return nil, nil, err
+		}
+		l.become(leaseOver)
 	}
 }
 
-func (d *Driver) replaceOnce(ctx context.Context, c *driver.Claim, k *localClaim, e *entry, u *upkeep) error {
-	ttl := cmp.Or(u.lifeKept.ttl, d.pool.seconds(c.TTL))
-	life, err := d.pool.grant(ctx, ttl)
-	if err != nil {
-		return err
-	}
-	to := life
-	if was, on := d.claims.leases(k); on != was {
-		if to, err = d.pool.grant(ctx, cmp.Or(u.onKept.ttl, ttl+d.pool.seconds(c.Delay))); err != nil {
-			d.pool.spare(life)
-			return err
+// giveBack gives back leases in hand that no key was hung on.
+func (d *Driver) giveBack(a *attempt) {
+	had := a.next
+	a.next, a.by = pair{}, wantsNone
+	for _, l := range []*lease{had.on, had.life} {
+		if l != nil && (a.k == nil || !d.claims.uses(a.k, l)) {
+			d.pool.spare(l)
 		}
 	}
-	if _, err = d.move(ctx, k, e, life, to); err != nil {
-		return err
-	}
-	d.claims.live(k, life, to, e.modified)
-	return nil
 }

@@ -103,8 +103,8 @@ func leasesIn(t testing.TB, by *clientv3.Client) (ids []clientv3.LeaseID) {
 	return ids
 }
 
-// end revokes leases, as a leader does that goes on after it was replaced, and takes them to have run out.
-func end(t testing.TB, by *clientv3.Client, leases []clientv3.LeaseID) {
+// revokeAll revokes leases, as a leader does that goes on after it was replaced, and takes them to have run out.
+func revokeAll(t testing.TB, by *clientv3.Client, leases []clientv3.LeaseID) {
 	t.Helper()
 	for _, id := range leases {
 		_, _ = by.Revoke(timely(t), id) // some are no more
@@ -129,7 +129,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	if err := renew(t, other, c); err != nil {
 		t.Fatal(err)
 	}
-	end(t, by, before)
+	revokeAll(t, by, before)
 	if err := renew(t, other, c); err != nil {
 		t.Errorf("renewal after a leader of an earlier term has ended the leases that it knew = %v; want nil", err)
 	}
@@ -165,18 +165,18 @@ func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &attempt{c: c, k: k}
-	if err := d.locate(timely(t), a); err != nil {
+	a := d.newAttempt(c)
+	if _, err := d.look(timely(t), a, stands(d.sit(a), nil, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if _, has := k.life.time(0); u.confirm(a.term) || a.up.confirm(a.term) || has != had {
+	if _, has := k.life.time(0); u.confirm(a.v.term) || a.up.confirm(a.v.term) || has != had {
 		t.Errorf("a claim ends at %v by keep-alives in the next term; want at %v, as before", has, had)
 	}
 	if err := renew(t, d, c); err != nil {
 		t.Fatal(err)
 	}
-	if life, on := d.claims.leases(k); life == k.home || on != life || life.term != a.term {
-		t.Errorf("a renewed claim lives by a lease of term %d; want %d", life.term, a.term)
+	if life, on := d.claims.leases(k); life == k.home || on != life || life.term != a.v.term {
+		t.Errorf("a renewed claim lives by a lease of term %d; want %d", life.term, a.v.term)
 	}
 	if _, has := d.claims.of(c.ID).life.time(0); has <= had {
 		t.Errorf("a renewed claim ends at %v; want later than at %v", has, had)
@@ -250,7 +250,7 @@ func TestNewLeasesBesideOtherCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		end(t, by, before)
+		revokeAll(t, by, before)
 		for _, c := range claims {
 			if err := renew(t, d, c); err != nil {
 				t.Fatal(err)
