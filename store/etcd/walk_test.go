@@ -1,0 +1,778 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// The goals only decide. So this walks every way in which a few clients with these very goals may meet on one name, in a model
+// of etcd's keys, leases, terms and transactions. Answers are lost, and their requests come late or not at all; leases run out;
+// leaders are replaced, and go on answering keep-alives and ending leases for a while; claims are kept, reclaimed, amended and
+// removed by hand; a client of etcd's own takes part, and a claim enters by two drivers at once.
+
+// A person is one client. What it is like stands in want, which does not change.
+type person struct {
+	want  *wish
+	me    int
+	phase stage
+	claim int // which of its claims this is
+	seat
+
+	v   *view
+	was *answer
+
+	term    uint64  // the latest that it was told
+	pool    []int64 // leases for the next claims; never changed in place, as what follows
+	open    []int64 // leases about which a request may be applied yet
+	heirs   []int64 // leases that were granted to keep its claim
+	stays   bool    // it was told that its claim is kept
+	pending hold    // what was kept alive, before something was read
+	sure    int     // how long what was kept alive lasts, if it counts
+	out     bool    // its claim was removed by another, or is to leave by another driver
+	broken  bool    // its claim was removed by hand
+	told    bool    // it was told that it holds, and its time is not over
+	delayed int     // until when its lock-delay keeps others out, since it ran out while it held
+
+	keptAlive bool // its keep-alives are answered, and it reads next
+	mended    bool // it was amended
+	tries     int
+}
+
+type wish struct {
+	weight  int64
+	delay   bool
+	try     bool
+	job     bool // of the owner "job"
+	reclaim bool
+	keep    bool
+	amend   bool // a writer becomes a reader
+	renews  bool // it may renew while it holds
+	gives   bool // it may give up while it waits, or does not know whether it entered
+	claims  int  // one after the other
+	gone    bool // it has a claim that holds, and does nothing more
+	theirs  bool // it is a client of etcd's own
+	twin    bool // its claim is that of the first client
+}
+
+type stage byte
+
+const (
+	atJoin stage = iota
+	atStand
+	atWait
+	atHold
+	atRenew
+	atAmend
+	atStay
+	atFind // looks where the claim is that it is to take out
+	atLeave
+	atTheirs
+	atTheirWait
+	atTheirHold
+	atEnd
+)
+
+// A plan is what the clients do: what ships, or that with a mistake.
+type plan struct {
+	joins, stands, lives, leaves, stays, amends goal
+
+	drops  func(by stage, m *move) // changes the move that is sent; nil means as it is
+	reuses bool                    // a lease serves the next claim, whatever became of the last one
+	terms  bool                    // a keep-alive counts in any term
+}
+
+func ships() *plan {
+	return &plan{joins: joins, stands: stands, lives: lives, leaves: leaves, stays: stays, amends: amends}
+}
+
+func (by *plan) goal(phase stage) goal {
+	return map[stage]goal{
+		atJoin: by.joins, atStand: by.stands, atRenew: by.lives, atLeave: by.leaves, atStay: by.stays, atAmend: by.amends,
+	}[phase]
+}
+
+// begin has a client ask for a new claim.
+func (m *small) begin(i int) {
+	p := &m.clients[i]
+	id := fmt.Sprint("c", i, "-", p.claim)
+	if p.want.twin {
+		id = "c0-0"
+	}
+	c := &driver.Claim{
+		Name: "n", ID: id, Client: fmt.Sprint(i), Weight: p.want.weight, Capacity: driver.All, Try: p.want.try, Reclaim: p.want.reclaim,
+		Owner: "other",
+	}
+	if p.want.job {
+		c.Owner = "job"
+	}
+	if p.want.delay {
+		c.Delay = 1
+	}
+	*p = person{
+		want: p.want, me: i, claim: p.claim, phase: atJoin, seat: seat{c: c, folder: walkFolder, most: 64}, term: p.term, pool: p.pool, open: p.open,
+		delayed: p.delayed,
+	}
+	m.outfit(p)
+}
+
+// outfit is what the driver's does.
+func (m *small) outfit(p *person) {
+	home := grant{}
+	for len(p.pool) > 0 && home.id == 0 {
+		id := p.pool[len(p.pool)-1]
+		p.pool = slices.Delete(slices.Clone(p.pool), len(p.pool)-1, len(p.pool))
+		if l := m.lease(id); l != nil && l.term == p.term && l.sure > m.now {
+			home = grant{id, l.term}
+		}
+	}
+	if home.id == 0 {
+		home = m.grant(p, 1)
+	}
+	p.key, p.has = walkFolder+hexOf(home.id), hold{home, home}
+	v := valueOf(p.c)
+	v.Since, v.Term = 0, home.term // the clock must not make worlds differ
+	p.text, _ = v.encode()
+}
+
+// next returns the worlds in which one client has gone on by one step.
+func (m *small) next(i int, by *plan) (worlds []*small) {
+	p := &m.clients[i]
+	if p.want.gives && (p.phase == atJoin && slices.Contains(p.open, p.has.life.id) || p.phase == atWait) {
+		n := m.clone()
+		o := &n.clients[i]
+		o.phase, o.v, o.was = atFind, nil, nil
+		if o.known {
+			o.phase = atLeave
+		}
+		worlds = append(worlds, n)
+	}
+	goal := by.goal(p.phase)
+	if goal == nil {
+		return append(worlds, m.rest(i, by)...)
+	}
+	s := p.seat // a goal does not change it
+	move := goal(&s, p.v, p.was)
+	n := m.clone()
+	o := &n.clients[i]
+	switch {
+	case move.end != goesOn:
+		n.ended(i, &move, by)
+	case move.txn != nil:
+		if by.drops != nil {
+			sent := *move.txn
+			move.txn = &sent
+			by.drops(p.phase, &move)
+		}
+		worlds = append(worlds, m.lose(i, &move)...)
+		n.applied(i, &move)
+	case move.wants != wantsNone:
+		n.provide(o, move.wants)
+	case move.keeps && !p.keptAlive:
+		return append(worlds, m.keepAlive(i, &move)...)
+	default:
+		n.look(o, &move, by)
+	}
+	return append(worlds, n)
+}
+
+// provide is what the driver's does.
+func (m *small) provide(p *person, what wants) {
+	p.was, p.by = nil, what
+	switch what {
+	case wantsNew:
+		p.hand.life = m.grant(p, 1)
+		if p.hand.on = p.hand.life; p.has.on.id != p.has.life.id {
+			p.hand.on = m.grant(p, 2)
+		}
+	case wantsLong:
+		p.hand = hold{p.has.life, m.grant(p, 2)}
+	case wantsShort:
+		p.hand = hold{p.has.life, m.grant(p, 1)}
+		p.heirs = append(slices.Clip(p.heirs), p.hand.on.id)
+	}
+}
+
+// keepAlive returns the worlds in which the leases of a claim are kept alive, by the leader or by one that was replaced.
+func (m *small) keepAlive(i int, move *move) (worlds []*small) {
+	p := &m.clients[i]
+	life, on := m.lease(p.has.life.id), m.lease(p.has.on.id)
+	if life == nil || on == nil {
+		n := m.clone()
+		n.clients[i].was = &answer{of: *move, leaseless: true}
+		return append(worlds, n)
+	}
+	for _, old := range []bool{false, true} {
+		if old && (!m.old || life.was == 0 || on.was == 0) {
+			continue
+		}
+		n := m.clone()
+		for _, id := range []int64{life.id, on.id} {
+			if l := n.lease(id); old {
+				l.was = n.now + l.ttl
+			} else {
+				l.ends = n.now + l.ttl
+			}
+		}
+		o := &n.clients[i]
+		o.keptAlive, o.pending, o.sure = true, p.has, n.now
+		worlds = append(worlds, n)
+	}
+	return worlds
+}
+
+// look is what the driver's does when it reads.
+func (m *small) look(p *person, move *move, by *plan) {
+	switch move.reads {
+	case readsPlace:
+		p.v = m.read(p.key)
+	case readsQueue:
+		p.v = m.read("")
+	case readsKey:
+		var e *entry
+		if at := keyAt(m.keys, p.key); at >= 0 {
+			e = &m.keys[at]
+		}
+		p.v = p.v.with(p.key, e)
+		p.v.term = m.term
+	}
+	if p.keptAlive {
+		p.kept, p.pending, p.keptAlive = p.pending, hold{}, false
+	}
+	p.was = nil
+	m.meet(p, by)
+}
+
+// meet is what the driver's does with what was read.
+func (m *small) meet(p *person, by *plan) {
+	p.term = max(p.term, p.v.term)
+	i := p.v.q.Find(p.c.ID)
+	if i < 0 || !is(p.c, &p.v.q[i]) || p.known && (p.v.q[i].created != p.created || p.v.q[i].key != p.key) {
+		return
+	}
+	e := &p.v.q[i]
+	if p.key != e.key { // ours is gone, and what was ours serves others
+		m.giveBack(p, by, p.has.life.id)
+		p.key, p.known, p.created, p.modified = e.key, false, 0, 0
+	}
+	if p.fresh = false; p.known && e.modified < p.modified {
+		return
+	}
+	p.known, p.created, p.modified = true, e.created, e.modified
+	life, _ := e.life()
+	p.has = hold{m.granted(p, life, e.Term), m.granted(p, e.lease, e.Term)}
+	if by != nil && by.terms {
+		p.kept.life.term, p.kept.on.term, p.has.life.term, p.has.on.term = p.v.term, p.v.term, p.v.term, p.v.term
+	}
+	if p.kept.same(p.has) && p.has.in(p.v.term) {
+		for _, id := range []int64{p.has.life.id, p.has.on.id} {
+			if l := m.lease(id); l != nil {
+				l.sure = max(l.sure, p.sure+l.ttl)
+			}
+		}
+	}
+}
+
+// granted is a lease as a client knows it.
+func (m *small) granted(p *person, id int64, term uint64) grant {
+	for _, had := range []grant{p.has.life, p.has.on, p.hand.life, p.hand.on} {
+		if had.id == id {
+			return had
+		}
+	}
+	if l := m.lease(id); l != nil && l.by == p.me {
+		return grant{id, l.term}
+	}
+	return grant{id, term}
+}
+
+// applied has a transaction applied and answered.
+func (m *small) applied(i int, move *move) {
+	p := &m.clients[i]
+	met, leaseless, last := m.apply(i, move.txn)
+	p.was = &answer{of: *move, met: met, leaseless: leaseless}
+	if leaseless {
+		p.hand, p.by = hold{}, wantsNone
+		return
+	}
+	p.term = max(p.term, m.term)
+	was := p.v
+	if met {
+		p.v = nil
+	}
+	if last != nil && last.verb == opList {
+		p.v = m.read("")
+	} else if last != nil && last.verb == opGet {
+		var e *entry
+		if at := keyAt(m.keys, last.key); at >= 0 {
+			e = &m.keys[at]
+		}
+		p.v = was.with(last.key, e)
+		p.v.term = m.term
+	}
+	if !met {
+		return
+	}
+	switch move.changes {
+	case entersIt:
+		if p.v == nil { // it read nothing
+			own := m.keys[keyAt(m.keys, p.key)]
+			p.v = &view{q: queue{own}, seen: m.rev, term: m.term}
+		}
+		if at := p.v.q.Find(p.c.ID); at >= 0 && p.v.q[at].key == p.key {
+			m.meet(p, nil)
+			p.fresh = true
+		}
+	case hangsIt:
+		e := *move.next
+		e.modified = m.rev
+		if p.v = was.with(e.key, &e); !e.Left {
+			for _, id := range []int64{p.has.life.id, p.has.on.id} {
+				if id != p.hand.life.id && id != p.hand.on.id {
+					m.revoke(p, id)
+				}
+			}
+			p.has, p.modified = p.hand, e.modified
+		}
+		p.hand, p.by, p.fresh = hold{}, wantsNone, true
+	case rewritten:
+		p.modified = m.rev
+	}
+}
+
+// apply applies a transaction of a client, which may remove the claim of another: one of an earlier run, or the same by another
+// driver.
+func (m *small) apply(i int, t *txn) (met, leaseless bool, last *op) {
+	before := slices.Clone(m.keys)
+	met, leaseless, last = m.do(t)
+	by := &m.clients[i]
+	for j := range m.clients {
+		p := &m.clients[j]
+		if j == i || p.c == nil || !by.want.reclaim && by.c.ID != p.c.ID {
+			continue
+		}
+		if at := keyAt(before, p.key); at >= 0 && !before[at].Left && keyAt(m.keys, p.key) < 0 {
+			p.told, p.out = false, true
+		}
+	}
+	return met, leaseless, last
+}
+
+// lose returns the worlds in which an answer is lost: its request was applied, or may be yet.
+func (m *small) lose(i int, move *move) (worlds []*small) {
+	if m.lost == 0 {
+		return nil
+	}
+	for _, applied := range []bool{true, false} {
+		n := m.clone()
+		n.lost--
+		if !applied {
+			n.late = append(n.late, request{i, *move.txn})
+		} else if met, _, _ := n.apply(i, move.txn); !met {
+			continue // it is as if it had not come: a world that is looked at anyway
+		}
+		p := &n.clients[i]
+		if home, ok := leaseIn(p.key); ok && move.changes != evicts {
+			p.open = append(slices.Clip(p.open), home)
+		}
+		if move.changes == hangsIt {
+			p.open = append(slices.Clip(p.open), p.hand.on.id, p.hand.life.id)
+		}
+		p.hand, p.by, p.v, p.was, p.kept, p.fresh = hold{}, wantsNone, nil, nil, hold{}, false
+		if p.phase == atRenew {
+			p.phase = atHold
+		}
+		worlds = append(worlds, n)
+	}
+	return worlds
+}
+
+// rest is next for a client that does not pursue a goal.
+func (m *small) rest(i int, by *plan) (worlds []*small) {
+	p := &m.clients[i]
+	n := m.clone()
+	o := &n.clients[i]
+	switch p.phase {
+	case atWait:
+		if !m.changed(p) {
+			return nil
+		}
+		o.phase, o.v, o.was, o.kept, o.fresh = atStand, nil, nil, hold{}, false
+	case atHold:
+		o.v, o.was = nil, nil
+		if p.want.renews && p.told && m.ticks > 0 {
+			r := n.clone()
+			r.clients[i].phase, r.clients[i].kept, r.clients[i].fresh = atRenew, hold{}, false
+			worlds = append(worlds, r)
+		}
+		switch {
+		case p.want.amend && !p.mended:
+			c := *o.c
+			c.Amend = &driver.Amendment{Weight: 1, Record: "r"}
+			o.phase, o.mended, o.c = atAmend, true, &c
+		case p.want.keep:
+			o.phase, o.told = atStay, false
+			n.parts(i)
+		default:
+			n.part(i)
+			n.parts(i)
+		}
+	case atFind:
+		q := m.read("").q
+		at := q.Find(p.c.ID)
+		if at < 0 || !is(p.c, &q[at]) {
+			n.away(i, claimGone, by)
+			break
+		}
+		o.v = m.read("")
+		n.meet(o, nil)
+		o.phase, o.v = atLeave, nil
+	case atTheirs:
+		home := n.grant(o, 1)
+		o.key, o.has, o.phase = walkFolder+hexOf(home.id), hold{home, home}, atTheirWait
+		n.lease(home.id).ends = 1 << 10 // it keeps its lease alive
+		n.rev++
+		n.keys = append(n.keys, entry{key: o.key, created: n.rev, modified: n.rev, lease: home.id, foreign: true})
+	case atTheirWait:
+		at := keyAt(m.keys, p.key)
+		switch {
+		case at < 0:
+			o.phase = atEnd
+		case at > 0:
+			return nil
+		default:
+			o.phase, o.told = atTheirHold, true
+		}
+	case atTheirHold:
+		n.rev++
+		n.keys = slices.DeleteFunc(n.keys, func(e entry) bool { return e.key == p.key })
+		o.phase, o.told = atEnd, false
+	default:
+		return nil
+	}
+	return append(worlds, n)
+}
+
+// parts has a claim be over for the other driver that has it too: it is not to leave by one and be entered by another.
+func (m *small) parts(i int) {
+	for j := range m.clients {
+		if o := &m.clients[j]; j != i && o.c != nil && o.c.ID == m.clients[i].c.ID {
+			o.told, o.out = false, true
+		}
+	}
+}
+
+// part has a client leave, unless only its lock-delay is left.
+func (m *small) part(i int) {
+	p := &m.clients[i]
+	if p.has.on.id != p.has.life.id && m.lease(p.has.life.id) == nil {
+		m.away(i, claimLost, nil)
+		return
+	}
+	p.phase, p.told, p.delayed = atLeave, false, 0
+}
+
+// changed reports whether what stood ahead of a claim is not as it was.
+func (m *small) changed(p *person) bool {
+	at := p.v.q.Find(p.c.ID)
+	now := keyAt(m.keys, p.key)
+	if now < 0 || now < at {
+		return true
+	}
+	return slices.ContainsFunc(m.keys[:now], func(e entry) bool {
+		i := keyAt(p.v.q, e.key)
+		return i < 0 || p.v.q[i].Weight != e.Weight
+	})
+}
+
+// ended does what the calls of the driver do at the end of a goal.
+func (m *small) ended(i int, move *move, by *plan) {
+	p := &m.clients[i]
+	p.was, p.hand, p.by = nil, hold{}, wantsNone // what is in hand is given back
+	switch move.end {
+	case endEntered:
+		p.phase = atStand
+	case endStands:
+		p.phase, p.kept = atStand, hold{}
+		m.meet(p, by)
+	case endSpoilt:
+		m.outfit(p)
+		p.fresh = false
+	case endHolds:
+		l := m.lease(p.has.life.id)
+		p.phase, p.told, p.v = atHold, l != nil && l.sure > m.now && !p.out, nil
+		p.ticket(move)
+	case endWaits:
+		p.phase = atWait
+		p.ticket(move)
+	case endLives, endAmended:
+		p.phase, p.v = atHold, nil
+	case endUnheld:
+		p.phase, p.v = atLeave, nil
+	case endLeft:
+		if p.phase != atStay {
+			m.away(i, claimGone, by)
+			return
+		}
+		m.away(i, claimKept, by)
+		m.clients[i].stays = true
+	case endGone, endOther:
+		again := p.phase == atStand && p.c.Ticket == 0 && p.tries < 1 && !p.out
+		tries := p.tries + 1
+		if m.away(i, claimGone, by); again {
+			m.begin(i)
+			m.clients[i].tries = tries
+		}
+	case endKept:
+		m.away(i, claimKept, by)
+	case endLost:
+		m.away(i, claimLost, by)
+	default: // refused, outside or expelled
+		m.away(i, claimGone, by)
+	}
+}
+
+func (p *person) ticket(move *move) {
+	c := *p.c
+	c.Ticket = move.place.Ticket
+	p.c = &c
+}
+
+// giveBack has leases serve the next claim, or end.
+func (m *small) giveBack(p *person, by *plan, ids ...int64) {
+	for _, id := range ids {
+		l := m.lease(id)
+		switch {
+		case l == nil || l.by != p.me || slices.Contains(p.pool, id) || slices.Contains(m.ending, id):
+		case l.ttl == 1 && l.term == p.term && (!slices.Contains(p.open, id) || by != nil && by.reuses):
+			p.pool = append(slices.Clip(p.pool), id)
+		default:
+			m.revoke(p, id)
+		}
+	}
+}
+
+// revoke has a lease of a client's own be ended at some time.
+func (m *small) revoke(p *person, id int64) {
+	if l := m.lease(id); l != nil && l.by == p.me && !slices.Contains(m.ending, id) {
+		m.ending = append(m.ending, id)
+	}
+}
+
+// away has a claim over.
+func (m *small) away(i int, how state, by *plan) {
+	p := &m.clients[i]
+	home, _ := leaseIn(p.key)
+	ids := slices.Compact([]int64{home, p.has.life.id, p.has.on.id})
+	switch how {
+	case claimKept:
+		for _, id := range ids {
+			m.revoke(p, id)
+		}
+	case claimGone:
+		m.giveBack(p, by, ids...)
+	}
+	p.v, p.was, p.told, p.known, p.kept, p.pending, p.hand, p.phase = nil, nil, false, false, hold{}, hold{}, hold{}, atEnd
+	if p.claim++; p.claim < max(1, p.want.claims) && len(p.heirs) == 0 {
+		m.begin(i)
+	}
+}
+
+// wrong says what is wrong in a world, or nothing.
+func (m *small) wrong() string {
+	held, counted := int64(0), map[string]bool{}
+	for i := range m.keys {
+		if e := &m.keys[i]; e.Left {
+			held += e.Weight
+		}
+	}
+	for i := range m.clients {
+		p := &m.clients[i]
+		if slices.ContainsFunc(m.keys, func(e entry) bool { return slices.Contains(p.pool, e.lease) }) {
+			return fmt.Sprintf("a key hangs on a lease that is to serve the next claim of %d", i)
+		}
+		if p.stays && !p.broken {
+			heir := p.heirs[len(p.heirs)-1]
+			if m.lease(heir) != nil && !slices.ContainsFunc(m.keys, func(e entry) bool { return e.lease == heir && e.Left }) {
+				return fmt.Sprintf("what %d keeps is gone", i)
+			}
+		}
+		switch {
+		case p.want.try && p.phase == atWait:
+			return fmt.Sprintf("%d only tries, and waits", i)
+		case !p.told:
+			continue
+		case p.want.theirs:
+			held += driver.All
+			continue
+		}
+		at := keyAt(m.keys, p.key)
+		if at < 0 {
+			return fmt.Sprintf("%d holds without a key", i)
+		}
+		for j := range m.clients {
+			if j != i && m.now < m.clients[j].delayed {
+				return fmt.Sprintf("%d holds in the lock-delay of %d", i, j)
+			}
+		}
+		if !counted[m.keys[at].ID] {
+			held += m.keys[at].Weight
+			counted[m.keys[at].ID] = true
+		}
+	}
+	if held > driver.All {
+		return "too many hold"
+	}
+	return ""
+}
+
+// stuck says what is wrong in a world in which no client goes on by itself, or nothing.
+func (m *small) stuck() string {
+	for i := range m.clients {
+		if p := &m.clients[i]; p.phase != atEnd && !p.want.gone {
+			return fmt.Sprintf("%d does not go on", i)
+		}
+	}
+	if len(m.keys) > 0 {
+		return "a key is left: " + m.keys[0].key
+	}
+	return ""
+}
+
+// tick has time go on. A client whose time is over holds no more.
+func (m *small) tick() {
+	m.now++
+	for i := range m.clients {
+		p := &m.clients[i]
+		if !p.told || p.want.theirs {
+			continue
+		}
+		if l := m.lease(p.has.life.id); l == nil || l.sure <= m.now {
+			p.told = false
+			if p.want.delay {
+				p.delayed = m.now + 1
+			}
+		}
+	}
+}
+
+// events returns the worlds that come of what nobody asks for.
+func (m *small) events() (worlds []*small) {
+	add := func(change func(n *small)) {
+		n := m.clone()
+		change(n)
+		worlds = append(worlds, n)
+	}
+	for i := range m.late {
+		add(func(n *small) {
+			n.late = slices.Delete(n.late, i, i+1)
+			_, _, _ = n.apply(m.late[i].by, &m.late[i].txn) // which may find another world than it was sent for
+		})
+	}
+	for _, id := range m.ending {
+		add(func(n *small) { n.end(id) })
+	}
+	for i := range m.leases {
+		l := &m.leases[i]
+		if m.now >= l.ends || m.old && l.was > 0 && m.now >= l.was || m.heir(l.id) {
+			add(func(n *small) { n.end(l.id) })
+		}
+	}
+	if m.ticks > 0 {
+		add(func(n *small) { n.ticks--; n.tick() })
+	}
+	if m.leaders > 0 {
+		add(func(n *small) {
+			n.leaders--
+			n.term++
+			n.old = true
+			for i := range n.leases {
+				n.leases[i].was = n.leases[i].ends
+			}
+		})
+	}
+	for i := range m.clients {
+		p := &m.clients[i]
+		if at := keyAt(m.keys, p.key); m.breaks > 0 && at >= 0 && !p.want.gone && p.phase != atEnd {
+			add(func(n *small) {
+				n.breaks--
+				n.rev++
+				n.keys = slices.Delete(n.keys, at, at+1)
+				for j := range n.clients {
+					if o := &n.clients[j]; o.key == p.key {
+						o.told, o.out, o.broken = false, true, true
+					}
+				}
+			})
+		}
+	}
+	return worlds
+}
+
+// heir reports whether a lease keeps a claim that has left.
+func (m *small) heir(id int64) bool {
+	return slices.ContainsFunc(m.keys, func(e entry) bool { return e.lease == id && e.Left })
+}
+
+// walk looks at every world that can come of one, and returns how many there are, and what is wrong in one of them.
+func (m *small) walk(by *plan) (seen int, wrong string) {
+	known, todo := map[string]bool{}, []*small{m}
+	for len(todo) > 0 {
+		m := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		key := m.hash()
+		if known[key] {
+			continue
+		}
+		if known[key] = true; len(known) > 200000 {
+			return len(known), "too many"
+		}
+		if wrong = m.wrong(); wrong != "" {
+			return len(known), wrong + m.story()
+		}
+		var worlds []*small
+		for i := range m.clients {
+			for _, n := range m.next(i, by) {
+				n.from, n.did = m, i
+				worlds = append(worlds, n)
+			}
+		}
+		for _, n := range m.events() {
+			n.from, n.did = m, -1
+			worlds = append(worlds, n)
+		}
+		if len(worlds) == 0 {
+			if wrong = m.stuck(); wrong == "" {
+				continue
+			}
+			if len(m.leases) == 0 || m.now > 6 {
+				return len(known), wrong + m.story()
+			}
+			n := m.clone() // what is left runs out
+			n.tick()
+			n.from, n.did = m, -1
+			worlds = append(worlds, n)
+		}
+		todo = append(todo, worlds...)
+	}
+	return len(known), ""
+}
+
+// story tells how a world came to be.
+func (m *small) story() string {
+	text := ""
+	for ; m != nil; m = m.from {
+		line := fmt.Sprintf("\n\tby %d: time %d, term %d, late %d, ending %v, keys", m.did, m.now, m.term, len(m.late), m.ending)
+		for i := range m.keys {
+			e := &m.keys[i]
+			line += fmt.Sprintf(" %s(%s on %x, %d/%d, left %v)", e.key, e.ID, e.lease, e.created, e.modified, e.Left)
+		}
+		for i := range m.clients {
+			p := &m.clients[i]
+			line += fmt.Sprintf(" | %d: stage %d, key %q, told %v, known %v", i, p.phase, p.key, p.told, p.known)
+		}
+		text = line + text
+	}
+	return text
+}
