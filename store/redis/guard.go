@@ -25,8 +25,8 @@ const DefaultMarks = "stile-guard/"
 type GuardOptions struct {
 	Prefix string // begins the keys of marks, without braces; empty means DefaultMarks
 
-	// Keep is how long after the last raise a mark is kept; it must be longer than any holder can be paused. 0 means for
-	// ever: the keys of marks are as many as the resources, and never fewer.
+	// Keep is how long a mark is kept after the last raise; it must be longer than any pause of a holder. 0 means forever:
+	// there is a mark for each resource that was ever used.
 	Keep time.Duration
 }
 
@@ -39,7 +39,7 @@ type Guard struct {
 	raise  *rueidis.Lua
 }
 
-// NewGuard returns a guard that uses the caller's client. Nothing is asked of the server.
+// NewGuard returns a guard that uses the caller's client. It sends no request.
 func NewGuard(client rueidis.Client, o *GuardOptions) (*Guard, error) {
 	if o == nil {
 		o = &GuardOptions{}
@@ -55,10 +55,10 @@ func NewGuard(client rueidis.Client, o *GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// Raise shows a token to a resource, and returns the functions that read and write its keys. The resource is a key's
-// name, or the part that the names of several keys have in braces, as in {orders/42}/state; all keys that are used
-// under one resource have that in braces, or are called as the resource, so that they and the mark are in one slot of
-// a cluster. A resource whose name has a brace itself must be such a name with a part in braces.
+// Raise shows a token to a resource, and returns the functions that read and write its keys. The resource is a key's name,
+// or the part that the names of several keys have in braces, as in {orders/42}/state. All keys that are used under one
+// resource must have that part in braces, or the resource's own name, so that they and the mark are in one slot of a
+// cluster. If a resource's name contains a brace, it must be such a name with a part in braces.
 func (g *Guard) Raise(ctx context.Context, resource string, token int64) (*Keys, error) {
 	if err := guard.Valid(resource, token); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ type Keys struct {
 	token               int64
 }
 
-// What the methods run after the check. A script is constant, so that the server keeps it.
+// The scripts that the methods run after the check. A script is constant, so that the server keeps it.
 const (
 	getBody  = "return redis.call('GET', KEYS[1])"
 	setBody  = "return redis.call('SET', KEYS[1], unpack(ARGV))"
@@ -138,16 +138,15 @@ func (k *Keys) Del(ctx context.Context, keys ...string) error {
 	return err
 }
 
-// Check finds out whether the token is the mark still. The answer may be old when it comes: a write needs its own check,
-// which the other methods make.
+// Check checks whether the token is still the mark. The answer may be out of date when it arrives: a write needs its own
+// check, which the other methods make.
 func (k *Keys) Check(ctx context.Context) error {
 	_, err := k.Eval(ctx, "return false", nil, nil)
 	return err
 }
 
-// Eval runs the body of a Lua script of the caller's own after the check, on KEYS and ARGV as they are given here,
-// and returns its result. The body must be constant, since the server keeps every other text too; what differs is an
-// argument.
+// Eval runs the body of a Lua script of the caller's own after the check, on KEYS and ARGV as given here, and returns its
+// result. The body must be constant, since the server keeps every different text; pass varying values as arguments.
 func (k *Keys) Eval(ctx context.Context, body string, keys, args []string) (m rueidis.RedisMessage, err error) {
 	for _, key := range keys {
 		if hashTag(key) != k.tag {

@@ -62,7 +62,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return newDriver(ctx, c, prefix), nil
 }
 
-// Servers are those that a program names without a URL, as package store/redis/goredis does for a go-redis client.
+// Servers are the servers that a program names without a URL, as package store/redis/goredis does for a go-redis client.
 type Servers = conn.Servers
 
 // Dial connects to servers that have no URL, such as those whose TLS settings are a program's own. The driver closes the connection.

@@ -22,7 +22,7 @@ type Driver struct {
 	inboxes *inbox.Set
 	breaks  *breakWatch
 
-	untold, unheard []string // commands that are lacking to tell waiters that they hold, and holders of a break
+	untold, unheard []string // commands that are missing for messages to waiters, and for messages about breaks
 
 	renewals *renewals
 }
@@ -73,12 +73,12 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// key is where the queue of a name is kept. Its hash tag is the whole encoded name.
+// key returns the key of a name's queue. Its hash tag is the whole encoded name.
 func (d *Driver) key(name string) string {
 	return d.prefix + "{" + driver.EncodeName(name) + "}"
 }
 
-// maxText is how long in bytes a claim's texts may be: the queue has 16 bits for their length.
+// maxText is the longest text of a claim in bytes: the queue has 16 bits for its length.
 const maxText = 1<<16 - 1
 
 // Enter is one round trip.
@@ -89,8 +89,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	key := d.key(c.Name)
 	entry := d.inboxEntry(key, c)
 	if !c.Try {
-		// The server may tell the claim that it holds before its answer to this request is here. So the claim is expected
-		// before the request is sent: a message to one that is not expected is dropped, and never sent again.
+		// The server's message that the claim holds may arrive before the answer to this request. So the claim is expected
+		// before the request is sent: a message for a claim that is not expected is dropped, and never sent again.
 		entry.expect()
 	}
 	p, err := d.enter(ctx, key, c)

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. Who locks and unlocks sooner pays nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
 	listenAfter = 100 * time.Millisecond
 
 	// lookMostly is how many claims are renewed at once after a subscription was lost, in case a message was.
 	lookMostly = 256
 
-	// alarmEvery is how often messages about one claim may have it renewed: anybody who may publish can forge them.
+	// alarmEvery is how often messages about one claim may cause a renewal, since anybody who may publish can forge them.
 	alarmEvery = time.Second
 )
 
@@ -32,7 +32,7 @@ const (
 // decides.
 type breakWatch struct {
 	conn     *conn.Conn
-	inboxes  *inbox.Set // nil if the server does not let this user tell of a break, or hear of one
+	inboxes  *inbox.Set // nil if the server does not let this user send or receive messages about breaks
 	endanger atomic.Pointer[func(ids ...string)]
 	broken   known.Broken // by label
 
@@ -43,8 +43,8 @@ type breakWatch struct {
 // A holdingClient is a channel, and the claims of its client that hold.
 type holdingClient struct {
 	held   map[heldBy]*heldSince
-	limit  known.Limit // of those
-	timed  bool        // it is looked at soon whether to listen
+	limit  known.Limit // the limit of held
+	timed  bool        // a timer will check whether to listen
 	listen bool        // a subscription has begun for its claims, and has not ended
 }
 
@@ -228,7 +228,7 @@ func (w *breakWatch) alert(ids []string) {
 	}
 }
 
-// explain says that a claim that is gone was broken, if a message has said so.
+// explain returns the error of a claim that is gone: broken, if a message has said so.
 func (w *breakWatch) explain(c *driver.Claim, key string, err error) error {
 	if err == nil {
 		return nil
@@ -236,8 +236,8 @@ func (w *breakWatch) explain(c *driver.Claim, key string, err error) error {
 	return w.broken.Explain(label(c.ID, key), err)
 }
 
-// parseBroken takes a message about a claim that was broken apart: "broken", how long the record is, the record, id and key.
-// A client from before it knows no such message, and passes it over.
+// parseBroken decodes a message about a broken claim: "broken", the length of the record, the record, id and key. Older
+// clients do not know this message, and ignore it.
 func parseBroken(text string) (id, key, record string, ok bool) {
 	rest, ok := strings.CutPrefix(text, "broken ")
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
-// server listens to this client, so that what happened before is seen by entering again.
+// Await waits for the server's message. The first time, and after the connection was lost, it returns early once the server
+// listens for this client, so that the claim enters again and sees what happened before.
 //
 // One subscription serves all claims of a client; in a cluster with sharded channels, all its claims on a name.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -26,7 +26,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, err
 }
 
-// An inboxEntry is where a claim is told.
+// An inboxEntry is a claim's place in an inbox.
 type inboxEntry struct {
 	d       *Driver
 	key, id string
@@ -37,7 +37,7 @@ func (d *Driver) inboxEntry(key string, c *driver.Claim) inboxEntry {
 	return inboxEntry{d, key, c.ID, d.channel(key, c)}
 }
 
-// expect prepares for the claim's being told. Mostly nobody listens, and nobody is waited for; then there is nothing to do.
+// expect prepares for a message to the claim. Mostly nobody listens or waits; then there is nothing to do.
 func (e inboxEntry) expect() {
 	if e.d.inboxes.Stands(e.channel) {
 		e.d.inboxes.Expect(e.channel, label(e.id, e.key))
@@ -51,9 +51,9 @@ func (e inboxEntry) forget() {
 	}
 }
 
-// A subscription is put off by so much for each claim ahead, and by so much in all, since most of those that come at once
-// are not in the queue yet. A lock is passed on no faster from one process to the next, unless those ahead let go
-// together; then the claim hears of that later.
+// How long a subscription is put off for each claim ahead, and in all, since of many claims that come at once most are not
+// in the queue yet. A lock is not passed on faster than this from one process to the next, unless several claims ahead
+// leave together; then the claim learns of its turn later.
 //
 // 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd proof/bench &&
 // go run . -store=redis -only='^herd$', in turns).
@@ -68,8 +68,8 @@ func (e inboxEntry) listens(c *driver.Claim, p *driver.Place) {
 	e.d.inboxes.Within(e.channel, putOff(c, p))
 }
 
-// putOff returns for how long a claim that waits need not listen. Only exclusive claims hold one after another: of
-// readers, and of those who have a permit each, all that are ahead may hold, and the next one be this.
+// putOff returns how long a waiting claim need not listen. Only exclusive claims hold one after another. Readers, and
+// claims with a permit each, may all hold at once, and this claim may be the next.
 func putOff(c *driver.Claim, p *driver.Place) time.Duration {
 	if c.Weight != driver.All || p.Blocker.Weight != driver.All || p.Ahead < putOffFrom {
 		return 0
@@ -77,8 +77,8 @@ func putOff(c *driver.Claim, p *driver.Place) time.Duration {
 	return min(time.Duration(p.Ahead)*putOffEach, putOffMost)
 }
 
-// channel is where the client of a claim is told. In a cluster with sharded channels it has the key's hash tag, so that
-// message and key are on the same server.
+// channel returns the channel for messages to a claim. In a cluster with sharded channels it has the key's hash tag, so
+// that message and key are on the same server.
 func (d *Driver) channel(key string, c *driver.Claim) string {
 	if d.conn.Sharded() {
 		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
@@ -90,7 +90,7 @@ func (d *Driver) channel(key string, c *driver.Claim) string {
 // about broken claims.
 func (d *Driver) clientChannel(client string) string { return d.prefix + "inbox/" + client }
 
-// listenable makes the inboxes, where the server lets this user publish the messages, and listen to them.
+// listenable makes the inboxes, if the server lets this user publish the messages and listen to them.
 func (d *Driver) listenable(ctx context.Context) {
 	waiting, anyone := d.channel(d.key(""), &driver.Claim{}), d.clientChannel("")
 	var asks sync.WaitGroup
@@ -117,7 +117,7 @@ var errMute = errors.New("redis lets this user not publish, or not listen")
 // Subscribe implements [inbox.Source].
 func (mute) Subscribe(context.Context, string, func(bool), func(string)) error { return errMute }
 
-// traitsOfChannels says who gets which messages.
+// traitsOfChannels sets the traits that depend on the channels, with a warning for what is missing.
 func (d *Driver) traitsOfChannels(t *driver.Traits) {
 	t.Wake, t.HearsBreak = "push", len(d.unheard) == 0
 	if len(d.untold) > 0 {
@@ -135,7 +135,7 @@ func (d *Driver) warnOfChannels(t *driver.Traits, lacking []string, so string) {
 		"The server does not let %s use %s with channels under %sinbox/, so %s.", d.conn.Who(), verbs, d.prefix, so)
 }
 
-// label is a claim's name in messages. The id alone does not do: a client uses one for claims on several names.
+// label returns a claim's name in messages. The id alone is not enough: a client uses one id for claims on several names.
 func label(id, key string) string { return id + " " + key }
 
 // parseTold takes a message apart, "ticket id key". Ticket 0 makes the claim enter again.

@@ -63,7 +63,7 @@ func enterArgs(c *driver.Claim) (args [9]string, n int) {
 	return args, len(args)
 }
 
-// lives is for how many milliseconds the key of a claim is there that runs out after that time.
+// lives returns for how many milliseconds the key of a claim must exist that runs out after d.
 func lives(d time.Duration) int64 {
 	return (micros(d)+999)/1000 + 1
 }

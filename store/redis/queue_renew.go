@@ -14,8 +14,9 @@ const (
 	// together is how many claims one script renews. It keeps the server from others for a quarter of a millisecond.
 	together = 32
 
-	// How many such scripts are under way at once: few of them, so that an unlock does not stand behind all renewals of a client
-	// with many leases, unless the server takes long to answer, as it does far away. Then few would not be enough for all.
+	// How many such scripts are under way at once: few, so that an unlock does not queue behind all renewals of a client
+	// with many leases, unless the server takes long to answer, as a distant one does. Then few would not be enough for
+	// all.
 	//
 	// With 100,000 leases that are renewed, the 99th percentile of an unlock is 2.1 ms (1.6 to 6.2) on a busy machine, and was 9.7
 	// (5.9 to 55) with four scripts of 64 claims (cd store/redis && go test -run '^$' -bench UnlockBeside -benchtime 1x .).
@@ -24,8 +25,8 @@ const (
 	far          = 4 * time.Millisecond
 )
 
-// Renew renews claims by a script for many. Those that are not alone on their names are left over by that, and renewed by a
-// script each, in few pipelines; so are all in a cluster, where the names may be on any server.
+// Renew renews many claims by one script. The script skips claims that are not alone on their names; each of these is
+// renewed by a script of its own, in few pipelines. In a cluster all are, since the names may be on any server.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals, rest := make([]driver.Renewal, len(cs)), make([]int, 0, len(cs))
 	if len(cs) == 1 || d.conn.Spread() {
@@ -45,7 +46,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return renewals
 }
 
-// hears notes which claims hold, also those that another process began, and says of those that were broken that they were.
+// hears notes which claims hold, including claims that another process began, and which were broken.
 func (d *Driver) hears(cs []*driver.Claim, renewals []driver.Renewal) {
 	for i, c := range cs {
 		key := d.key(c.Name)
@@ -59,7 +60,7 @@ func (d *Driver) hears(cs []*driver.Claim, renewals []driver.Renewal) {
 	}
 }
 
-// renewTogether renews some of the claims by one script, and appends those to rest that it left over.
+// renewTogether renews some of the claims by one script, and appends the skipped ones to rest.
 func (d *Driver) renewTogether(
 	ctx context.Context, cs []*driver.Claim, begin, end int, rest []int, renewals []driver.Renewal,
 ) []int {
@@ -83,7 +84,7 @@ func (d *Driver) renewTogether(
 	for n, i := range of {
 		switch {
 		case err != nil && driver.OutcomeOf(err) == driver.OutcomeRefused:
-			rest = append(rest, i) // by the server, which may take each by itself
+			rest = append(rest, i) // refused together; the server may accept each by itself
 		case err != nil:
 			renewals[i].Err = err
 		case a.Span(n) > 0:

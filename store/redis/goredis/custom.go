@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// go-redis fills in the options that a program left out, and does not show which were set. So its own functions are
-// known by their names. A test checks with the linked version that each differs from a program's own.
+// go-redis fills in the options that a program left out, and does not show which ones the program set. So its own functions
+// are recognized by their names. A test with the linked version checks that each name differs from a program's own.
 
-// named returns the name of a function as the runtime has it; empty for nil.
+// named returns the name of a function in the runtime; empty for nil.
 func named(f any) string {
 	v := reflect.ValueOf(f)
 	if v.IsNil() {

@@ -4,14 +4,14 @@
 //	…
 //	locks, err := stile.New(driver, nil)
 //
-// The driver has connections of its own, since a lock needs other ones than commands do: they carry many requests at a time,
-// a request is never repeated without stile's knowledge, and a connection that is silent is given up before a lease runs out.
-// What leads to the servers is carried over: addresses, Sentinel or cluster, user and password or where they come from,
-// database, TLS, and how long connecting may take. Sizes of pools, timeouts of reads and writes, retries, the protocol's version,
-// and which server is read from, concern commands only; the driver has its own.
+// The driver has connections of its own, since a lock needs other ones than commands do: they carry many requests at a
+// time, a request is never repeated without stile's knowledge, and a silent connection is given up before a lease runs out.
+// The driver takes over everything that leads to the servers: addresses, Sentinel or cluster, user and password or their
+// source, database, TLS, and the bound of connecting. Sizes of pools, timeouts of reads and writes, retries, the protocol's
+// version, and the choice of the server to read from only concern commands; the driver has its own.
 //
-// What would change the way to the servers, and cannot be carried over, is an error that names the option: a dialer, OnConnect,
-// a limiter, hooks, and others.
+// If an option would change the way to the servers and cannot be carried over, there is an error that names it: a dialer,
+// OnConnect, a limiter, hooks, and others.
 package goredis
 
 import (
@@ -27,18 +27,18 @@ import (
 
 // Options change how the driver uses the servers. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Prefix string // what keys and channels begin with, "stile/" by default; without braces
+	Prefix string // the beginning of keys and channels, "stile/" by default; without braces
 
 	// IgnoreHooks lets the client have hooks, such as those that trace or count commands. They do not see the driver's
 	// requests.
 	IgnoreHooks bool
 }
 
-// Open connects to the servers of a client of one server, or of a cluster. Closing the driver does not close the client, nor
-// the other way round. What the client's options were when it was made counts, and a later change of them does not.
+// Open connects to the servers of a client of one server, or of a cluster. Closing the driver does not close the client,
+// nor the other way round. Only the options with which the client was made count; later changes do not.
 //
-// A client by [redis.NewFailoverClient] does not tell its Sentinels: see [OpenFailover]. A [redis.Ring] is refused: its shards
-// are servers that do not know each other, for which there is [github.com/stilelock/stile/store/shard].
+// A client by [redis.NewFailoverClient] does not show its Sentinels: see [OpenFailover]. A [redis.Ring] is refused: its
+// shards are servers that do not know each other, and [github.com/stilelock/stile/store/shard] is for them.
 func Open(ctx context.Context, client redis.UniversalClient, o *Options) (*stileredis.Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -90,7 +90,7 @@ func OpenFailover(ctx context.Context, failover *redis.FailoverOptions, o *Optio
 
 func refused(text string) error { return driver.Refused(errors.New("goredis: " + text)) }
 
-// single returns the server of a client of one.
+// single returns the server of a client of one server.
 func single(o *redis.Options) (*stileredis.Servers, error) {
 	if o.Addr == "FailoverClient" {
 		return nil, errors.New("goredis: a client by NewFailoverClient does not tell its Sentinels: " +

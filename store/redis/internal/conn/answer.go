@@ -14,18 +14,18 @@ import (
 // An Answer has a script's results after key, id and status, or one text that begins with the id.
 type Answer []rueidis.RedisMessage
 
-// ErrOther says that an answer was to another request.
+// ErrOther says that an answer belongs to another request.
 var ErrOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
 
-// Mixed gives the connections up, since an answer was to another request: each later one may be, too. The caller's own client keeps
-// its connections. It returns the error for the request, whose outcome is unknown.
+// Mixed gives the connections up, since an answer belonged to another request, and each later one may too. The caller's own
+// client keeps its connections. Mixed returns the error for the request, whose outcome is unknown.
 func (c *Conn) Mixed() error {
 	c.Doubt()
 	c.strays()
 	return ErrOther
 }
 
-// read takes an answer apart and makes sure that it is the one to this request.
+// read takes an answer apart and checks that it belongs to this request.
 func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Request) (Answer, error) {
 	c.note(r)
 	m, err := r.ToMessage()
@@ -65,7 +65,7 @@ func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Req
 	}
 }
 
-// begins reports whether a text has a line for its first.
+// begins reports whether the first line of a text is this one.
 func begins(text, line string) bool {
 	return strings.HasPrefix(text, line) && (len(text) == len(line) || text[len(line)] == '\n')
 }

@@ -17,8 +17,8 @@ type Request struct {
 // AtOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.
 const AtOnce = 256
 
-// call runs do on the server that has a key, when there is a connection and room. Its error says that the call was
-// not made, or was made on a server that is not the primary any more.
+// call runs do on the server that has a key, when there is a connection and room. Its error says that the call was not
+// made, or was made on a server that is no longer the primary.
 func (c *Conn) call(ctx context.Context, key string, do func(ctx context.Context)) error {
 	if err := c.connected(ctx, key); err != nil {
 		return c.explain(ctx, err)
@@ -33,7 +33,7 @@ func (c *Conn) call(ctx context.Context, key string, do func(ctx context.Context
 	return c.deposed(at)
 }
 
-// Run runs a script and returns its answer, without the part that says whose it is.
+// Run runs a script and returns its answer, without the part that identifies its request.
 func (c *Conn) Run(ctx context.Context, s *Script, key, id string, args ...string) (Answer, error) {
 	return c.run(ctx, s, s.keys(key), Request{Key: key, ID: id, Args: args})
 }
@@ -132,7 +132,7 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 	}
 }
 
-// primary returns the address of the server that the client's requests go to, where that can become another.
+// primary returns the address of the server that gets the client's requests, if that server can change.
 func (c *Conn) primary() string {
 	if c.client.Mode() == rueidis.ClientModeSentinel {
 		for addr := range c.client.Nodes() {
@@ -142,9 +142,9 @@ func (c *Conn) primary() string {
 	return ""
 }
 
-// deposed returns an error if the server at an address, which had a request, is not the primary any more. Such a server may
-// have stood still with the request while another became the primary, and goes on as if it were the primary itself. What
-// it grants or keeps then counts for nobody else. So its answer is worth nothing, whatever it says.
+// deposed returns an error if the server at an address, which had a request, is no longer the primary. Such a server may
+// have been stopped with the request while another one became the primary, and now goes on as if it were the primary
+// itself. Its grants and renewals count for nobody else. So its answer is worthless.
 func (c *Conn) deposed(at string) error {
 	if now := c.primary(); now != at {
 		err := fmt.Errorf("redis at %s had the request, and %s is the primary now", at, now)

@@ -11,10 +11,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ordered sends commands whose answers do not tell to which request they are, and makes sure of it: a PING behind them must be
-// answered with its own word, which no other request has. So an answer too many before them, or one too few, is an error, by
-// which their outcome is unknown. It is the same round trip. A proxy may answer PING without the word, and a user may have no
-// right to PING; an answer to the commands is neither of these. In a cluster the commands must be for one server.
+// ordered sends commands whose answers do not name their request, and checks the order of the answers: behind the commands
+// it sends a PING, which must be answered with its own word, and no other request has this word. So one answer too many
+// before it, or one too few, is an error of unknown outcome. This takes the same round trip. A proxy may answer PING
+// without the word, and a user may lack the right to PING; such an answer does not belong to the commands. In a cluster the
+// commands must be for one server.
 func (c *Conn) ordered(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	word := rand.Text()
 	rs := c.client.DoMulti(ctx, append(cmds, c.client.B().Ping().Message(word).Build())...)
@@ -25,7 +26,7 @@ func (c *Conn) ordered(ctx context.Context, cmds ...rueidis.Completed) ([]rueidi
 	switch {
 	case err == nil && (said == word || said == "PONG"):
 	case refused && strings.HasPrefix(refusal.Error(), "NOPERM"):
-	case refused && allRefused(rs): // as while the server reads its data
+	case refused && allRefused(rs): // as when the server is loading its data
 	case refused || err == nil:
 		return nil, c.Mixed()
 	default:
@@ -48,8 +49,8 @@ type Comparison struct {
 	Args      []string
 }
 
-// Compare sends commands, and hands each outcome over with the index of its command: [driver.ErrGone] if the key has not
-// the value.
+// Compare sends commands, and passes on each outcome with the index of its command: [driver.ErrGone] if the key has another
+// value.
 func (c *Conn) Compare(ctx context.Context, all []Comparison, each func(i int, err error)) {
 	for begin := 0; begin < len(all); begin += AtOnce {
 		part := all[begin:min(begin+AtOnce, len(all))]
@@ -77,7 +78,7 @@ func (c *Conn) compare(ctx context.Context, part []Comparison, each func(i int, 
 	}
 }
 
-// matched says what an answer to a comparison means.
+// matched returns the meaning of an answer to a comparison.
 func (c *Conn) matched(ctx context.Context, r rueidis.RedisResult, key string) error {
 	c.note(r)
 	if wrongType(r) {
@@ -95,8 +96,8 @@ func (c *Conn) matched(ctx context.Context, r rueidis.RedisResult, key string) e
 	return c.Mixed()
 }
 
-// Lacks returns which of some commands the server does not have. They are sent without arguments, which no server
-// acts on; a server that has the command says so in its error.
+// Lacks returns the commands that the server does not have. It sends them without arguments, so that no server acts on
+// them; a server that has the command answers with another error.
 func (c *Conn) Lacks(ctx context.Context, commands ...string) (missing []string, err error) {
 	for _, command := range commands {
 		refusal, ok := rueidis.IsRedisErr(c.client.Do(ctx, c.client.B().Arbitrary(command).Build()).Error())

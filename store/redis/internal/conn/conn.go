@@ -1,5 +1,5 @@
-// Package conn is the connection to the servers: it dials them, asks what they can promise, runs scripts on them, and says
-// what their errors mean. The layouts of locks are made over it, and know nothing of how it is done.
+// Package conn is the connection to the servers: it dials them, asks for their promises, runs scripts on them, and explains
+// their errors. The layouts of locks use it, and know nothing of how it works.
 package conn
 
 import (
@@ -19,14 +19,14 @@ type Conn struct {
 	client rueidis.Client
 	dialer *dialer // makes the connections of a client that the Conn owns; nil if the client is the caller's
 	user   string  // for messages
-	alone  bool    // user came without a password, and may be one
+	alone  bool    // user came without a password, and may be a password
 	secret []string
 
-	// What the servers can do, as they answered when the Conn was made.
+	// The servers' abilities, as they answered when the Conn was made.
 	sharded  bool   // a cluster whose channels are on one server each
-	mute     bool   // they cannot tell of changes of keys
+	mute     bool   // they do not report changes of keys
 	allowOOM bool   // a script can ask to run although the memory is full
-	store    string // what they are, in a word
+	store    string // the kind of servers, in a word
 	promised promise.Promise
 
 	tracker *tracker

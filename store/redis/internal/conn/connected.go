@@ -6,12 +6,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Doubt makes the next call check its connection first: a request that is sent on a lost connection has an unknown
-// outcome, and one that was never sent has not.
+// Doubt makes the next call check its connection first: a request on a lost connection has an unknown outcome, and a
+// request that was never sent has a known one.
 func (c *Conn) Doubt() { c.down.Store(true) }
 
-// connected waits until the server that has a key answers, if the last call found no connection. The client waits for
-// a connection longer than its caller may want to: it is made for the next caller.
+// connected waits until the server that has a key answers, if the last call found no connection. The client may wait for a
+// connection longer than its caller: the next caller uses it.
 func (c *Conn) connected(ctx context.Context, key string) error {
 	if err := c.Context().Err(); err != nil {
 		return driver.ErrClosed
@@ -39,7 +39,7 @@ func (c *Conn) connected(ctx context.Context, key string) error {
 	}
 }
 
-// answers asks the server that has a key for something. Any answer will do, also a refusal.
+// answers sends a request to the server that has a key. Any answer is enough, even a refusal.
 func (c *Conn) answers(key string) (err error) {
 	ask, cancel := context.WithTimeout(c.Context(), probeWithin)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 // does not depend on the context of the call that asked for it first.
 type dialer struct {
 	timeout time.Duration
-	silence time.Duration   // a connection that owes an answer for as long is given up
+	silence time.Duration   // a connection that owes an answer for this long is given up
 	ctx     context.Context // ends all dialling
 	cancel  context.CancelFunc
 	made    atomic.Int64  // connections so far, each counted before its first use
@@ -23,7 +23,7 @@ type dialer struct {
 
 	mu      sync.Mutex // guards what follows
 	open    map[*socket]bool
-	minding bool      // somebody looks which of them are silent
+	minding bool      // mind will run again
 	last    time.Time // when all connections were given up
 }
 
@@ -33,9 +33,9 @@ func newDialer(timeout, silence time.Duration) *dialer {
 	return t
 }
 
-// mind gives up the connections that have owed an answer for too long, while there are any. The library asks a server some
-// things without a limit, and keeps others waiting meanwhile. One of them is whether a server that Sentinel named is the
-// primary: while it does not answer, nobody hears from Sentinel that another is.
+// mind gives up connections that have owed an answer for too long, as long as there are connections. The library sends some
+// requests without a bound, and lets others wait meanwhile. One of them asks whether a server that Sentinel named is the
+// primary: until it is answered, nobody receives Sentinel's news of another primary.
 func (d *dialer) mind() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *dialer) mind() {
 	}
 }
 
-// A dialError says which address could not be connected to, and for how long that was tried.
+// A dialError says which address could not be reached, and for how long that was tried.
 type dialError struct {
 	addr  string
 	tried time.Duration
@@ -78,14 +78,14 @@ func (d *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 	}
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			err = op.Err // the rest says the address again
+			err = op.Err // the rest repeats the address
 		}
 		return nil, &dialError{addr, time.Since(start), err}
 	}
 	owned := &socket{Conn: c, from: d}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx.Err() != nil { // close came while this dialled, and did not find the connection among the open ones
+	if d.ctx.Err() != nil { // close ran during the dial, and did not find this connection among the open ones
 		c.Close()
 		return nil, &dialError{addr, time.Since(start), d.ctx.Err()}
 	}
@@ -98,10 +98,11 @@ func (d *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 	return owned, nil
 }
 
-// resetEvery is how often all connections may be given up: those who are refused at the same moment mean the same ones.
+// resetEvery is how often all connections may be given up: requests that are refused at the same moment concern the same
+// connections.
 const resetEvery = 250 * time.Millisecond
 
-// reset ends all connections that there are. Calls on them have an unknown outcome.
+// reset ends all connections. Calls on them have an unknown outcome.
 func (d *dialer) reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

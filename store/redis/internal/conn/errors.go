@@ -56,7 +56,7 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to redis broke before the answer came: %w", foreign(err)))
 }
 
-// foreign hides that an error is of a context: it is of another call's.
+// foreign hides that an error is a context's, since it is the context of another call.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer in time")

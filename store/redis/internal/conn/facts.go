@@ -12,19 +12,19 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// protocolLua is answered with a number of a type that only RESP3 has, the protocol in which a server can send
-// messages that were not asked for; HELLO, which says so too, is a right of its own.
+// protocolLua returns a number of a type that only RESP3 has; in this protocol a server can send messages without a
+// request. HELLO would show this too, but needs a right of its own.
 const protocolLua = "return {double=1}"
 
-// ErrReplica says that the servers are replicas, and none the primary.
+// ErrReplica says that all servers are replicas, and none is the primary.
 var ErrReplica = errors.New(notPrimary)
 
 // facts are one server's own description.
 type facts struct {
-	product  string // its name and version; "" if the server does not tell
-	version  int    // the major one; 0 if the server does not tell
+	product  string // its name and version; "" if unknown
+	version  int    // the major version; 0 if unknown
 	role     string
-	info     map[string]string // empty if the server does not tell
+	info     map[string]string // empty if unknown
 	fsync    string            // "" if the server does not tell
 	replicas int
 	tells    bool // of changes of keys
@@ -37,7 +37,7 @@ func factsOf(ctx context.Context, node rueidis.Client) (*facts, error) {
 		b.Info().Build(),
 		b.ConfigGet().Parameter("appendfsync").Build(),
 		b.Arbitrary("HELLO").Build(),
-		b.Arbitrary("CLIENT", "TRACKING", "?").Build(), // an error in any case, which says whether it is one of rights
+		b.Arbitrary("CLIENT", "TRACKING", "?").Build(), // always an error, which shows whether a right is missing
 		b.Eval().Script(protocolLua).Numkeys(0).Build(),
 	)
 	f := &facts{info: map[string]string{}}
@@ -81,7 +81,7 @@ func factsOf(ctx context.Context, node rueidis.Client) (*facts, error) {
 	return f, nil
 }
 
-// keeps reports whether a server loses nothing that it has answered, and if it may, in which event.
+// keeps reports whether a server never loses an acknowledged write, and if it may, in which event.
 func (f *facts) keeps() (bool, string) {
 	switch policy := f.info["maxmemory_policy"]; {
 	case f.info["aof_enabled"] != "1":
@@ -98,10 +98,10 @@ func (f *facts) keeps() (bool, string) {
 
 // A Server is one run of a server, from its start to its end.
 type Server struct {
-	ID     string        // another after each start
+	ID     string        // differs after each start
 	Up     time.Duration // since it was started, or less
 	Clock  time.Time     // its wall clock
-	Keeps  bool          // it loses nothing that it has answered
+	Keeps  bool          // it never loses an acknowledged write
 	Reason string        // the event in which it may, for people
 }
 
@@ -143,5 +143,5 @@ func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 	return s, nil
 }
 
-// Connections counts those that were made, each before its first use.
+// Connections counts the connections that were made, each before its first use.
 func (c *Conn) Connections() int64 { return c.dialer.made.Load() }

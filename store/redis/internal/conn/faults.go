@@ -16,19 +16,19 @@ import (
 type fault struct {
 	code     string // the answer's first word; "" if any
 	contains string // a part of the answer; "" if anything
-	says     string // for people; %s is who asks
+	says     string // for people; %s is the user
 	verdict  verdict
-	stale    bool // the connection leads to where no requests belong any more, so it is given up
+	stale    bool // the connection leads to a server that must get no more requests, so it is given up
 }
 
 // A verdict says how long a fault lasts, and whether the request was applied.
 type verdict int
 
 const (
-	forEver  verdict = iota // refused, and the next one who asks is refused too, until a person does something
+	forEver  verdict = iota // refused, and the next request is refused too, until a person does something
 	forNow                  // refused, and the same request may be answered a moment later
-	notStile                // a value stands there that is not stile's
-	doubtful                // from a proxy between, which does not know what the server did
+	notStile                // the key has a value that is not stile's
+	doubtful                // from a proxy, which does not know what the server did
 )
 
 // faults are in the order in which they are looked for.
@@ -80,7 +80,7 @@ const notPrimary = "redis is a replica here, which accepts no writes: a failover
 
 const noRight = "redis does not let %s do this; the package documentation of redis lists the rights that each layout needs"
 
-// faultOf returns the fault that a text is, which always is one.
+// faultOf returns the fault that matches a text; there always is one.
 func faultOf(text string) *fault {
 	text = bare(text)
 	code, _, _ := strings.Cut(text, " ")
@@ -137,13 +137,13 @@ func (c *Conn) refused(text string) error {
 
 // presentable removes from a server's error the parts that are secret, or help nobody.
 func (c *Conn) presentable(text string) string {
-	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // which may be a password
+	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // the arguments may contain a password
 	text, _, _ = strings.Cut(text, " script: ")                        // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }
 
-// lacks reports whether an error says that the server does not have a command, or does not let the user run it. A
-// user who may run it, but not on a key or a channel, gets another error.
+// lacks reports whether an error says that the server lacks a command, or does not let the user run it. If a user may run
+// it, but not on this key or channel, the error is another one.
 func lacks(err error) bool {
 	refusal, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {
@@ -153,15 +153,15 @@ func lacks(err error) bool {
 	return strings.HasPrefix(text, "unknown command") || strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, " access ")
 }
 
-// forbids reports whether an error is the server's no that does not pass.
+// forbids reports whether an error is a lasting refusal by the server.
 func forbids(err error) bool {
 	refusal, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && faultOf(refusal.Error()).verdict == forEver
 }
 
-// strays gives all connections up: the address has moved away from where they lead, or the server there is not the
-// primary any more, which a connection that is kept would never find out. The next request is sent on a new one. The
-// caller's own client keeps its connections.
+// strays gives all connections up: the address now leads elsewhere, or the server there is no longer the primary, which a
+// kept connection would never find out. The next request uses a new connection. The caller's own client keeps its
+// connections.
 func (c *Conn) strays() {
 	if c.dialer != nil && c.client != nil {
 		c.Doubt()

@@ -10,7 +10,7 @@ import (
 // othersWithin is how long the other servers have once the first one has answered. A server that is silent for longer costs no more.
 const othersWithin = 1500 * time.Millisecond
 
-// askAll asks servers something, all at once, and returns the answers and the errors by address.
+// askAll sends a request to servers at the same time, and returns the answers and the errors by address.
 func askAll[T any](
 	ctx context.Context, c *Conn, nodes map[string]rueidis.Client, ask func(context.Context, string, rueidis.Client) (T, error),
 ) (map[string]T, map[string]error) {
@@ -25,7 +25,7 @@ func askAll[T any](
 	for addr, node := range nodes {
 		go func() {
 			a := answer{addr: addr}
-			own, done := context.WithTimeout(ctx, probeWithin) // a deadline of its own, by which the connection is known
+			own, done := context.WithTimeout(ctx, probeWithin) // a deadline of its own, which identifies the connection
 			defer done()
 			var within bounded
 			if within, a.err = c.bound(own); a.err == nil {

@@ -16,8 +16,8 @@ import (
 const (
 	defaultDialTimeout = 5 * time.Second
 
-	// keepAlive is how often an idle connection is tried, and patience how long its answer may take, before it is given
-	// up. They bound how long a call without a deadline can hang on a server that is gone.
+	// keepAlive is how often an idle connection is checked, and patience how long its answer may take before the connection
+	// is given up. They bound how long a call without a deadline can hang on a dead server.
 	keepAlive = 5 * time.Second
 	patience  = 5 * time.Second
 
@@ -57,7 +57,7 @@ func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
 	return s
 }
 
-// open connects as the options say, which a scheme sums up.
+// open connects with these options; scheme names them in messages.
 func open(ctx context.Context, scheme string, o rueidis.ClientOption) (*Conn, error) {
 	c := newConn()
 	c.user, c.store = o.Username, "redis"
@@ -176,7 +176,7 @@ func sentinel(o *rueidis.ClientOption, primary, user, password string) rueidis.S
 	}
 }
 
-// silence is for how long a connection may owe an answer.
+// silence returns how long a connection may owe an answer.
 func silence(o *rueidis.ClientOption) time.Duration {
 	if o.Sentinel.MasterSet != "" {
 		return hung

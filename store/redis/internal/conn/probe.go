@@ -10,10 +10,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// MinLease is the shortest that is kept.
+// MinLease is the shortest lease.
 const MinLease = 100 * time.Millisecond
 
-// probeWithin bounds each question that the Conn asks on its own behalf.
+// probeWithin bounds each request that the Conn sends on its own behalf.
 const probeWithin = 5 * time.Second
 
 // probe asks every server for its promises, and settles how to talk to it. The error says that no server answered.
@@ -30,7 +30,7 @@ func (c *Conn) probe(ctx context.Context) error {
 	return nil
 }
 
-// askTraits asks every server again what it can promise. The way to talk to the servers is not chosen again.
+// askTraits asks every server again for its promises. It does not choose again how to talk to the servers.
 func (c *Conn) askTraits(ctx context.Context) (driver.Traits, error) {
 	found, err := c.examine(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Conn) examine(ctx context.Context) ([]*facts, error) {
 	return nil, driver.Refused(driver.Unreachable(ErrReplica))
 }
 
-// promise says what servers like these are good for, the weakest deciding.
+// promise returns the weakest of the servers' promises.
 func (c *Conn) promise(servers []*facts) (t driver.Traits) {
 	t.Store, t.Delay, t.Restart, t.Clock = c.store, true, true, "server"
 	t.MinTTL, t.MaxTTL, t.Granularity = MinLease, driver.MaxTTL, time.Millisecond

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// InPlace reports whether the user may change part of a string, and when its key expires. The commands that ask are for a key that
-// is not there, and change nothing. A server that does not answer is no reason to say no.
+// InPlace reports whether the user may change a part of a string, and the expiry of its key. The commands that test this
+// use a key that does not exist, and change nothing. If a server does not answer, that counts as yes.
 func (c *Conn) InPlace(ctx context.Context, key string) bool {
 	ctx, cancel := c.briefly(ctx)
 	defer cancel()
@@ -42,7 +42,7 @@ func (c *Conn) Lacking(ctx context.Context, channel string, verbs ...string) []s
 	ctx, cancel := c.briefly(ctx)
 	defer cancel()
 	ask := c.client.B().Eval().Script(lackingLua).Numkeys(0).Arg(channel).Arg(verbs...).Build()
-	lacking, _ := c.client.Do(ctx, ask).AsStrSlice() // what fails here, each call will find out
+	lacking, _ := c.client.Do(ctx, ask).AsStrSlice() // a failure here shows in each call too
 	if !c.allowOOM && slices.Contains(verbs, "SUBSCRIBE") {
 		own, release := c.client.Dedicate()
 		defer release()
@@ -54,7 +54,7 @@ func (c *Conn) Lacking(ctx context.Context, channel string, verbs ...string) []s
 	return lacking
 }
 
-// briefly bounds a question when the Conn is made: in a cluster this server may hang, and the others not.
+// briefly bounds a request while the Conn is made: in a cluster this server may hang, and the others not.
 func (c *Conn) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.Spread() {
 		return context.WithTimeout(ctx, othersWithin)

@@ -18,10 +18,11 @@ const (
 	mostCalls = 224
 )
 
-// grace is how long a call may still take when its context has ended: to end it costs the connection.
+// grace is how long a call may still take after its context has ended: ending it costs the connection.
 const grace = 20 * time.Millisecond
 
-// A bounded is the context of a call of the client, which ends with its caller's and with the Conn, and never lasts for ever.
+// A bounded is the context of a call of the client. It ends with the caller's context and with the Conn, and it always
+// ends.
 type bounded struct {
 	context.Context
 	release func()
@@ -30,7 +31,7 @@ type bounded struct {
 // bound returns the context for a call of the client. The caller releases it when the call has returned. The error, if the
 // caller's context or the Conn ends first, is that nothing was sent.
 func (c *Conn) bound(ctx context.Context) (bounded, error) {
-	if c.dialer != nil { // which ends the calls when the Conn is closed
+	if c.dialer != nil { // the dialer ends the calls when the Conn is closed
 		return c.dialer.begin(ctx)
 	}
 	joined, cancel := context.WithCancel(ctx)

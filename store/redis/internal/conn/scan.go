@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// scanAtOnce is how many keys the server looks at in one step of a search.
+// scanAtOnce is how many keys the server reads in one step of a search.
 const scanAtOnce = 1000
 
 // Keys returns the keys that match a pattern, on any server, in order. Like says where a key like them would be. It looks
@@ -64,7 +64,7 @@ func (c *Conn) Keys(ctx context.Context, like, pattern string) ([]string, error)
 	return slices.Compact(keys), nil // a key may be seen twice while the server's table grows or shrinks
 }
 
-// roleOf returns the role that a server says it has. One that refuses to say is taken for a primary.
+// roleOf returns a server's role. A server that refuses to answer counts as a primary.
 func roleOf(r rueidis.RedisResult) (string, error) {
 	if _, refused := rueidis.IsRedisErr(r.Error()); refused {
 		return "master", nil
@@ -152,5 +152,5 @@ func primaries(addr string, r rueidis.RedisResult) (list []string, _ error) {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// Literal makes a text match itself in a pattern.
+// Literal escapes a text for a pattern, so that it only matches itself.
 func Literal(text string) string { return escapes.Replace(text) }

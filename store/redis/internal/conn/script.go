@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Script is constant: all input comes through KEYS and ARGV. It answers with its first key, ARGV[1], a word and what
-// follows from that, so that an answer to another request is not taken for the one to this; see [Answer].
+// A Script is constant: all input comes through KEYS and ARGV. It answers with its first key, ARGV[1], a status word and
+// its results, so that another request's answer is not mistaken for this one's; see [Answer].
 type Script struct {
 	text, sha string
 	beside    func(key string) string // names a second key that it uses; nil if there is none
@@ -35,8 +35,8 @@ func (s *Script) keys(key string) []string {
 	return []string{key, s.beside(key)}
 }
 
-// EvenIfFull returns the first line of a script that is to run although the memory of the servers is full; empty where
-// they know no such line.
+// EvenIfFull returns the first line of a script that must run even if the servers' memory is full; empty if they do not
+// know such a line.
 func (c *Conn) EvenIfFull() string {
 	if c.allowOOM {
 		return "#!lua flags=allow-oom\n"
@@ -44,8 +44,8 @@ func (c *Conn) EvenIfFull() string {
 	return ""
 }
 
-// Load gives the servers scripts. It is no matter if that fails: a script is sent along when it is missing. In a cluster nobody
-// waits for that, since one of the servers may hang.
+// Load sends scripts to the servers. A failure does not matter: a missing script is sent along with its call. In a cluster
+// Load does not wait, since one of the servers may hang.
 func (c *Conn) Load(ctx context.Context, scripts ...*Script) {
 	load := func(ctx context.Context) {
 		askAll(ctx, c, c.client.Nodes(), func(ctx context.Context, _ string, node rueidis.Client) (struct{}, error) {

@@ -13,11 +13,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Servers are the servers that a program names by itself, without a URL. There is one server, unless Primary or
-// Cluster says otherwise. The zero values of the other fields mean the same as in a URL.
+// Servers are the servers that a program names by itself, without a URL. There is one server, unless Primary or Cluster is
+// set. The zero values of the other fields mean the same as in a URL.
 type Servers struct {
 	Addrs    []string // host:port of the server, of every Sentinel, or of some servers of the cluster
-	Primary  string   // by which name the Sentinels know the primary
+	Primary  string   // the name by which the Sentinels know the primary
 	Cluster  bool
 	Database int // not in a cluster
 

@@ -17,7 +17,7 @@ type socket struct {
 	net.Conn
 	from *dialer
 	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
-	came atomic.Bool  // something has come
+	came atomic.Bool  // something was received
 	book ledger       // exactly the answers that are owed
 
 	mu    sync.Mutex // orders deadlines
@@ -49,7 +49,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// noRoom is the message of a server that has as many connections as it may have, before it closes another.
+// noRoom is the message with which a server that is at its limit of connections closes a new one.
 const noRoom = "max number of clients reached"
 
 var errNoRoom = errors.New(noRoom)

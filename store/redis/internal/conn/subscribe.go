@@ -19,8 +19,8 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool),
 
 // SubscribeBroad is Subscribe to a channel that is on all servers, on a connection of its own.
 func (c *Conn) SubscribeBroad(ctx context.Context, channel string, stands func(bool), told func(string)) error {
-	// A connection of its own leaves calls on the other quick. It goes to the primary that there is when it is made, and is
-	// nothing to listen to once there is another: that one may stand still, or tell of a turn that is true there only.
+	// A connection of its own keeps calls on the other one quick. It leads to the present primary, and is useless once
+	// there is another: the old primary may be stopped, or report a turn that only it knows of.
 	at := c.primary()
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -46,12 +46,12 @@ func (c *Conn) SubscribeBroad(ctx context.Context, channel string, stands func(b
 	case err := <-lost:
 		return err
 	case <-ctx.Done():
-		stands(false) // now: the library takes up to a second to close a connection to a server that stands still
+		stands(false) // at once: the library takes up to a second to close a connection to a stopped server
 		return ctx.Err()
 	}
 }
 
-// whileTrue returns when something is no longer true, which it looks at every now and then, or when ctx ends.
+// whileTrue returns when a condition is no longer true, which it checks now and then, or when ctx ends.
 func whileTrue(ctx context.Context, is func() bool) {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()

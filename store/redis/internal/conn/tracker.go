@@ -10,15 +10,14 @@ import (
 
 const (
 	deafFor    = 30 * time.Second       // until the server is asked again whether it reports changes
-	lookAround = 100 * time.Millisecond // between looks whether the primary is another
+	lookAround = 100 * time.Millisecond // between two checks whether the primary has changed
 )
 
-// NoKey is the server's answer for the time left of a key that it does not have.
+// NoKey is the server's answer for the time left of a missing key.
 const NoKey = -2
 
-// A tracker listens to the server's reports of changed keys (CLIENT TRACKING), on a connection of its own. It only
-// reads: whoever takes a lock does so on the client, which is tied to the present primary, and the tracker's
-// connection is not.
+// A tracker receives the server's reports of changed keys (CLIENT TRACKING), on a connection of its own. This connection is
+// not tied to the present primary, so it only reads; locks are taken on the client, which is.
 //
 //	            made                     refused
 //	listening ◄────── silent ───────────────────────► deaf
@@ -26,8 +25,8 @@ const NoKey = -2
 //	    └───────────────┘ └─────────────────────────────┘
 //	 lost, or the primary is another       deafFor is over
 //
-// Only the server's refusal of the command makes a tracker deaf. A connection that could not be made says nothing of
-// the server, and the next one who looks tries again.
+// Only the server's refusal of the command makes a tracker deaf. A connection that could not be made says nothing about the
+// server, and the next reader tries again.
 type tracker struct {
 	c *Conn
 
@@ -46,14 +45,15 @@ type trackingConn struct {
 	signals map[string]*keySignal // by key; nil once the connection is given up; guarded by the tracker's mu
 }
 
-// A keySignal is given once. It is there as long as somebody waits for it.
+// A keySignal is given once. It exists as long as somebody waits for it.
 type keySignal struct {
 	given   chan struct{} // closed when the key has changed
-	waiters int           // that have not given it back
+	waiters int           // waiters that have not released it
 }
 
-// Look returns how many milliseconds are left of a key, NoKey if it is not there, or less than 0 otherwise if it never
-// expires; and a channel that is closed when the key has changed since, nil if the servers do not tell.
+// Look returns how many milliseconds are left of a key, NoKey if it does not exist, or another number below 0 if it never
+// expires. It also returns a channel that is closed when the key has changed since; nil if the servers do not report
+// changes.
 func (c *Conn) Look(ctx context.Context, key string) (left int64, signal <-chan struct{}, err error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *Conn) Signal(ctx context.Context, key string) (<-chan struct{}, error) 
 	return signal, nil
 }
 
-// ReleaseSignal gives a channel back that Look or Signal returned for a key. The last one who does removes the signal. Nil is
+// ReleaseSignal releases a channel that Look or Signal returned for a key. The last release removes the signal. Nil is
 // harmless.
 func (c *Conn) ReleaseSignal(key string, given <-chan struct{}) {
 	t := c.tracker
@@ -119,8 +119,9 @@ func (c *Conn) Signals() int {
 	return len(c.tracker.tracking.signals)
 }
 
-// OnChange sets the function that is called with the keys that have changed since they were read by Values, and with none
-// if any of them may have. It returns soon, and does not call the Conn. It is set before the first call of Values.
+// OnChange sets the function that is called with the keys that have changed since Values read them, or without keys if any
+// of them may have changed. The function must return soon, and not call the Conn. It is set before the first call of
+// Values.
 func (c *Conn) OnChange(changed func(keys ...string)) {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
@@ -238,8 +239,8 @@ func (t *tracker) listen(ctx context.Context) *trackingConn {
 	return other
 }
 
-// watchPrimary waits until the connection is lost or given up, or goes to a server that is not the primary any more:
-// that server may stand still, or report changes that are true there only.
+// watchPrimary waits until the connection is lost or given up, or its server is no longer the primary: such a server may be
+// stopped, or report changes that only it knows of.
 func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func()) {
 	var moves <-chan time.Time
 	if e.primary != "" {
@@ -251,7 +252,7 @@ func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func(
 		select {
 		case <-moves:
 			there = t.c.primary() == e.primary
-		case <-lost: //nolint:errcheck // how it was lost is no matter
+		case <-lost: //nolint:errcheck // the reason does not matter
 			there = false
 		case <-e.ctx.Done():
 			there = false
@@ -262,7 +263,7 @@ func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func(
 	release()
 }
 
-// forget gives a tracking connection up, and gives the signals of all keys: nobody reports their changes any more.
+// forget gives up a tracking connection, and gives the signals of all keys, since nobody reports their changes any more.
 func (t *tracker) forget(e *trackingConn) {
 	e.giveUp()
 	t.mu.Lock()
