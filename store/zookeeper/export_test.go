@@ -1,13 +1,17 @@
 package zookeeper
 
+import (
+	"github.com/stilelock/stile/store/zookeeper/internal/curator"
+)
+
 // EndSession ends the session of the client, as an outage does that is longer than the session.
-func (d *Driver) EndSession() { d.zk.current().Close(true) }
+func (d *Driver) EndSession() { d.zk.Current().Close(true) }
 
 // LocalClaims is how many claims the driver goes on with.
 func (d *Driver) LocalClaims() int {
-	n, _ := d.line.remembered()
-	if sem, ok := d.recipe.(*semaphore); ok {
-		n += sem.remembered()
+	n, _ := d.line.Remembered()
+	if sem, ok := d.recipe.(*curator.Semaphore); ok {
+		n += sem.Remembered()
 	}
 	return n
 }

@@ -7,59 +7,61 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/storeid"
+	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
 // Identity is [driver.Identifier.Identity]. The id is the data of a node that stays, beside the nodes of the names, in
 // every layout. Identity takes one round trip, which a quorum agrees on, and two more while there is no such node.
 func (d *Driver) Identity(ctx context.Context) (id string, err error) {
-	for range attempts { // using a session shows that it is over
+	for range ensemble.Attempts { // using a session shows that it is over
 		var s *wire.Session
-		if s, err = d.zk.live(); err != nil {
+		if s, err = d.zk.Live(); err != nil {
 			return "", err
 		}
 		if id, err = d.keepID(ctx, s); !errors.Is(err, driver.ErrSession) {
 			return id, err
 		}
 	}
-	return "", asking(err)
+	return "", ensemble.Asking(err)
 }
 
 // keepID reads the id, and makes its node if there is none. Only the node's data count: so all clients that ask at once get
 // the same id, and a client whose answer was lost asks again.
 func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
-	path := d.zk.prefix + storeid.Place
-	above, _ := splitNode(path)
+	path := d.zk.Prefix + storeid.Place
+	above, _ := znode.Split(path)
 	var parents []*wire.Call
-	for range attempts {
+	for range ensemble.Attempts {
 		get := wire.Get(path, nil)
-		if err := d.zk.do(ctx, s, d.zk.proven(get)...); err != nil {
+		if err := d.zk.Do(ctx, s, d.zk.Proven(get)...); err != nil {
 			return "", err
 		}
 		if get.Err == nil {
-			return storeid.Check("the node "+shown(path), get.Data)
+			return storeid.Check("the node "+ensemble.Shown(path), get.Data)
 		}
 		if !errors.Is(get.Err, wire.NoNode) {
-			return "", d.zk.refused(path, get.Err)
+			return "", d.zk.Refused(path, get.Err)
 		}
-		create := wire.CreatePersistent(path, storeid.Draw(), d.zk.acl)
-		if err := d.zk.do(ctx, s, append(parents, create)...); err != nil {
+		create := wire.CreatePersistent(path, storeid.Draw(), d.zk.ACL)
+		if err := d.zk.Do(ctx, s, append(parents, create)...); err != nil {
 			return "", err
 		}
 		switch {
 		case create.Err == nil || errors.Is(create.Err, wire.NodeExists):
 		case !errors.Is(create.Err, wire.NoNode):
-			return "", d.zk.refused(path, create.Err)
-		case firstRefused(parents, nil) != nil && !makesParents(parents):
-			return "", d.zk.missing(firstRefused(parents, nil))
+			return "", d.zk.Refused(path, create.Err)
+		case firstRefused(parents, nil) != nil && !ensemble.MakesParents(parents):
+			return "", d.zk.Missing(firstRefused(parents, nil))
 		default:
-			if parents = d.zk.parents(above); len(parents) == 0 {
-				return "", d.zk.missing(create)
+			if parents = d.zk.Parents(above); len(parents) == 0 {
+				return "", d.zk.Missing(create)
 			}
 		}
 	}
 	const says = "the node %s, for the id of the store, or what is above it, is removed as often as it is made"
-	return "", driver.Refused(driver.Unreachable(fmt.Errorf(says, shown(path))))
+	return "", driver.Refused(driver.Unreachable(fmt.Errorf(says, ensemble.Shown(path))))
 }
 
 // firstRefused returns the first call that was refused for another reason than that its node exists.

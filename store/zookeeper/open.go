@@ -10,6 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/secure"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
 const defaultSession = 10 * time.Second
@@ -36,11 +37,11 @@ func init() {
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
-		d.zk.life.End()
+		d.zk.Life.End()
 		return nil, driver.Refused(err)
 	}
 	servers := &secure.Servers{
-		Store: "zookeeper", Hosts: d.zk.conf.Hosts, TLS: d.zk.conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
+		Store: "zookeeper", Hosts: d.zk.Conf.Hosts, TLS: d.zk.Conf.TLS != nil, Scheme: a.Scheme, Instead: "zks", Greeting: "srvr",
 	}
 	if servers.TLS {
 		servers.Instead = "zk"
@@ -50,25 +51,25 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 		_ = d.Close() // it was not open
 		return nil, err
 	}
-	d.line.begins()
+	d.line.Begins()
 	return d, nil
 }
 
 // configure translates an address.
 func (d *Driver) configure(a *driver.Address) error {
-	d.zk.user = a.User
-	d.zk.conf.Hosts = a.HostPorts("127.0.0.1", "2181")
+	d.zk.User = a.User
+	d.zk.Conf.Hosts = a.HostPorts("127.0.0.1", "2181")
 	if a.User != "" || a.Password != "" {
 		if a.User == "" || strings.Contains(a.User, ":") {
 			return errors.New("digest authentication needs a user, without a colon in it, and a password")
 		}
-		d.zk.conf.Digest, d.zk.acl = a.User+":"+a.Password, wire.Creator
+		d.zk.Conf.Digest, d.zk.ACL = a.User+":"+a.Password, wire.Creator
 	}
 	var err error
-	if d.zk.conf.Timeout, err = a.Duration("session", defaultSession); err != nil {
+	if d.zk.Conf.Timeout, err = a.Duration("session", defaultSession); err != nil {
 		return err
 	}
-	if d.zk.conf.Timeout < time.Millisecond || d.zk.conf.Timeout > driver.MaxTTL {
+	if d.zk.Conf.Timeout < time.Millisecond || d.zk.Conf.Timeout > driver.MaxTTL {
 		return fmt.Errorf("parameter session must be from 1ms to %v", driver.MaxTTL)
 	}
 	if err := d.configurePaths(a); err != nil {
@@ -78,7 +79,7 @@ func (d *Driver) configure(a *driver.Address) error {
 		return err
 	}
 	if a.Scheme == "zks" {
-		if d.zk.conf.TLS, err = secure.Config(a); err != nil {
+		if d.zk.Conf.TLS, err = secure.Config(a); err != nil {
 			return err
 		}
 	}
@@ -88,18 +89,18 @@ func (d *Driver) configure(a *driver.Address) error {
 // configurePaths sets where locks are.
 func (d *Driver) configurePaths(a *driver.Address) error {
 	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
-		d.zk.chroot = "/" + path
+		d.zk.Chroot = "/" + path
 	}
-	if err := checkPath(d.zk.chroot); err != nil {
+	if err := checkPath(d.zk.Chroot); err != nil {
 		return fmt.Errorf("the chroot %w", err)
 	}
 	prefix := a.Param("prefix", DefaultPrefix)
 	if err := checkPath("/" + prefix + "x"); err != nil {
 		return fmt.Errorf("parameter prefix %w", err)
 	}
-	d.zk.prefix = d.zk.chroot + "/" + prefix
-	if d.zk.conf.Path = d.zk.chroot; d.zk.chroot == "" {
-		d.zk.conf.Path = "/"
+	d.zk.Prefix = d.zk.Chroot + "/" + prefix
+	if d.zk.Conf.Path = d.zk.Chroot; d.zk.Chroot == "" {
+		d.zk.Conf.Path = "/"
 	}
 	return nil
 }
@@ -109,20 +110,20 @@ func (d *Driver) configureNodes(a *driver.Address) error {
 	switch text := a.Param("layout", "mutex"); text {
 	case "mutex":
 	case "rw":
-		d.choose(rwLayout)
+		d.choose(znode.ReadWrite)
 	case "latch":
-		d.choose(latchLayout)
+		d.choose(znode.Latch)
 	case "semaphore":
-		d.choose(semaphoreLayout)
+		d.choose(znode.Semaphore)
 	default:
 		return fmt.Errorf("parameter layout is mutex, rw, latch or semaphore, not %q", text)
 	}
 	switch text := a.Param("acl", ""); text {
 	case "":
 	case "open":
-		d.zk.acl = wire.Open
+		d.zk.ACL = wire.Open
 	case "creator":
-		if d.zk.acl = wire.Creator; d.zk.conf.Digest == "" {
+		if d.zk.ACL = wire.Creator; d.zk.Conf.Digest == "" {
 			return errors.New("parameter acl: an access list for the creator alone needs a user and a password")
 		}
 	default:

@@ -2,9 +2,9 @@ package zookeeper
 
 // Remembered is for drivertest.
 func (d *Driver) Remembered() int {
-	_, alerts := d.line.remembered()
+	_, alerts := d.line.Remembered()
 	n := d.LocalClaims() + alerts
-	if s := d.zk.current(); s != nil {
+	if s := d.zk.Current(); s != nil {
 		n += s.Remembered()
 	}
 	return n

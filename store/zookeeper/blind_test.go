@@ -1,0 +1,23 @@
+package zookeeper
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The notes say it if the servers cannot tell which nodes a session has.
+func TestNotesOfBlindServers(t *testing.T) {
+	t.Parallel()
+	d := newDriver()
+	d.zk.Life.End() // it has no servers to ask
+	says := func() bool {
+		return slices.ContainsFunc(d.Traits().Remarks(), func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(blindNote, ".")) })
+	}
+	if says() {
+		t.Error("the notes say so of servers that can tell")
+	}
+	if d.line.Blinded(); !says() {
+		t.Errorf("the notes are %q; want one that says so", d.Traits().Remarks())
+	}
+}

@@ -1,0 +1,212 @@
+package curator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
+	"github.com/stilelock/stile/store/zookeeper/internal/line"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
+)
+
+// Renew renews all parts of claims at once. A claim that lost one of them is gone.
+func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		return driver.Unamended(ctx, cs, sem.Renew)
+	}
+	answers := make([]driver.Renewal, len(cs))
+	wholes := make([]*parted, len(cs))
+	parts, of := sem.partsOf(cs, answers, wholes)
+	for k, got := range sem.line.RenewAll(ctx, parts) {
+		i := of[k]
+		if errors.Is(got.Err, driver.ErrGone) && sem.passed(wholes[i], parts[k]) {
+			continue // the claim holds by now, and its entrance is gone
+		}
+		if worse(got.Err, answers[i].Err) {
+			answers[i].Err = got.Err
+		}
+		answers[i].TTL = min(answers[i].TTL, got.TTL)
+		answers[i].Asks += got.Asks
+	}
+	for i, p := range wholes {
+		switch {
+		case p == nil:
+			continue
+		case errors.Is(answers[i].Err, driver.ErrGone):
+			sem.abandon(p)
+		}
+		if answers[i].Err != nil || answers[i].TTL == line.Never {
+			answers[i].TTL = 0
+		}
+	}
+	return answers
+}
+
+// partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the claims that are
+// known here into wholes, and answers the others.
+func (sem *Semaphore) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	for i, c := range cs {
+		p := sem.parted[c.ID]
+		if p == nil || p.phase >= partsLeaving {
+			answers[i].Err = driver.ErrGone
+			continue
+		}
+		wholes[i], answers[i].TTL = p, line.Never
+		for _, part := range p.parts(c) {
+			if part.Ticket != 0 || p.phase == partsAsking { // otherwise its request is under way
+				parts, of = append(parts, part), append(of, i)
+			}
+		}
+	}
+	return parts, of
+}
+
+// worse reports whether one part's error says more about the whole claim than another part's.
+func worse(is, was error) bool {
+	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
+}
+
+// passed reports whether a part is the entrance of a claim that holds.
+func (sem *Semaphore) passed(p *parted, part *driver.Claim) bool {
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	return p.phase == partsHolding && part.ID == p.entrance(part).ID
+}
+
+// Leave removes all nodes of a claim, or keeps its permits.
+func (sem *Semaphore) Leave(ctx context.Context, dir string, l *driver.Release) error {
+	p := sem.partedOf(l.Claim.ID)
+	if p == nil {
+		return ensemble.Asking(sem.leaveOther(ctx, dir, l))
+	}
+	parts, keep := sem.part(ctx, l, p)
+	var failed error
+	left := false
+	for _, part := range parts {
+		lc := sem.line.LocalClaimOf(part.ID)
+		if lc == nil {
+			continue
+		}
+		err := sem.line.Leave(ctx, &driver.Release{Claim: part, Keep: keep}, lc)
+		switch {
+		case err == nil:
+			left = true
+		case !errors.Is(err, driver.ErrGone) && (failed == nil || ensemble.Final(failed)):
+			failed = err
+		}
+	}
+	if failed != nil && !ensemble.Final(failed) {
+		return driver.Unknown(failed)
+	}
+	if failed != nil { // the parts are no claims any more, whether or not their nodes exist
+		sem.unlist(p)
+		return failed
+	}
+	if keep == 0 || !left {
+		sem.unlist(p)
+	}
+	if !left {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// part begins the release of a claim. It returns the claim's parts, and for how long they must be kept.
+func (sem *Semaphore) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
+	sem.mu.Lock()
+	phase := p.phase
+	sem.mu.Unlock()
+	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
+		_, _ = sem.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
+	}
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	parts, keep = p.parts(l.Claim), l.Keep
+	if p.phase == partsHolding && keep > 0 {
+		p.phase = partsKeeping
+	}
+	if p.phase != partsKeeping {
+		p.phase, keep = partsLeaving, 0
+	}
+	return parts, keep
+}
+
+// leaveOther removes another client's claim.
+func (sem *Semaphore) leaveOther(ctx context.Context, dir string, l *driver.Release) error {
+	s, err := sem.zk.Live()
+	if err != nil {
+		return err
+	}
+	line, err := sem.readLine(ctx, s, dir, true)
+	if err != nil {
+		return err
+	}
+	i := line.find(l.Claim.ID)
+	if i < 0 {
+		return driver.ErrGone
+	}
+	left := driver.ErrGone
+	for _, path := range line[i].nodes {
+		parent, name := znode.Split(dir + path)
+		err := sem.line.Folder(s, parent).LeaveNode(ctx, name, l.Keep)
+		switch {
+		case err == nil:
+			left = nil
+		case ensemble.Final(err) && left != nil:
+			return err
+		case !errors.Is(err, driver.ErrGone):
+			return driver.Unknown(err)
+		}
+	}
+	return left
+}
+
+// Breaks removes all nodes of a claim by hand, or asks for it at the first of its permits.
+func (sem *Semaphore) Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	l, err := sem.readLine(ctx, s, dir, true)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	l, standings, err := sem.inLine(ctx, s, dir, l)
+	if err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	i := slices.IndexFunc(standings, func(seen driver.ClaimInfo) bool { return b.Ticket == 0 || seen.Ticket == b.Ticket })
+	if i < 0 {
+		return driver.ClaimInfo{}, driver.ErrGone
+	}
+	if b.Ask {
+		first := wire.Get(dir+l[i].nodes[0], nil)
+		if err := sem.zk.Do(ctx, s, first); err != nil {
+			return driver.ClaimInfo{}, driver.NotYet(err)
+		}
+		return standings[i], sem.line.Folder(s, dir).Ask(ctx, &standings[i], first)
+	}
+	var dels []*wire.Call
+	for _, path := range l[i].nodes {
+		dels = append(dels, wire.Delete(dir+path))
+	}
+	if err := sem.zk.Do(ctx, s, dels...); err != nil {
+		return driver.ClaimInfo{}, err
+	}
+	gone := true
+	for _, del := range dels {
+		if errors.Is(del.Err, wire.NoNode) {
+			continue
+		}
+		if del.Err != nil {
+			return driver.ClaimInfo{}, sem.zk.Undeleted(del.Target(), del.Err)
+		}
+		gone = false
+	}
+	if gone {
+		return driver.ClaimInfo{}, driver.ErrGone
+	}
+	return standings[i], nil
+}

@@ -1,0 +1,38 @@
+package line
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// Enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
+// claim that has entered before. admit.go reads the queue for a claim that may not have to enter. apply.go makes the node.
+// judge.go finds the claim's place. The ticket is that of the claim of which this one is a part, or 0.
+func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
+	lc := k.LocalClaimOf(c.ID)
+	if lc != nil {
+		p, err := k.again(ctx, c, lc)
+		if !errors.Is(err, errAnew) {
+			return p, err
+		}
+	} else if c.Ticket != 0 {
+		return driver.Place{}, driver.ErrGone
+	}
+	var err error
+	for range ensemble.Attempts {
+		var s *wire.Session
+		if s, err = k.zk.Live(); err != nil {
+			return driver.Place{}, err
+		}
+		var p driver.Place
+		p, err = k.fresh(ctx, k.Folder(s, dir), c, ticket)
+		if !errors.Is(err, driver.ErrSession) {
+			return p, err
+		}
+	}
+	return driver.Place{}, driver.Unreachable(err)
+}

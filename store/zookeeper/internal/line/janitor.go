@@ -1,0 +1,278 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
+)
+
+const (
+	// Never is a time that does not come.
+	Never = time.Duration(1<<63 - 1)
+
+	// Most critical sections are over before a watch on their node would pay.
+	watchAfter = 50 * time.Millisecond
+
+	// And most waits of a claim with several others ahead are over before it would pay to ask who holds.
+	watchWaiter = 250 * time.Millisecond
+
+	// The pause before another try after a failure, and the bound of a try.
+	tendAgain  = 200 * time.Millisecond
+	tendWithin = 5 * time.Second
+)
+
+// look schedules the janitor no later than at. The caller holds mu.
+func (j *janitor) look(at time.Duration) {
+	if at < j.next {
+		j.next = at
+		j.wake()
+	}
+}
+
+func (j *janitor) wake() {
+	select {
+	case j.kick <- struct{}{}:
+	default:
+	}
+}
+
+// AlertTo names the function that is told the ids of local claims in danger.
+func (k *Keeper) AlertTo(endangered func(ids ...string)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.janitor.told = endangered
+}
+
+// Blinded notes that the servers do not tell which nodes a session has.
+func (k *Keeper) Blinded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.janitor.blind = true
+}
+
+// IsBlind reports whether the servers do not tell which nodes a session has.
+func (k *Keeper) IsBlind() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.janitor.blind
+}
+
+// alert reports a claim in danger to the engine. The caller holds mu.
+func (j *janitor) alert(lc *LocalClaim) {
+	if lc.lease.stands() || errors.Is(lc.lease.gone, driver.ErrSession) {
+		j.alerts[lc.claim.ID] = true
+		j.wake()
+	}
+}
+
+// hurt is called when a session has lost its connection, or is over.
+func (j *janitor) hurt(s *wire.Session) {
+	over := s.Err() != nil
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
+	if !over && !j.blind {
+		j.compareAt = wire.Now()
+		j.look(0)
+	}
+	for _, lc := range j.line.localClaims {
+		if lc.Session != s {
+			continue
+		}
+		if over {
+			lc.become(claimOver, driver.ErrSession)
+		}
+		j.alert(lc)
+	}
+}
+
+// tend is the janitor. Until the driver is closed, it ends leases, removes nodes that must go, watches the nodes of claims,
+// and reports claims in danger.
+func (j *janitor) tend() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		j.line.mu.Lock()
+		ids, told := slices.Collect(maps.Keys(j.alerts)), j.told
+		clear(j.alerts)
+		j.attend()
+		if j.next != Never {
+			timer.Reset(max(0, j.next-wire.Now()))
+		}
+		j.line.mu.Unlock()
+		if len(ids) > 0 && told != nil {
+			told(ids...)
+		}
+		select {
+		case <-j.zk.Ctx.Done():
+			return
+		case <-j.kick:
+		case <-timer.C:
+		}
+	}
+}
+
+// attend does the work that is due, or starts it. The caller holds mu.
+func (j *janitor) attend() {
+	now := wire.Now()
+	j.next = Never
+	watch := map[*wire.Session][]*LocalClaim{}
+	for _, lc := range j.line.localClaims {
+		j.age(lc, now)
+		unwatched := lc.lease.stands() && !lc.listener.own.Stands() && lc.node.name != ""
+		switch {
+		case lc.asks.tended:
+		case lc.lease.mustGo() && now >= lc.asks.tryAt:
+			lc.asks.tended = true
+			j.zk.Life.Go(func() { j.sweep(lc) })
+		case lc.lease.mustGo():
+			j.next = min(j.next, lc.asks.tryAt)
+		case unwatched && now >= lc.listener.ownAt:
+			lc.asks.tended = true
+			watch[lc.Session] = append(watch[lc.Session], lc)
+		case unwatched:
+			j.next = min(j.next, lc.listener.ownAt, lc.lease.ends)
+		default:
+			j.next = min(j.next, max(lc.lease.ends, now+time.Millisecond))
+		}
+	}
+	for s, list := range watch {
+		j.zk.Life.Go(func() { j.guard(s, list) })
+	}
+	j.compareWhenDue(now)
+}
+
+// age moves a claim whose lease, or whose session, is over. The caller holds mu.
+func (j *janitor) age(lc *LocalClaim, now time.Duration) {
+	switch {
+	case j.zk.Ctx.Err() != nil:
+	case lc.lease.state == claimKept && now >= lc.lease.ends:
+		lc.become(claimSpent, driver.ErrGone)
+	case j.line.verdict(lc) != nil && lc.lease.state == claimOver && now >= lc.lease.ends:
+		j.line.forget(lc) // nobody asked
+	}
+	if lc.Session.Err() != nil {
+		lc.become(claimOver, driver.ErrSession)
+	}
+}
+
+// sweep removes the node of a claim that is over. After a final refusal it does not ask again, since only an operator can
+// give the right back: the claim is forgotten. Its node is a stray then, whose removal is tried once in compareEvery, and
+// not at all once there are no claims. The releasing caller got the error, and waiters are shown the node.
+func (j *janitor) sweep(lc *LocalClaim) {
+	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
+	defer cancel()
+	_, err := j.line.remove(ctx, lc)
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
+	lc.asks.tended = false
+	if err == nil || errors.Is(err, driver.ErrSession) || ensemble.Final(err) {
+		j.line.forget(lc)
+		return
+	}
+	lc.asks.tryAt = wire.Now() + tendAgain
+	j.look(lc.asks.tryAt)
+}
+
+// guard sets watches on the nodes of claims.
+func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
+	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
+	defer cancel()
+	calls := make([]*wire.Call, len(list))
+	j.line.mu.Lock()
+	for i, lc := range list {
+		calls[i] = j.line.inspect(lc)
+	}
+	j.line.mu.Unlock()
+	err := j.zk.Do(ctx, s, calls...)
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
+	for i, lc := range list {
+		lc.asks.tended = false
+		lc.listener.ownAt = wire.Now() + tendAgain
+		if err == nil && (j.line.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // the renewal proves it, or not, and reports it
+			j.alerts[lc.claim.ID] = true
+			j.wake()
+		}
+		if lc.lease.state == claimWaiting && lc.listener.head == nil {
+			lc.listener.raise() // so that it looks again, and reports who holds
+		}
+	}
+	j.look(wire.Now() + tendAgain)
+}
+
+// inspect returns a call that reads a claim's node and watches it from then on. The caller holds mu.
+func (k *Keeper) inspect(lc *LocalClaim) *wire.Call {
+	w := wire.NewWatch(func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if !lc.lease.stands() {
+			return
+		}
+		lc.listener.raise()
+		lc.listener.ownAt = 0
+		k.janitor.look(0)
+		k.janitor.alert(lc)
+	})
+	return wire.Get(lc.path(), w)
+}
+
+// inspected takes the answer to inspect, and returns why the claim is over, or nil. If a missing node may only be unknown
+// to the server, since proven is false, it returns [errUnproven]. The caller holds mu.
+func (k *Keeper) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
+	switch {
+	case !lc.lease.stands():
+		c.Unwatch()
+		return lc.lease.gone
+	case c.Target() != lc.path(): // another node has replaced it meanwhile
+		c.Unwatch()
+		return nil
+	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
+		c.Unwatch()
+		return nil // no permission to read it says nothing about the claim
+	case c.Err != nil || c.Stat.Czxid != lc.node.czxid || c.Stat.Owner != lc.Session.ID():
+		c.Unwatch()
+		if !proven {
+			return errUnproven
+		}
+		lc.become(claimOver, driver.ErrGone)
+		return lc.lease.gone
+	}
+	held := znode.ReadData(c.Data)
+	if held.Kept > 0 {
+		c.Unwatch()
+		k.keep(lc, held.Kept)
+		return lc.lease.gone
+	}
+	lc.listener.watches(c, &held, lc.node.version)
+	lc.node.version = c.Stat.Version
+	return nil
+}
+
+// keep notes that a claim has left, and that its node stays for a while. The caller holds mu.
+func (k *Keeper) keep(lc *LocalClaim, length time.Duration) {
+	if lc.become(claimKept, driver.ErrGone) {
+		lc.lease.ends = wire.Now() + length
+		k.janitor.look(lc.lease.ends)
+	}
+}
+
+// A janitor sees to what no call sees to: it ends leases, removes nodes, watches them, and looks for strays. Its fields are
+// guarded by the keeper's mu.
+type janitor struct {
+	zk   *ensemble.Ensemble
+	line *Keeper
+	kick chan struct{} // holds one element; wakes the janitor
+
+	told      func(ids ...string)
+	alerts    map[string]bool // ids to report
+	next      time.Duration   // when the janitor runs by itself
+	compareAt time.Duration   // when it looks for strays next
+	blind     bool            // the servers cannot list the nodes of a session
+}

@@ -1,0 +1,112 @@
+package line
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// errAnew says that a claim is not in the store, and that its client does not know that it ever was.
+var errAnew = errors.New("the claim enters as if for the first time")
+
+// again returns the place of a claim that has entered before.
+func (k *Keeper) again(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
+	k.mu.Lock()
+	err := k.verdict(lc)
+	follows := err == nil && lc.follows()
+	k.mu.Unlock()
+	var p driver.Place
+	switch {
+	case follows:
+		if p, err = k.notePlace(c, lc, 0, true, false); err == nil {
+			return p, nil
+		}
+	case err == nil:
+		if p, err = k.find(ctx, c, lc); !errors.Is(err, driver.ErrGone) {
+			return p, err
+		}
+	}
+	return driver.Place{}, k.clear(ctx, c, lc, err)
+}
+
+// find returns the place of a claim if its node was made.
+func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
+	stands, err := k.settle(ctx, lc)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	if !stands {
+		k.drop(lc)
+		return driver.Place{}, driver.ErrGone
+	}
+	p, err := k.stands(ctx, c, lc, false)
+	if errors.Is(err, errUnproven) {
+		p, err = k.stands(ctx, c, lc, true)
+	}
+	return p, err
+}
+
+// clear returns why a claim is gone or, with errAnew, that it may enter as a new one; then nothing is left of it. If its
+// lease ran out a moment ago, while the driver looked for its node, clear removes the node first: the claim that enters has
+// the same id, and takes the entry in the table by which the janitor would find the node.
+func (k *Keeper) clear(ctx context.Context, c *driver.Claim, lc *LocalClaim, gone error) error {
+	k.mu.Lock()
+	if errors.Is(gone, driver.ErrSession) {
+		lc.become(claimOver, driver.ErrSession)
+	}
+	if lc.lease.state == claimOver {
+		k.forget(lc)
+	}
+	known, left := c.Ticket != 0 || lc.lease.state == claimKept, lc.lease.mustGo()
+	k.mu.Unlock()
+	if known {
+		return gone
+	}
+	if left {
+		if _, err := k.remove(ctx, lc); err != nil {
+			return err
+		}
+		k.drop(lc)
+	}
+	return errAnew
+}
+
+// stands returns the place of a claim whose node most likely exists. If proven is false, and the server does not show the
+// node, the error is errUnproven.
+func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, proven bool) (driver.Place, error) {
+	list := wire.List(lc.dir, nil)
+	calls := []*wire.Call{list}
+	k.mu.Lock()
+	inspect := (*wire.Call)(nil)
+	if lc.unseen() {
+		inspect = k.inspect(lc)
+		calls = append(calls, inspect)
+	}
+	k.mu.Unlock()
+	if proven {
+		calls = k.zk.Proven(calls...)
+	}
+	if err := k.zk.Do(ctx, lc.Session, calls...); err != nil {
+		return driver.Place{}, err
+	}
+	if inspect != nil {
+		if err := k.present(lc, inspect, proven); err != nil {
+			return driver.Place{}, err
+		}
+	}
+	return k.judge(ctx, c, lc, list, false, proven)
+}
+
+// present is inspected for a claim that asks for its place. It forgets a claim that is certainly gone, but not one whose
+// lease ran out meanwhile: the node of that claim is still there.
+func (k *Keeper) present(lc *LocalClaim, inspect *wire.Call, proven bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.inspected(lc, inspect, proven)
+	if lc.lease.state == claimOver {
+		k.forget(lc)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package line
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+)
+
+// A state is a step on a claim's way; the package comment has the drawing.
+type state int
+
+const (
+	claimAsking  state = iota // its node was asked for; its place is unknown
+	claimWaiting              // it waits, as of the last read
+	claimHolding              // it holds, as of the last read
+	claimKept                 // it has left, and its node stays until its time is over
+	claimSpent                // its node was kept, and must go now
+	claimEnding               // its lease ran out, or it was not let in: its node must go
+	claimLeaving              // its client releases it, and does not know yet that it is gone
+	claimOver                 // it is certainly gone, or its session is: nothing is left to do
+)
+
+// moves are the transitions between states.
+var moves = map[state][]state{
+	claimAsking:  {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimWaiting: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimHolding: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
+	claimEnding:  {claimKept, claimLeaving, claimOver},
+	claimLeaving: {claimKept, claimOver},
+	claimKept:    {claimSpent, claimOver},
+	claimSpent:   {claimOver},
+}
+
+// A lease is how far a claim is on its way, and until when. It has no clock: the time is passed in.
+type lease struct {
+	state state         // moved by become
+	gone  error         // why the claim must go: ErrGone or ErrSession; nil before that
+	ends  time.Duration // when the lease ends, unless it is renewed; for a kept claim, when it must go
+}
+
+// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that is not
+// drawn: the first outcome counts, such as when another client keeps a claim that is about to leave here. The reason why is
+// for a claim that must go: [driver.ErrSession], or else [driver.ErrGone].
+func (l *lease) become(next state, why error) bool {
+	if !slices.Contains(moves[l.state], next) {
+		return l.state == next
+	}
+	l.state = next
+	if !l.stands() && l.gone == nil {
+		l.gone = why
+	}
+	return true
+}
+
+// stands reports whether the claim is wanted, and in the store as far as known.
+func (l *lease) stands() bool { return l.state <= claimHolding }
+
+// mustGo reports whether the claim's node may still exist, and must be removed.
+func (l *lease) mustGo() bool {
+	return l.state == claimSpent || l.state == claimEnding || l.state == claimLeaving
+}
+
+// pass ends a claim that stands if its session is over, or its time.
+func (l *lease) pass(now time.Duration, sessionOver bool) {
+	switch {
+	case l.gone != nil:
+	case sessionOver:
+		l.become(claimOver, driver.ErrSession)
+	case now >= l.ends:
+		l.become(claimEnding, driver.ErrGone)
+	}
+}
+
+// prolong starts the lease anew. It is never made shorter.
+func (l *lease) prolong(now, length time.Duration) { l.ends = max(l.ends, now+length) }
+
+// left is what is left of the lease.
+func (l *lease) left(now time.Duration) time.Duration { return l.ends - now }
+
+// become moves the claim as its lease moves. One that is no longer wanted hears nothing any more. The caller holds mu.
+func (lc *LocalClaim) become(next state, why error) bool {
+	is := lc.lease.become(next, why)
+	if !lc.lease.stands() {
+		lc.listener.drop()
+	}
+	return is
+}
+
+// place notes whether the claim holds.
+func (lc *LocalClaim) place(holds bool) {
+	if holds {
+		lc.become(claimHolding, nil)
+	} else {
+		lc.become(claimWaiting, nil)
+	}
+}
+
+// end ends the claim here; its node must go.
+func (lc *LocalClaim) end() bool { return lc.become(claimEnding, driver.ErrGone) }

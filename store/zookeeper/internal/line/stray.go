@@ -1,0 +1,131 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
+)
+
+// A stray is a node of the driver's session that no local claim knows. There should be none: a claim is in the table before
+// its node is asked for, and until the node is certainly gone. But a node that is missed would exist, and might hold a
+// lock, for as long as the session lives. So the janitor compares: right after a connection was lost, since answers are
+// lost with it, and every compareEvery while there are claims. Servers before 3.6 cannot list the nodes of a session.
+const (
+	compareEvery = 10 * time.Second
+	compareAgain = time.Second // after a comparison that failed
+)
+
+// expect schedules a comparison within compareEvery, since a node is about to be asked for. The caller holds mu.
+func (j *janitor) expect() {
+	if j.compareAt == Never && !j.blind {
+		j.compareAt = wire.Now() + compareEvery
+		j.look(j.compareAt)
+	}
+}
+
+// compareWhenDue starts a comparison if one is due. The caller holds mu.
+func (j *janitor) compareWhenDue(now time.Duration) {
+	s := j.zk.Current()
+	switch {
+	case j.compareAt == Never:
+	case j.blind || s == nil || s.Err() != nil: // the nodes go with the session
+		j.compareAt = Never
+	case now < j.compareAt:
+		j.next = min(j.next, j.compareAt)
+	default:
+		j.compareAt = Never
+		j.zk.Life.Go(func() { j.compare(s) })
+	}
+}
+
+// compare finds the strays of a session and takes them up.
+func (j *janitor) compare(s *wire.Session) {
+	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
+	defer cancel()
+	list := wire.Ephemerals(j.zk.Prefix)
+	err := j.zk.Do(ctx, s, list)
+	if err == nil && list.Err == nil {
+		err = j.takeUp(ctx, s, list.Children)
+	}
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
+	switch {
+	case errors.Is(list.Err, wire.Unimplemented):
+		j.blind = true
+	case err != nil:
+		j.compareAt = min(j.compareAt, wire.Now()+compareAgain)
+	case len(j.line.localClaims) > 0:
+		j.expect()
+	}
+	if j.compareAt != Never {
+		j.look(j.compareAt)
+	}
+}
+
+// takeUp makes local claims of strays, which the janitor removes like any claim that is over. It first reads each node,
+// proven by a quorum: the server may have listed a node that is gone, or whose claim was released and is kept.
+func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) error {
+	strays := j.strays(s, paths)
+	if len(strays) == 0 {
+		return nil
+	}
+	calls := j.zk.Proven()
+	for _, path := range strays {
+		calls = append(calls, wire.Get(path, nil))
+	}
+	if err := j.zk.Do(ctx, s, calls...); err != nil {
+		return err
+	}
+	for _, get := range calls[1:] {
+		if get.Err != nil || get.Stat.Owner != s.ID() || len(j.strays(s, []string{get.Target()})) == 0 {
+			continue
+		}
+		dir, name := znode.Split(get.Target())
+		lc := &LocalClaim{
+			who:   who{claim: driver.Claim{ID: "stray:" + get.Target()}, Folder: *j.line.Folder(s, dir)},
+			node:  node{name: name, czxid: get.Stat.Czxid, version: get.Stat.Version},
+			lease: lease{state: claimEnding, gone: driver.ErrGone},
+		}
+		j.line.mu.Lock()
+		j.line.localClaims[lc.claim.ID] = lc
+		if kept := znode.ReadData(get.Data).Kept; kept > 0 {
+			j.line.keep(lc, kept)
+		}
+		j.look(0)
+		j.line.mu.Unlock()
+	}
+	return nil
+}
+
+// strays returns the paths of nodes that no local claim knows. If a local claim's node was asked for and its name is not
+// known yet, its beginning is compared.
+func (j *janitor) strays(s *wire.Session, paths []string) (strays []string) {
+	j.line.mu.Lock()
+	defer j.line.mu.Unlock()
+	known, begun := map[string]bool{}, []string(nil)
+	for _, lc := range j.line.localClaims {
+		switch {
+		case lc.Session != s:
+		case lc.node.known():
+			known[lc.path()] = true
+		default:
+			begun = append(begun, lc.dir+"/"+lc.begins())
+		}
+	}
+	for _, path := range paths {
+		dir, name := znode.Split(path)
+		_, ours := j.line.LayoutOf(dir).Parse(name)
+		for _, begin := range begun {
+			ours = ours && !strings.HasPrefix(path, begin)
+		}
+		if ours && strings.HasPrefix(name, "_c_") && !known[path] {
+			strays = append(strays, path)
+		}
+	}
+	return strays
+}
