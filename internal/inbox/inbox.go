@@ -68,8 +68,8 @@ type Set struct {
 	byChannel map[string]*inbox
 }
 
-// An inbox is one subscription and the claims that wait on it. They are expected only while it stands: when it is lost, each
-// of them is told so, and none is expected any more.
+// An inbox is one subscription and the claims that wait on it. They are expected only while it stands: when it is lost,
+// their waits return, and none is expected any more.
 //
 //	put off ──its time comes──► first attempt ──confirmed──► standing
 //	                                  │                       │   ▲
@@ -90,7 +90,7 @@ type inbox struct {
 	waiting map[string]*waiter
 }
 
-// A waiter is where one claim is told its ticket.
+// A waiter receives one claim's ticket.
 type waiter struct {
 	ticket chan int64
 	lost   chan struct{} // closed when the subscription is lost
@@ -235,9 +235,9 @@ func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patien
 	return in.stands, in.turned, patience, nil
 }
 
-// Within begins a subscription within a time, unless it has begun: now, if the time is 0. It is for a client whose claim
-// waits behind so many that its turn cannot come before: of many that come at once, those that are not in the queue yet
-// need the store more.
+// Within begins a subscription within a time, unless it has begun: now, if the time is 0. The time is for a client whose
+// claim has so many ahead that its turn cannot come sooner: if many claims come at once, the store should first serve those
+// that are not in the queue yet.
 func (s *Set) Within(channel string, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

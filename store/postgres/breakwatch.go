@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. Who locks and unlocks sooner pays nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
 	listenAfter = 100 * time.Millisecond
 
 	// lookMostly is how many claims are renewed at once when the driver begins to listen, in case a message was sent before.
@@ -62,7 +62,7 @@ func newBreakWatch(d *Driver) *breakWatch {
 	return &breakWatch{d: d, claims: map[claimKey]*watchedClaim{}}
 }
 
-// alertTo sets who is told. Nothing is heard by a driver to which notifications do not come.
+// alertTo sets the function that is called with claims in danger. A driver that gets no notifications never calls it.
 func (w *breakWatch) alertTo(endanger func(ids ...string)) {
 	if w.d.deaf != "" {
 		return

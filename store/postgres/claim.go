@@ -205,7 +205,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 	if d.revision < amendRevision {
 		return driver.Renewal{Err: driver.ErrUnsupported}
 	}
-	if _, _, err := c.Amended(c.Weight, c.Record, true); err != nil { // what no claim can have
+	if _, _, err := c.Amended(c.Weight, c.Record, true); err != nil { // a change that no claim can have
 		plain := *c
 		plain.Amend = nil
 		if r = d.Renew(ctx, []*driver.Claim{&plain})[0]; r.Err == nil {

@@ -14,8 +14,8 @@ const (
 	cleanMost  = 1000
 )
 
-// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
-// no longer than a job, and then now and then. What fails is tried again, ever more seldom.
+// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many
+// clients live no longer than a job, and then now and then. After a failure it tries again, ever more seldom.
 func (d *Driver) tidy() {
 	var pause, again time.Duration
 	if d.revision < 2 { // whose tables do not know when they were cleaned

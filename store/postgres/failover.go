@@ -9,9 +9,9 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// A failoverWatch notices that another server answers than before. A standby that was promoted may lack the last claims,
-// so all of this driver's are renewed at once, and those that are lost are lost now. What another cluster has, such as one
-// that was made from a copy, is worth nothing: all are lost then.
+// A failoverWatch notices when another server answers than before. A promoted standby may lack the last claims, so all of
+// this driver's claims are renewed at once, to find the lost ones now. Another cluster, such as one that was made from a
+// copy, counts for nothing: then all claims are lost.
 type failoverWatch struct {
 	expression string // returns a server's id
 
@@ -22,15 +22,15 @@ type failoverWatch struct {
 	fallen     map[string]bool // the servers that were in another cluster, until they leave or the next one answers
 }
 
-// serverIDs are expressions for how a server differs from one that follows it: the timeline of its log, which a promotion
-// changes, and after a space the identifier of its cluster, which servers that tell it keep for as long as they live. The
-// first that can be asked for is used.
+// serverIDs are expressions whose value differs between a server and its successor: the timeline of its log, which a
+// promotion changes, and after a space the identifier of its cluster, which servers that report it keep for as long as they
+// live. The driver uses the first expression that it may ask for.
 var serverIDs = []string{
 	"(SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' ' || system_identifier FROM pg_control_system())",
 	"left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)",
 }
 
-// alert sets who is told.
+// alert sets the function that is called with claims in danger.
 func (w *failoverWatch) alert(endangered func(ids ...string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -64,7 +64,7 @@ const (
 	memberWithdrawn                    // it will not be sent
 )
 
-// What a member is told. The zero says that the request was not done, and is to be made by itself.
+// A member's answer. The zero value says that its request was not made, and must be made by itself.
 type said struct {
 	turn   bool // and has a turn
 	answer *answer
@@ -181,14 +181,14 @@ func (g *groups) take(ms []*member) (sent []*member) {
 	return sent
 }
 
-// pass gives a turn back, or to those that are queued.
+// pass gives a turn back, or to queued members.
 func (g *groups) pass() {
 	if ms := g.next(); ms != nil && !g.d.link.Go(func() { g.run(ms) }) {
 		g.run(ms) // the driver is closed: they are told so
 	}
 }
 
-// next gives a turn to those who have waited longest for one, and returns them if they go together.
+// next gives a turn to the members that have waited longest for one, and returns them if they go together.
 func (g *groups) next() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,7 +212,7 @@ func (g *groups) next() []*member {
 	return ms
 }
 
-// run makes the requests of a turn, and of those that follow.
+// run makes the requests of a turn, and of the turns that follow.
 func (g *groups) run(ms []*member) {
 	for ; ms != nil; ms = g.next() {
 		g.send(ms)

@@ -70,8 +70,8 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 	return "", failed
 }
 
-// readsAgain reports whether there may be an id, although this client has failed to draw one: another may have made the table,
-// or what became of the request is not known.
+// readsAgain reports whether there may be an id although this client has failed to draw one: another client may have made
+// the table, or the outcome of the request is unknown.
 func readsAgain(failed error) bool {
 	return !driver.NotApplied(failed) || errors.Is(failed, driver.ErrUnsupported) || slices.Contains(raced, link.Code(failed))
 }
@@ -99,8 +99,9 @@ func (d *Driver) readIdentity(ctx context.Context) (string, error) {
 	return *id, nil
 }
 
-// draw draws an id unless there is one, and makes the table for it first if that is missing. It is one statement, so one
-// transaction, through a pooler too. Who makes tables takes turns, since two that make the same one are in each other's way.
+// draw draws an id unless there is one, and first makes the table for it if that is missing. It is one statement, so one
+// transaction, through a pooler too. Clients that make tables take turns, since two that make the same table would block
+// each other.
 func (d *Driver) draw(ctx context.Context, missing bool) error {
 	steps := keepIdentity
 	if missing { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one

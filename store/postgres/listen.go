@@ -16,7 +16,7 @@ import (
 const (
 	listenWithin = 5 * time.Second // how long the server may take to listen
 	tryEvery     = 5 * time.Second // how often an idle connection is tried
-	echoes       = time.Second     // within what time a notification must come back
+	echoes       = time.Second     // bounds the return of a notification
 )
 
 // A listener is where the inboxes of a driver get their messages from: one connection that listens to the driver's own
@@ -35,9 +35,9 @@ func (l *listener) Doubt() {
 	l.d.watch.all()
 }
 
-// Await waits for the server's word. The first time, and after the connection was lost, it returns early as soon as the
-// driver listens, so that what happened before is seen by entering again. Where notifications do not come through, it
-// polls, with one statement for all claims of the driver.
+// Await waits for the server's message. The first time, and after the connection was lost, it returns early once the driver
+// listens, so that the claim enters again and sees what happened before. Where notifications do not come through, it polls,
+// with one statement for all claims of the driver.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.deaf != "" {
 		return d.poller.wait(ctx, c)
@@ -78,7 +78,7 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 			told(n.Payload)
 			continue
 		case err == nil:
-			if id, broken := l.d.breaks.told(n.Payload); broken { // if it waits, it enters again and is told that it is gone
+			if id, broken := l.d.breaks.told(n.Payload); broken { // if it waits, it enters again and finds out that it is gone
 				told("0 " + hex.EncodeToString([]byte(id)))
 			} else {
 				l.d.watch.told(n.Payload)

@@ -79,7 +79,7 @@ func (p *poller) run() {
 		if len(ws) == 0 {
 			return
 		}
-		if news, _ := p.lookAtClaims(ws); news { // if it cannot look, those who wait enter again when their time is up
+		if news, _ := p.lookAtClaims(ws); news { // if this fails, the waiters enter again when their time is up
 			pause = pollMin
 		}
 		timer.Reset(pause)
@@ -87,7 +87,7 @@ func (p *poller) run() {
 	}
 }
 
-// all returns those who wait. If nobody does, the goroutine is to end.
+// all returns the waiters. If there are none, the goroutine must end.
 func (p *poller) all() []*waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *poller) lookAtClaims(ws []*waiter) (news bool, err error) {
 		}
 		w := ws[i-1]
 		news = true
-		place := driver.Place{} // one that is gone is told by its next Enter
+		place := driver.Place{} // a claim that is gone finds out by its next Enter
 		if holds {
 			place = driver.Place{Ticket: w.ticket, Holds: true}
 		}

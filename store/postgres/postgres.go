@@ -6,7 +6,7 @@
 // wait for a connection otherwise. A client that lets others hold notifies exactly their clients, each of which listens on one
 // connection. Times are the server's. Importing the package registers the schemes postgres and postgresql.
 //
-// The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
+// The tables are made at their first use. [Schema] is the SQL for databases whose users may not make tables; a user who
 // only locks then needs these rights:
 //
 //	GRANT USAGE ON SCHEMA stile TO locks;
@@ -67,8 +67,8 @@ var _ interface {
 	driver.Identifier
 } = (*Driver)(nil)
 
-// New returns a driver that uses the caller's pool, makes its tables if they are missing, and asks the server what it can
-// promise. It opens one connection of its own, with the configuration of the pool, to listen on. Closing the driver does
+// New returns a driver that uses the caller's pool, makes its tables if they are missing, and asks for the server's
+// promises. It opens one connection of its own, with the configuration of the pool, to listen on. Closing the driver does
 // not close the pool.
 func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	if o == nil {

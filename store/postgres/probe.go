@@ -23,7 +23,7 @@ type facts struct {
 	unlogged                          string // the tables that a crash empties
 }
 
-// probe asks the server what it can promise, makes the tables, and finds out whether notifications come through.
+// probe asks for the server's promises, makes the tables, and finds out whether notifications come through.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -66,7 +66,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the server again what it can promise.
+// promises asks again for the server's promises.
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()

@@ -45,7 +45,7 @@ const (
 // checked.
 type tables struct{ schema, prefix string }
 
-// What may be in a name that is quoted: nothing that ends a quote or a function's body.
+// The characters of a quoted name: none may end a quote or a function's body.
 var (
 	goodSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,62}$`) })
 	goodPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`) })
@@ -160,7 +160,7 @@ WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.sche
 // upgradeWithin bounds the wait for the users of the tables that are upgraded: new requests wait behind it.
 const upgradeWithin = time.Second
 
-// turnAgain is how long who makes tables waits before it tries again whether it is its turn.
+// turnAgain is how long a client that wants to make tables waits before it checks again whether it is its turn.
 const turnAgain = 20 * time.Millisecond
 
 // takeTurn waits until a transaction has a key, in short statements: one that waits in the server keeps its snapshot, which holds back
@@ -188,7 +188,7 @@ func (d *Driver) create(ctx context.Context) error {
 	}
 	// Without effect after the commit.
 	defer func() { _ = tx.Rollback(ctx) }()
-	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // of who makes the schema, and of who makes the tables
+	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // one turn to make the schema, and one to make the tables
 		if err := d.takeTurn(ctx, tx, int64(turn.hash())); err != nil {
 			return err
 		}

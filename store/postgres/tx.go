@@ -30,8 +30,8 @@ import (
 //   - ROLLBACK TO SAVEPOINT goes back to a savepoint that is older than the lock, as nested transactions of pgx and ORMs do;
 //   - a statement ends the transaction, and not its object: COMMIT or ROLLBACK, with AND CHAIN too, or a procedure.
 //
-// LockTx has no later sign of that. So lock before the first savepoint, or lock again after the rollback, and then
-// read again what the lock protects.
+// LockTx cannot notice this later. So lock before the first savepoint, or lock again after the rollback, and then read
+// again what the lock protects.
 //
 // While LockTx waits, the snapshot of its statement stays open. Until the wait ends, CREATE INDEX CONCURRENTLY of other
 // sessions waits for it, and VACUUM removes no row that was deleted since. So a transaction should have a short bound for

@@ -16,11 +16,11 @@ import (
 
 const (
 	watchFor  = time.Minute            // how long changes of a name are told after somebody asked for it
-	watchPoll = 250 * time.Millisecond // how often a queue is looked at where nothing is told
+	watchPoll = 250 * time.Millisecond // how often a queue is read where no notifications come
 	watchDown = time.Second            // the same while the server is away
 )
 
-// A watch knows who of this driver watches which name.
+// A watch knows which callers of this driver watch which name.
 type watch struct {
 	d     *Driver
 	mu    sync.Mutex // guards names
@@ -81,7 +81,7 @@ func (w *watch) tell(name string) {
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	news := d.watch.begin(name)
 	defer d.watch.endWatch(name, news)
-	listens := "watch " + rand.Text() // what keeps the driver listening
+	listens := "watch " + rand.Text() // keeps the driver listening
 	defer d.inboxes.Forget(d.channel, listens)
 	var (
 		seen   string
@@ -159,8 +159,8 @@ func nothing(pgx.Rows) error { return nil }
 // recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
-// shape reads a queue for a watch: a text that differs whenever claims enter, leave, are kept, learn that they hold,
-// are amended, or run out, and in what time the next of them runs out, 0 if there is none.
+// shape reads a queue for a watch. It returns a text that differs whenever claims enter, leave, are kept, learn that they
+// hold, are amended, or run out, and the time until the next claim runs out, or 0 if there is none.
 func (d *Driver) shape(ctx context.Context, name string) (text string, next time.Duration, err error) {
 	var (
 		q   driver.Queue

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. Who locks and unlocks sooner pays nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
 	listenAfter = 100 * time.Millisecond
 
 	// standEvery is the pause between two checks whatever is heard: wakeups for waiters arrive here too, and a client
@@ -143,7 +143,7 @@ func (w *breakWatch) attend(ctx context.Context) {
 		pause := standEvery
 		err := w.renewGone(ctx)
 		if ctx.Err() != nil {
-			w.makeDue() // for the next who attends
+			w.makeDue() // for the next call of attend
 			return
 		}
 		if driver.IsUnreachable(err) {

@@ -123,7 +123,7 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 			woken[i] = q.Wake(now)
 		}
 		steps[i].Fail = func(err error) {
-			woken[i] = nil // what woke them is not known to be written
+			woken[i] = nil // the change that woke them may not be written
 			s.Fail(err)
 		}
 	}

@@ -42,14 +42,14 @@ type State struct {
 	Kept  int64 // of the first that waits: when the first claim before it ends that is kept; 0 if none is, or unasked
 }
 
-// A poller polls the database for all who wait on one driver. Its goroutine runs while anyone does.
+// A poller polls the database for all waiters of a driver. Its goroutine runs while there are any.
 type poller struct {
 	d       *Driver
 	kick    chan struct{} // somebody began to wait: poll now
 	ctx     context.Context
 	cancel  context.CancelFunc
 	waker   Waker       // the store, if it is one
-	breaks  *breakWatch // of who holds
+	breaks  *breakWatch // for the claims that hold
 	running sync.WaitGroup
 
 	woken  atomic.Bool // somebody has woken this client since the last poll
@@ -86,7 +86,7 @@ func newPoller(d *Driver) *poller {
 	return p
 }
 
-// wait returns what w is told.
+// wait returns the outcome of w.
 func (p *poller) wait(ctx context.Context, w *waiter) (driver.Place, error) {
 	p.mu.Lock()
 	if p.off {
@@ -173,8 +173,8 @@ func (p *poller) busy() bool {
 	return p.on || p.breaks.wanted()
 }
 
-// tell notifies the waiters of this process whose claims hold now, ahead of the next poll. It returns the claims for
-// which nobody waits here.
+// tell notifies the waiters of this process whose claims hold now, ahead of the next poll. It returns the claims without a
+// waiter here.
 func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
 	if len(woken) == 0 {
 		return nil
@@ -215,7 +215,7 @@ func (p *poller) endAll(o outcome) {
 
 func (p *poller) run() {
 	p.rhythm.begin()
-	p.woken.Store(false) // the first poll is fresh, and sees what an earlier wakeup was for
+	p.woken.Store(false) // the first poll is fresh, and sees the changes of earlier wakeups
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -245,8 +245,8 @@ func (p *poller) run() {
 	}
 }
 
-// round returns who waits, for a claim and for a change, and whether one of them has not been looked at. If nobody
-// waits, the goroutine is to end.
+// round returns the waiters for claims and for changes, and whether one of them has not been polled yet. If nobody waits,
+// the goroutine must end.
 func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,7 +288,7 @@ func requestOf(claims, watches []*waiter) *PollRequest {
 	return g
 }
 
-// nearest returns how many stand before the claim that is nearest to hold, of those that are to wait on.
+// nearest returns how many claims are ahead of the waiting claim that is nearest to its turn.
 func nearest(s *PollResult, watches []*waiter) int {
 	if len(watches) > 0 {
 		return 0
@@ -315,7 +315,7 @@ func (p *poller) see(s *PollResult, claims, watches []*waiter) (due time.Time) {
 	for i, w := range claims {
 		switch state := s.States[i]; {
 		case state.Ends <= s.Now, state.Kept != 0 && state.Kept <= s.Now:
-			p.endWaitLocked(w, outcome{}) // its next Enter is told
+			p.endWaitLocked(w, outcome{}) // its next Enter finds out
 		case state.Holds:
 			p.endWaitLocked(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
 		default:

@@ -51,7 +51,7 @@ type lite struct {
 	boot        string // this boot, or unknownBoot; empty where processes share no clock, and then the wall clock times leases
 	write, read *session
 	room        int  // pages of the log at which it is written back
-	rest        bool // it was written back but for what others have written meanwhile
+	rest        bool // it was written back, except for what others have written meanwhile
 	closed      chan struct{}
 
 	version int64     // of the database, at the last poll
@@ -85,8 +85,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	return Connect(ctx, connecting(db), o)
 }
 
-// Connect is [New] with connections that are no pool's: the driver opens two with connect, and further ones in place of
-// those that failed.
+// Connect is [New] without a pool: the driver opens two connections with connect, and further ones in place of failed ones.
 func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o *Options) (*Driver, error) {
 	d := &lite{boot: thisBoot(), room: logMost, closed: make(chan struct{})}
 	if o != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Result codes of SQLite, and what they say about the database.
+// Result codes of SQLite, and their meaning for the database.
 const (
 	codeError    = 1
 	codeBusy     = 5
@@ -71,7 +71,7 @@ func busy(err error) bool {
 	return c == codeBusy || c == codeBusy+1 || c == codeProtocol
 }
 
-// explain says what an error of SQLite means for the database that is called label.
+// explain explains an error of SQLite for the database that label names.
 func explain(label string, err error) error {
 	if e, ok := errors.AsType[coder](err); ok && e.Code() == codeShmSize {
 		return fmt.Errorf("%s %s: %w", label, meaning[codeFull], err)

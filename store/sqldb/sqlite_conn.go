@@ -38,7 +38,7 @@ type pooled struct {
 	stmts map[string]*sql.Stmt
 }
 
-// connecting returns what takes connections from a pool.
+// connecting returns the function that takes connections from a pool.
 func connecting(db *sql.DB) func(context.Context) (Conn, error) {
 	return func(ctx context.Context) (Conn, error) {
 		conn, err := db.Conn(ctx)

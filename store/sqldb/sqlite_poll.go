@@ -183,7 +183,7 @@ func (d *lite) states(claims []Waiting, states []State) error {
 	return nil
 }
 
-// waiting returns what asks for claims.
+// waiting returns the statement that reads claims.
 func waiting(claims []Waiting) (statement string, args []any, err error) {
 	if len(claims) == 1 {
 		return "one waits", []any{claims[0].Ticket, ""}, nil
@@ -263,8 +263,7 @@ func (d *lite) readState(s *session, name string) (meta, *driver.Queue, error) {
 	return m, q, d.checkMeta(m)
 }
 
-// scanEntry appends a row to a queue, and returns the name that it is of. What stands before the entry in the row is
-// scanned into first.
+// scanEntry appends a row to a queue, and returns the row's name. The columns before the entry are scanned into first.
 func scanEntry(q *driver.Queue, scan func(...any) error, first ...any) (name string, err error) {
 	var e driver.Entry
 	err = scan(append(first, &name, &e.Ticket, &e.ID, &e.Client, &e.Owner, &e.Record, &e.Weight, &q.Capacity,

@@ -38,7 +38,7 @@ var (
 )
 
 const (
-	// connectWithin is how long it may take to make a connection and to find out who is at its other end.
+	// connectWithin bounds making a connection and identifying its server.
 	connectWithin = 10 * time.Second
 
 	// departWithin is how long a connection that is given up may take to cancel its statement. Then it is closed.
@@ -74,7 +74,7 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// greet finds out who is at the other end, gives it its tag, and makes the server notice soon when this end is dead.
+// greet identifies the server, gives it its tag, and makes the server notice soon when this end is dead.
 func (s *server) greet(ctx context.Context, c *conn) error {
 	v := &c.server
 	err := c.pg.QueryRow(ctx, "SELECT pg_backend_pid(), "+link.AboutServer, link.Plain).

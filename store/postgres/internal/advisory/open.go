@@ -44,7 +44,7 @@ func open(ctx context.Context, a *driver.Address, key func(name string) int64) (
 	return session.New(s, l.Life, timeout, home), nil
 }
 
-// promise says what advisory locks are good for.
+// promise returns the promises of advisory locks.
 func promise(v *link.Server, timeout time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "postgres session", Server: v.Product(), Shared: true, OwnClient: true, Clock: "session", Wake: "poll",

@@ -58,8 +58,8 @@ func (l *Link) address() string {
 	return net.JoinHostPort(l.config.Host, strconv.Itoa(int(l.config.Port)))
 }
 
-// Explain turns an error of the client into one of the driver: who refused, the meaning, whether the request may have
-// been applied.
+// Explain turns an error of the client into one of the driver: which server refused, the meaning, and whether the request
+// may have been applied.
 func (l *Link) Explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, driver.ErrClosed) {
 		return err

@@ -84,7 +84,7 @@ var (
 		"set PgBouncer's pool_mode to session or, for locks in tables, transaction"}
 )
 
-// faultOf returns what an error means, which may have come before there was a connection.
+// faultOf returns the meaning of an error, which may have come before there was a connection.
 func faultOf(r *pgconn.PgError, connecting bool) fault {
 	f, known := faults[r.Code]
 	if !known && len(r.Code) > 2 {
@@ -137,7 +137,7 @@ func (l *Link) answered(r *pgconn.PgError, connecting bool) error {
 	return err
 }
 
-// Crowded reports whether an error says that the server takes no more connections, which says nothing against those that it has.
+// Crowded reports whether an error says that the server accepts no more connections. Its present connections go on.
 func Crowded(err error) bool {
 	r, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.HasPrefix(r.Code, "53")

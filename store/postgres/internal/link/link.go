@@ -1,5 +1,5 @@
-// Package link leads from a driver to one PostgreSQL server, or to several of which one accepts writes: a pool of
-// connections, statements on them, what their errors mean, and one end for all that uses them. It knows nothing of claims.
+// Package link connects a driver to one PostgreSQL server, or to the one of several that accepts writes: a pool of
+// connections, statements on them, the meaning of their errors, and one end for all its users. It knows nothing of claims.
 package link
 
 import (
