@@ -131,30 +131,14 @@ func (f *Folder) LeaveNode(ctx context.Context, begins string, keep time.Duratio
 	if i < 0 {
 		return driver.ErrGone
 	}
-	get := wire.Get(f.dir+"/"+q[i].Name, nil)
-	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(get)...); err != nil {
-		return err
-	}
-	held := znode.ReadData(get.Data)
+	end, _, err := f.pursue(ctx, q[i].Name, keep, view{})
 	switch {
-	case errors.Is(get.Err, wire.NoNode) || held.Kept > 0:
-		return driver.ErrGone
-	case get.Err != nil:
-		return f.zk.Refused(f.dir, get.Err)
-	case keep > 0:
-		if kept, err := f.leaveKept(ctx, q[i].Name, keep); err != nil || kept {
-			return err
-		}
-	}
-	del := wire.DeleteAt(f.dir+"/"+q[i].Name, get.Stat.Version)
-	if err := f.zk.Do(ctx, f.Session, del); err != nil {
+	case err != nil:
 		return err
-	}
-	switch {
-	case errors.Is(del.Err, wire.BadVersion):
-		return f.LeaveNode(ctx, begins, keep) // it changed meanwhile, most likely to be kept
-	case errors.Is(del.Err, wire.NoNode):
+	case end == endAbsent:
+		return f.LeaveNode(ctx, begins, keep) // another node may have replaced it, if its claim was amended
+	case end == endKept:
 		return driver.ErrGone
 	}
-	return f.zk.Undeleted(del.Target(), del.Err)
+	return nil
 }

@@ -229,45 +229,24 @@ func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
 	if err != nil || !stands {
 		return false, err
 	}
-	for {
-		k.mu.Lock()
-		path, version := lc.path(), lc.node.version
-		if lc.lease.state == claimSpent {
-			version = -1
-		}
-		k.mu.Unlock()
-		del := wire.DeleteAt(path, version)
-		if err := k.zk.Do(ctx, lc.Session, del); err != nil {
-			return false, err
-		}
-		switch {
-		case errors.Is(del.Err, wire.BadVersion):
-		case del.Err != nil && !errors.Is(del.Err, wire.NoNode):
-			return false, lc.stuck(k.zk.Undeleted(path, del.Err))
-		default:
-			return del.Err == nil, nil
-		}
-		get := wire.Get(path, nil)
-		if err := k.zk.Do(ctx, lc.Session, k.zk.Proven(get)...); err != nil {
-			return false, err
-		}
-		switch {
-		case errors.Is(get.Err, wire.NoNode):
-			return false, nil
-		case get.Err != nil:
-			return false, lc.stuck(k.zk.Refused(path, get.Err))
-		}
-		k.mu.Lock()
-		lc.node.version = get.Stat.Version
-		kept := znode.ReadData(get.Data).Kept
-		if kept > 0 {
-			k.keep(lc, kept)
-		}
-		k.mu.Unlock()
-		if kept > 0 {
-			return false, errKept
-		}
+	k.mu.Lock()
+	name, v := lc.node.name, view{read: true, there: true, version: lc.node.version}
+	if lc.lease.state == claimSpent {
+		v.version = -1
 	}
+	k.mu.Unlock()
+	end, v, err := lc.pursue(ctx, name, 0, v)
+	if err != nil {
+		return false, lc.stuck(err)
+	}
+	if end == endKept {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.keep(lc, v.kept)
+		lc.node.version = v.version
+		return false, errKept
+	}
+	return end == endDeleted, nil
 }
 
 // stuck adds to a refused removal how long the claim's node stays.

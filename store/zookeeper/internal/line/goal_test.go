@@ -1,0 +1,216 @@
+package line
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+)
+
+// A leavingRule is the goal, and how it takes the answer to a delete; a planted mistake has another of the two.
+type leavingRule struct {
+	leaves     func(time.Duration, view) move
+	wasDeleted func(view, error) view
+}
+
+var rightRule = leavingRule{leaves, view.wasDeleted}
+
+// A leavingWorld is a node that is to go, the call that removes it, and other clients, who change the node, keep it or remove it
+// at any time.
+type leavingWorld struct {
+	there, kept, holds bool
+	version            int32
+
+	keep    time.Duration
+	spent   bool // the node was kept, and its time is over
+	v       view
+	marking bool // the call has seen that the claim holds, and is about to mark the node
+	ended   move // 0 while it has not
+
+	others, moves, lost int // how many events there were
+	by                  string
+	wasKept             bool // by another client
+	wrong               string
+}
+
+const maxOthers = 3
+
+// otherwise are the worlds after another client did something.
+func (w leavingWorld) otherwise() (next []leavingWorld) {
+	if w.others == maxOthers || !w.there {
+		return nil
+	}
+	w.others++
+	changed, kept, gone, holds := w, w, w, w
+	changed.version++
+	kept.version++
+	kept.kept, kept.wasKept = true, true
+	gone.there = false
+	holds.holds = true
+	return []leavingWorld{changed, kept, gone, holds}
+}
+
+// step is the world after the next request of the call was carried out.
+func (w leavingWorld) step(rule leavingRule) leavingWorld {
+	if w.moves++; w.moves > 3*(maxOthers+3) {
+		w.wrong = "there is no end of it"
+		return w
+	}
+	if w.marking {
+		w.marking = false
+		if !w.there {
+			w.v = view{read: true}
+			return w
+		}
+		w.version++
+		w.kept, w.v.marked = true, true
+		return w
+	}
+	switch next := rule.leaves(w.keep, w.v); next {
+	case moveRead:
+		var err error
+		kept := time.Duration(0)
+		if !w.there {
+			err = wire.NoNode
+		} else if w.kept {
+			kept = time.Second
+		}
+		w.v = w.v.wasRead(err, w.version, kept)
+	case moveKeep:
+		switch {
+		case !w.there:
+			w.v = view{read: true}
+		case w.holds:
+			w.marking = true
+		default:
+			w.v.waits = true
+		}
+	case moveDelete:
+		w.v = rule.wasDeleted(w.v, w.deletes())
+	default:
+		w.ends(next)
+	}
+	return w
+}
+
+// deletes is the server's answer to a delete.
+func (w *leavingWorld) deletes() error {
+	switch {
+	case !w.there:
+		return wire.NoNode
+	case w.v.version >= 0 && w.v.version != w.version:
+		return wire.BadVersion
+	case w.kept && !w.spent:
+		w.wrong = "a node went that another client keeps"
+	case w.keep > 0 && !w.v.waits:
+		w.wrong = "a node went that was to be kept"
+	}
+	w.there, w.by = false, "us"
+	return nil
+}
+
+// ends looks at what the call says in the end.
+func (w *leavingWorld) ends(end move) {
+	w.ended = end
+	switch {
+	case end == endDeleted && w.by != "us":
+		w.wrong = "it says that it deleted the node, and has not"
+	case end == endAbsent && w.there:
+		w.wrong = "it says that the node is not there, and it is"
+	case end == endKept && !w.wasKept:
+		w.wrong = "it says that another client keeps the node, which none did"
+	case end == endMarked && (w.keep == 0 || w.there && !w.kept):
+		w.wrong = "it says that the node is kept, and it is not"
+	}
+}
+
+// walkLeaving goes through all that can happen, and returns what is wrong first.
+func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string) {
+	var todo []leavingWorld
+	known := view{read: true, there: true}
+	for _, holds := range []bool{false, true} {
+		w := leavingWorld{there: true, holds: holds}
+		own, other, keeping, spent := w, w, w, w
+		own.v = known
+		keeping.keep = time.Second
+		spent.kept, spent.spent, spent.v = true, true, view{read: true, there: true, version: -1}
+		todo = append(todo, own, other, keeping, spent)
+	}
+	been := map[leavingWorld]bool{}
+	ends = map[move]bool{}
+	for len(todo) > 0 {
+		w := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		switch {
+		case w.wrong != "":
+			return len(been), ends, fmt.Sprintf("%s: %+v", w.wrong, w)
+		case been[w]:
+			continue
+		case w.ended != 0:
+			ends[w.ended] = true
+			continue
+		}
+		been[w] = true
+		todo = append(todo, w.otherwise()...)
+		now := w.step(rule)
+		todo = append(todo, now)
+		if w.lost == 0 && now.ended == 0 && now.wrong == "" { // the answer is lost, and the call is made anew
+			again := now
+			again.lost, again.v, again.marking, again.by = 1, view{}, false, ""
+			if w.spent {
+				again.v = w.v
+			}
+			if again.wasKept = again.wasKept || again.kept; again.keep == 0 || !again.kept {
+				todo = append(todo, again)
+			}
+		}
+	}
+	return len(been), ends, ""
+}
+
+// Whatever others do to a node that is to go, and whichever answer is lost: none goes that another client keeps, and the call says
+// what has happened.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	states, ends, wrong := walkLeaving(rightRule)
+	if wrong != "" {
+		t.Fatal(wrong)
+	}
+	if len(ends) != 4 {
+		t.Errorf("the ends are %v; want all four", ends)
+	}
+	t.Logf("%d states", states)
+}
+
+// Each guard is needed.
+func TestLeavesFindsMistakes(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]leavingRule{
+		"whatever its version": {leaves, func(v view, err error) view {
+			if v = v.wasDeleted(err); !v.read {
+				v = view{read: true, there: true, version: -1}
+			}
+			return v
+		}},
+		"changed is gone": {leaves, func(v view, err error) view {
+			if v = v.wasDeleted(err); !v.read {
+				v.read = true
+			}
+			return v
+		}},
+		"kept or not":      {func(keep time.Duration, v view) move { v.kept = 0; return leaves(keep, v) }, view.wasDeleted},
+		"keeps what waits": {func(keep time.Duration, v view) move { v.waits = false; return leaves(keep, v) }, view.wasDeleted},
+		"never keeps":      {func(keep time.Duration, v view) move { return leaves(0, v) }, view.wasDeleted},
+		"not read again": {leaves, func(v view, err error) view {
+			if now := v.wasDeleted(err); now.read || now.deleted {
+				return now
+			}
+			return v
+		}},
+	} {
+		if _, _, wrong := walkLeaving(rule); wrong == "" {
+			t.Errorf("%s: nothing is wrong; want the mistake to be found", name)
+		}
+	}
+}
