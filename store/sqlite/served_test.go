@@ -10,7 +10,5 @@ import (
 )
 
 func TestContractServed(t *testing.T) {
-	s := drive.Served(t, 1, conforming(t))
-	drive.Lacks(t, s.Open)
-	drivertest.Run(t, s)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, 1, 1, 2)
 }

@@ -25,6 +25,7 @@ const mutantsAtOnce = 24
 
 var (
 	chaosStore = regexp.MustCompile(`(?m)^\t"([a-z0-9-]+)": +func\(t servertest\.TB\) \*store \{`)
+	servedTest = regexp.MustCompile(`(?m)^func (TestContractServed)\(`)
 	adapterUse = regexp.MustCompile(`(?m)^\t\./([a-z]+)$`)
 )
 
@@ -62,8 +63,19 @@ func list(root string) (parts []part, err error) {
 	for _, adapter := range adapters {
 		add("adapter-"+adapter, "make", "adapters", "ONLY="+adapter)
 	}
-	if n == 0 {
-		return nil, fmt.Errorf("no mutants in %s", root)
+	served, err := filepath.Glob(filepath.Join(root, "store/*/served_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range served {
+		if _, err := found(root, strings.TrimPrefix(file, root+"/"), servedTest); err != nil {
+			return nil, err
+		}
+		store := filepath.Base(filepath.Dir(file))
+		add("served-"+store, "go", "test", "-count=1", "-timeout=30m", "-run=^TestContractServed$", "./store/"+store, "-every-number")
+	}
+	if n == 0 || len(served) == 0 {
+		return nil, fmt.Errorf("no mutants in %s, or no stores behind the service", root)
 	}
 	return parts, nil
 }

@@ -1,0 +1,15 @@
+package mysql
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/drive"
+)
+
+func TestContractServed(t *testing.T) {
+	t.Parallel()
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store {
+		return drivertest.Store{Open: opener("mysql://root@" + server.Addr + "/" + database(t, server)), Fresh: fresher(t)}
+	}, 0, 1, 2)
+}
