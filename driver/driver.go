@@ -171,6 +171,14 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
+// An Adopter is a driver whose store tells only one driver that a waiting claim holds: the one by which the claim entered last.
+// Where several drivers serve one client, such as in replicas of a service, the driver that is to await a claim adopts it first.
+type Adopter interface {
+	// Adopt finds a claim that has a Ticket, as Enter does, and has the store tell this driver of it. It starts no lease anew.
+	// Place.TTL is what is left of the lease.
+	Adopt(ctx context.Context, c *Claim) (Place, error)
+}
+
 // An Identifier is a driver that knows its store by an id, whatever the address. Locks in several stores are taken in the
 // order of the ids, so that no two programs wait for each other.
 type Identifier interface {

@@ -44,7 +44,7 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
+	return &api.PlaceAnswer{Place: api.NewPlace(p), Replica: s.replica}, nil
 }
 
 // rid removes what a late Enter of a claim may have left after the claim was gone: that Enter had no ticket yet, and so
@@ -77,7 +77,7 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	end, err := s.begin(wait, &q.Claim, cancel)
 	if err == nil {
 		defer end()
-		p, err = s.d.Await(wait, q.Claim.Driver())
+		p, err = s.hearTurn(wait, q)
 	}
 	switch {
 	case err == nil:
@@ -90,7 +90,24 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	default:
 		return nil, err
 	}
-	return &api.PlaceAnswer{Place: api.NewPlace(p)}, nil
+	return &api.PlaceAnswer{Place: api.NewPlace(p), Replica: s.replica}, nil
+}
+
+// hearTurn waits for the turn of a claim. If another replica hears of the claim, this one adopts it first.
+func (s *Server) hearTurn(ctx context.Context, q *api.AwaitRequest) (driver.Place, error) {
+	c := q.Claim.Driver()
+	if s.adopter != nil && q.Replica != s.replica && c.Ticket != 0 {
+		p, err := s.adopter.Adopt(ctx, c)
+		switch {
+		case errors.Is(err, driver.ErrGone):
+			return driver.Place{}, nil // its next Enter is told
+		case err != nil:
+			return driver.Place{}, err
+		case p.Holds:
+			return driver.Place{Ticket: p.Ticket, Holds: true}, nil
+		}
+	}
+	return s.d.Await(ctx, c)
 }
 
 // renew does not go through calls: a renewal may run while the claim awaits or leaves.

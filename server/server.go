@@ -31,10 +31,12 @@ type Server struct {
 	watcher  driver.Watcher
 	breaker  driver.Breaker
 	identity driver.Identifier
+	adopter  driver.Adopter
 	alerter  bool // the driver is an Alerter
 
 	handler http.Handler
 	client  string          // of the claims of the simple API
+	replica string          // its name; empty if the driver is no Adopter
 	calls   calls           // about claims
 	alerts  alerts          // of claims
 	ending  context.Context // ends with EndWaits
@@ -55,6 +57,9 @@ func New(d driver.Driver) (*Server, error) {
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)
 	s.identity, _ = d.(driver.Identifier)
+	if s.adopter, _ = d.(driver.Adopter); s.adopter != nil {
+		s.replica = rand.Text()
+	}
 	if a, ok := d.(driver.Alerter); ok {
 		s.alerter = true
 		a.Alert(s.alerts.endangered)

@@ -70,8 +70,9 @@ type EnterRequest struct {
 
 // An AwaitRequest is a call of Await that ends without news after a time.
 type AwaitRequest struct {
-	Claim  Claim         `json:"claim"`
-	Within time.Duration `json:"within_ns"`
+	Claim   Claim         `json:"claim"`
+	Within  time.Duration `json:"within_ns"`
+	Replica string        `json:"replica,omitempty"` // of the last PlaceAnswer about the claim
 }
 
 // A RenewRequest is a call of Renew.
@@ -115,7 +116,8 @@ type Nothing struct{}
 
 // A PlaceAnswer answers Enter and Await.
 type PlaceAnswer struct {
-	Place *Place `json:"place"`
+	Place   *Place `json:"place"`
+	Replica string `json:"replica,omitempty"` // which hears of the claim, if the store tells only one
 }
 
 // A RenewAnswer answers Renew: each claim at the same index.

@@ -138,13 +138,28 @@ var errShort = errors.New("postgres answered for fewer claims than it was asked 
 
 // Enter is one round trip, or two if it went with others and is not alone.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	return d.enter(ctx, c, c)
+}
+
+// Adopt is [driver.Adopter.Adopt]. A lease is never made shorter, so one of no length changes nothing.
+func (d *Driver) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 {
+		return driver.Place{}, driver.Refused(errors.New("a claim without a ticket cannot be adopted"))
+	}
+	found := *c
+	found.TTL, found.Wait, found.Try, found.Reclaim = 0, 0, false, false
+	return d.enter(ctx, c, &found)
+}
+
+// enter has a claim enter on the terms of another one.
+func (d *Driver) enter(ctx context.Context, c, terms *driver.Claim) (driver.Place, error) {
 	// From here on the claim may be told that it holds, even before the answer is here.
 	expected := !c.Try && d.inboxes.Expect(d.channel, c.ID)
 	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when somebody did
 	if d.deaf != "" {
 		channel = ""
 	}
-	a, err := d.act(ctx, &call{verb: "enter", claim: c, channel: &channel})
+	a, err := d.act(ctx, &call{verb: "enter", claim: terms, channel: &channel})
 	if expected && (err != nil || a.holds) {
 		d.inboxes.Forget(d.channel, c.ID)
 	}

@@ -64,6 +64,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Adopter
 	driver.Identifier
 } = (*Driver)(nil)
 

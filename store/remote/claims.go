@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/known"
 	"github.com/stilelock/stile/internal/work"
 )
 
@@ -38,7 +41,7 @@ func (c *client) Await(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if within <= 0 {
 		return driver.Place{}, driver.Ended(ctx, false)
 	}
-	return c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within})
+	return c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within, Replica: c.replicas.of(claim)})
 }
 
 // place sends a request that is answered by the place of a claim.
@@ -46,12 +49,15 @@ func (c *client) place(ctx context.Context, path string, claim *driver.Claim, q 
 	var a api.PlaceAnswer
 	if err := c.call(ctx, path, q, &a); err != nil {
 		if errors.Is(err, driver.ErrGone) {
-			c.alerts.parts(claim)
+			c.parts(claim)
 		}
 		return driver.Place{}, err
 	}
 	if a.Place.Holds {
+		c.replicas.forget(claim)
 		c.alerts.holds(claim, a.Place.Ticket)
+	} else {
+		c.replicas.note(claim, a.Replica)
 	}
 	return a.Place.Driver(), nil
 }
@@ -123,6 +129,54 @@ func (c *client) Leave(ctx context.Context, l *driver.Release) error {
 	if err != nil {
 		return err
 	}
-	c.alerts.parts(l.Claim)
+	c.parts(l.Claim)
 	return c.call(ctx, api.Leave, &api.LeaveRequest{Claim: *w, Keep: l.Keep}, &api.LeaveAnswer{})
+}
+
+// parts notes that a claim is gone, or about to leave.
+func (c *client) parts(claim *driver.Claim) {
+	c.replicas.forget(claim)
+	c.alerts.parts(claim)
+}
+
+// replicas are the names of the replicas that hear of the turns of claims that wait, of a store that tells only one.
+type replicas struct {
+	mu    sync.Mutex // guards what follows
+	byID  map[heldBy]replica
+	limit known.Limit
+}
+
+type replica struct {
+	name  string
+	until time.Duration // see [known.Until]
+}
+
+// note notes which replica hears of a claim; an empty name means that all of them do.
+func (rs *replicas) note(c *driver.Claim, name string) {
+	if name == "" {
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.limit.Reached(len(rs.byID)) {
+		maps.DeleteFunc(rs.byID, func(_ heldBy, r replica) bool { return known.Over(r.until) })
+		rs.limit.Swept(len(rs.byID))
+	}
+	if rs.byID == nil {
+		rs.byID = map[heldBy]replica{}
+	}
+	rs.byID[heldBy{c.ID, c.Name}] = replica{name, known.Until(c.TTL)}
+}
+
+// of returns the name of the replica that hears of a claim.
+func (rs *replicas) of(c *driver.Claim) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.byID[heldBy{c.ID, c.Name}].name
+}
+
+func (rs *replicas) forget(c *driver.Claim) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.byID, heldBy{c.ID, c.Name})
 }

@@ -106,6 +106,7 @@ type client struct {
 	mostList  int64         // the most bytes of a list
 	life      *work.Life
 	alerts    alerts
+	replicas  replicas
 
 	mu     sync.Mutex // guards what follows
 	host   int        // the index of the host that is asked first
