@@ -163,8 +163,10 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 		switch {
 		case errors.Is(r.lives, driver.ErrGone):
 			d.claims.end(r.k, claimLost)
-		case r.lives != nil || r.looked != nil && !gone:
-		case gone || !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)):
+		case gone: // whatever is known of its leases
+			rest = append(rest, r)
+		case r.lives != nil || r.looked != nil:
+		case !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)):
 			rest = append(rest, r)
 		}
 	}
@@ -180,7 +182,7 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 		if err == nil && m.end != endLives {
 			err = d.over(a, m)
 		}
-		if r.looked = err; errors.Is(err, driver.ErrSession) {
+		if r.lives, r.looked = nil, err; errors.Is(err, driver.ErrSession) {
 			r.lives = err
 		}
 	})

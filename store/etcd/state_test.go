@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,4 +248,25 @@ func (w *world) String() string {
 	home, life, on := w.k.home, w.k.life, w.k.on
 	return fmt.Sprint(w.k.state, w.k.knows, home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
 		len(w.open), w.long != nil, w.fresh != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
+}
+
+// A key that is not there is a claim that is gone, also if its leases could not be kept alive.
+func TestGoneThoughNothingIsKeptAlive(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ lives, looked, want error }{
+		"gone":                {nil, driver.ErrGone, driver.ErrGone},
+		"gone, and not heard": {errSilent, driver.ErrGone, driver.ErrGone},
+		"not heard":           {errSilent, nil, errSilent},
+		"not looked":          {nil, errSilent, errSilent},
+		"its lease is over":   {driver.ErrSession, driver.ErrGone, driver.ErrSession},
+	} {
+		w := newWorld()
+		defer w.d.pool.timer.Stop()
+		w.d.claims.sight(w.k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
+		r := &renewal{c: &driver.Claim{Name: "n", ID: "a"}, k: w.k, up: &upkeep{life: w.k.life, on: w.k.on}, lives: test.lives, looked: test.looked}
+		w.d.sustainAll(t.Context(), []*renewal{r})
+		if err := w.d.renewed(t.Context(), r); !errors.Is(err, test.want) || w.k.ended() != errors.Is(test.want, driver.ErrGone) {
+			t.Errorf("%s: renewal = %v, over: %v; want %v", name, err, w.k.ended(), test.want)
+		}
+	}
 }
