@@ -10,12 +10,16 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/work"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // patience bounds each call. A member can lose a request while the leader changes, and answers that only much later; to
 // ask again is harmless.
 const patience = 2 * time.Second
+
+// mostAtOnce is how many keys one transaction looks at, unless the servers take fewer; etcd's default limit is 128 operations.
+const mostAtOnce = 100
 
 // A wire is the way to etcd: it bounds requests, tells what their errors mean, and sees to it that the store is the same all the
 // time. It knows nothing of claims.
@@ -128,4 +132,22 @@ func (s *storeIdentity) note(h *pb.ResponseHeader, seen int64) error {
 	}
 	s.revision, s.term = max(s.revision, h.Revision), max(s.term, h.RaftTerm)
 	return nil
+}
+
+// tooMany reports whether the servers refused a transaction about so many claims because they take fewer operations, and notes
+// that. One about half as many is asked for next.
+func (w *wire) tooMany(err error, claims int) bool {
+	if claims < 2 || !errors.Is(err, rpctypes.ErrTooManyOps) {
+		return false
+	}
+	w.atOnce.Store(int64(claims / 2))
+	return true
+}
+
+// folder is what the keys of a name begin with.
+func (w *wire) folder(name string) string { return w.prefix + driver.EncodeName(name) + "/" }
+
+// revoked reports whether a request failed because a lease is no more.
+func (w *wire) revoked(ctx context.Context, err error) bool {
+	return errors.Is(err, driver.ErrSession) || errors.Is(w.explain(ctx, err), driver.ErrSession)
 }

@@ -98,8 +98,3 @@ func (w *wire) who() string {
 	}
 	return fmt.Sprintf("user %q", w.user)
 }
-
-// revoked reports whether a request failed because a lease is no more.
-func (w *wire) revoked(ctx context.Context, err error) bool {
-	return errors.Is(err, driver.ErrSession) || errors.Is(w.explain(ctx, err), driver.ErrSession)
-}

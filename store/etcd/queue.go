@@ -10,13 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/keyqueue"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// folder is what the keys of a name begin with.
-func (w *wire) folder(name string) string { return w.prefix + driver.EncodeName(name) + "/" }
-
-func wholeQueue(folder string) clientv3.Op { return clientv3.OpGet(folder, clientv3.WithPrefix()) }
 
 // An entry is one key of a name.
 type entry struct {

@@ -13,19 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// mostAtOnce is how many keys one transaction looks at, unless the servers take fewer; etcd's default limit is 128 operations.
-const mostAtOnce = 100
-
-// tooMany reports whether the servers refused a transaction about so many claims because they take fewer operations, and notes
-// that. One about half as many is asked for next.
-func (w *wire) tooMany(err error, claims int) bool {
-	if claims < 2 || !errors.Is(err, rpctypes.ErrTooManyOps) {
-		return false
-	}
-	w.atOnce.Store(int64(claims / 2))
-	return true
-}
-
 // A renewal is one claim on its way through Renew. Two answers are put together, that of its leases and that of its key;
 // each is written by one goroutine.
 type renewal struct {
