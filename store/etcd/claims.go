@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/stilelock/stile/driver"
@@ -196,13 +195,6 @@ func (t *claims) hang(k *localClaim, life, on *lease, modified int64) {
 	}
 	t.mu.Unlock()
 	t.pool.discard(old...)
-}
-
-// uses reports whether a claim has a lease.
-func (t *claims) uses(k *localClaim, l *lease) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Contains(k.leasesLocked(), l)
 }
 
 // written notes that the key of a claim was written anew.

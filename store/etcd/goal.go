@@ -47,13 +47,23 @@ type grant struct {
 	term uint64
 }
 
-func (h hold) none() bool { return h == hold{} }
+// apart reports whether the key hangs on another lease than the claim lives by.
+func (h hold) apart() bool { return h.life.id != h.on.id }
 
 // in reports whether both leases are of a term: see term.go.
 func (h hold) in(term uint64) bool { return h.life.term == term && h.on.term == term }
 
 // same reports whether two holds are of the same leases.
 func (h hold) same(o hold) bool { return h.life.id == o.life.id && h.on.id == o.on.id }
+
+// handed reports whether the leases in hand are for this, and for the claim as it is now: another call may have hung its key elsewhere
+// since they came to hand.
+func (s *seat) handed(what wants) bool {
+	if what == wantsNew {
+		return s.by == what && s.hand.apart() == s.has.apart()
+	}
+	return s.by == what && s.hand.life.id == s.has.life.id
+}
 
 // A view is the queue as it was read last: at least what stands ahead of the claim, or the head of that, and its own key.
 type view struct {
@@ -235,9 +245,9 @@ func stands(s *seat, v *view, was *answer) move {
 	switch {
 	case !m.place.Holds:
 		m.end = endWaits
-	case s.c.Delay == 0 || s.has.on.id != s.has.life.id:
+	case s.c.Delay == 0 || s.has.apart():
 		m.end = endHolds
-	case s.by != wantsLong || s.hand.none():
+	case !s.handed(wantsLong):
 		return move{wants: wantsLong}
 	default:
 		return s.hangs(&v.q[m.at], false)
@@ -271,7 +281,7 @@ func lives(s *seat, v *view, was *answer) move {
 		return move{end: endLives, at: at}
 	case !s.kept.same(s.has):
 		return move{keeps: true, reads: readsKey}
-	case s.by != wantsNew || s.hand.none():
+	case !s.handed(wantsNew):
 		return move{wants: wantsNew}
 	}
 	return s.hangs(&v.q[at], false)
@@ -334,7 +344,7 @@ func stays(s *seat, v *view, was *answer) move {
 		return s.absent(v)
 	case at >= v.q.Holding():
 		return move{end: endUnheld}
-	case s.by != wantsShort || s.hand.none():
+	case !s.handed(wantsShort):
 		return move{wants: wantsShort}
 	}
 	return s.hangs(&v.q[at], true)

@@ -179,3 +179,37 @@ func TestGoalsWithMistakes(t *testing.T) {
 		t.Logf("%s: %.80s, in world %d of %q", mistake.what, wrong, seen, mistake.world)
 	}
 }
+
+// Leases that came to hand for a claim are not for it any more once another call has hung its key elsewhere.
+func TestLeasesInHandOfBefore(t *testing.T) {
+	t.Parallel()
+	one, two, three, four := grant{1, 1}, grant{2, 1}, grant{3, 1}, grant{4, 1}
+	e := entry{value: value{ID: "a", Weight: driver.All, Capacity: driver.All}, key: "n/1", created: 7, modified: 9, lease: 1}
+	v := &view{q: queue{e}, seen: 9, term: 1}
+	for _, test := range []struct {
+		name      string
+		goal      goal
+		by, want  wants
+		has, hand hold
+		term      uint64
+	}{
+		{"longer", stands, wantsLong, wantsNone, hold{one, one}, hold{one, four}, 1},
+		{"longer, and it lives by another", stands, wantsLong, wantsLong, hold{two, two}, hold{one, four}, 1},
+		{"new", lives, wantsNew, wantsNone, hold{one, one}, hold{four, four}, 2},
+		{"new, and it hangs on a longer one", lives, wantsNew, wantsNew, hold{one, two}, hold{four, four}, 2},
+		{"new, and it hangs on no longer one", lives, wantsNew, wantsNew, hold{one, one}, hold{three, four}, 2},
+		{"short", stays, wantsShort, wantsNone, hold{one, one}, hold{one, four}, 1},
+		{"short, and it lives by another", stays, wantsShort, wantsShort, hold{two, two}, hold{one, four}, 1},
+		{"short, and in hand is a longer one", stays, wantsLong, wantsShort, hold{one, one}, hold{one, four}, 1},
+	} {
+		s := &seat{
+			c: &driver.Claim{ID: "a", Weight: driver.All, Capacity: driver.All, Delay: 1}, key: "n/1", known: true, created: 7, modified: 9,
+			has: test.has, kept: test.has, hand: test.hand, by: test.by,
+		}
+		w := *v
+		w.term = test.term
+		if m := test.goal(s, &w, nil); m.wants != test.want || (m.txn != nil) != (test.want == wantsNone) || m.end != goesOn {
+			t.Errorf("%s: %+v; want that it wants %v", test.name, m, test.want)
+		}
+	}
+}

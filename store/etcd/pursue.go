@@ -211,7 +211,7 @@ func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error
 	case leaseless:
 		if m.changes == hangsIt {
 			a.next.on.become(leaseOver)
-			a.next = pair{} // what else is in it runs out
+			a.next, a.by = pair{}, wantsNone // what else is in hand runs out
 		}
 		return &answer{of: m, leaseless: true}, nil
 	case d.wire.tooMany(err, m.many):
@@ -277,7 +277,7 @@ func (d *Driver) changed(a *attempt, m *move, r *clientv3.TxnResponse) {
 		if !e.Left {
 			d.claims.hang(a.k, a.next.life, a.next.on, e.modified)
 		}
-		a.next, a.fresh = pair{}, true
+		a.next, a.by, a.fresh = pair{}, wantsNone, true
 	case rewritten:
 		d.claims.written(a.k, r.Header.Revision)
 	}

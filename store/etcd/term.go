@@ -125,10 +125,10 @@ func (d *Driver) longer(ctx context.Context, ttl time.Duration) (*lease, *upkeep
 
 // giveBack gives back leases in hand that no key was hung on.
 func (d *Driver) giveBack(a *attempt) {
-	had := a.next
+	had, by := a.next, a.by
 	a.next, a.by = pair{}, wantsNone
 	for _, l := range []*lease{had.on, had.life} {
-		if l != nil && (a.k == nil || !d.claims.uses(a.k, l)) {
+		if l != nil && (l == had.on || by == wantsNew) { // else the claim lives by it
 			d.pool.spare(l)
 		}
 	}
