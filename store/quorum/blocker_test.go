@@ -146,3 +146,25 @@ func TestUnsureConfirmations(t *testing.T) {
 		}
 	}
 }
+
+// Too few answers are the nodes' silence, unless most say no to the request itself and will say so again.
+func TestTooFewAnswers(t *testing.T) {
+	t.Parallel()
+	fails := func(err error) vote { return vote{came: true, err: err} }
+	gone, denied := fails(driver.ErrGone), fails(driver.Refused(errors.New("no memory")))
+	loading := fails(driver.Refused(driver.Unreachable(errors.New("loading"))))
+	for _, test := range []struct {
+		votes       []vote
+		want        string
+		unreachable bool
+	}{
+		{[]vote{gone, denied, denied}, "2 of 3 nodes refuse, and a majority is 2: node y: no memory", false},
+		{[]vote{gone, denied, {}}, "1 of 3 nodes take part, and a majority is 2: node y: no memory", true},
+		{[]vote{{}, loading, loading}, "0 of 3 nodes take part, and a majority is 2: node y: loading", true},
+		{[]vote{gone, {}, {}}, "1 of 3 nodes take part, and a majority is 2", true},
+	} {
+		if err := three().short(test.votes); err.Error() != test.want || driver.IsUnreachable(err) != test.unreachable {
+			t.Errorf("%v, unreachable %v; want %q, %v", err, driver.IsUnreachable(err), test.want, test.unreachable)
+		}
+	}
+}
