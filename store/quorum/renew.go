@@ -199,7 +199,7 @@ func (t *tally) decide(m majority, left int) bool {
 		t.answer.TTL, t.answer.Asks = m.lasting(t.leases), t.asks
 	case m.prevents(t.gone):
 		t.answer.Err = driver.ErrGone
-	case left == 0 || len(t.leases)+left < m.need && !m.prevents(t.gone+left):
+	case len(t.leases)+left < m.need && !m.prevents(t.gone+left):
 		t.answer.Err = driver.Unreachable(fmt.Errorf("%d of %d nodes renewed the claim, %d lack it, and a majority is %d: %w",
 			len(t.leases), len(m.names), t.gone, m.need, t.failed))
 	default:
