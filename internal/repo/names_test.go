@@ -27,7 +27,8 @@ var oldWords = map[string]map[string]string{
 	"store/memcached":  {"shelf": "exchanger", "crowd": "batch"},
 	"cmd/stile":        {"wish": "Want", "vigil": "waitView", "Cast": "Processes", "hall": "fleet", "till": "shopDB"},
 	"examples/demo":    {"Cast": "Processes", "hall": "fleet", "till": "shopDB", "troupe": "processes"},
-	"proof/bench":      {"crowd": "contention", "bell": "signal", "rung": "wakeups"},
+	"proof/bench":      {"crowd": "contention", "bell": "signal", "rung": "wakeups", "hush": "stopLogging"},
+	"proof/chaos":      {"hush": "stopLogging"},
 	"internal/theatre": {"Cast": "Processes", "Actor": "Process", "actor": "process", "Hire": "Start"},
 	"internal/claims":  {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
 	"store/redis": {
@@ -37,8 +38,8 @@ var oldWords = map[string]map[string]string{
 	},
 	"store/postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch", "ear": "breakWatch", "earful": "watchedClaim"},
 	"store/etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
-	"store/consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey"},
-	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck", "crowd": "batchFrom"},
+	"store/consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey", "hush": "resendAfter"},
+	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck", "crowd": "batchFrom", "hush": "silenceLimit"},
 	"store/quorum":    {"crowd": "contention", "pass": "skipLead", "ghost": "earlier", "lane": "nodeQueue", "toil": "worker"},
 	"store/shard":     {"roll": "membership", "crossing": "dualHold"},
 }

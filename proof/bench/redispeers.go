@@ -22,12 +22,12 @@ import (
 // openGoRedis makes a client with room for a connection per goroutine, more than by default, so that its callers do not
 // wait for each other.
 func openGoRedis(addr string) *goredis.Client {
-	hush()
+	stopLogging()
 	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: contentionSize})
 }
 
-// hush keeps go-redis from logging each failed connection.
-var hush = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
+// stopLogging keeps go-redis from logging each failed connection.
+var stopLogging = sync.OnceFunc(func() { goredis.SetLogger(silence{}) })
 
 type silence struct{}
 

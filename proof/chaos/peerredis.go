@@ -15,11 +15,12 @@ import (
 
 // openGoRedis makes a client with the library's own settings, except that the library does not log each failed connection.
 func openGoRedis(addr string) *goredis.Client {
-	hush()
+	stopLogging()
 	return goredis.NewClient(&goredis.Options{Addr: addr})
 }
 
-var hush = sync.OnceFunc(func() { goredis.SetLogger(silent{}) })
+// stopLogging keeps go-redis from logging each failed connection.
+var stopLogging = sync.OnceFunc(func() { goredis.SetLogger(silent{}) })
 
 type silent struct{}
 

@@ -30,7 +30,7 @@ var goZooKeeperPeer = &peer{
 
 // openZooKeeper connects and waits for a session.
 func openZooKeeper(addrs []string) (*zk.Conn, error) {
-	c, events, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(hushed{}))
+	c, events, err := zk.Connect(addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(noLogger{}))
 	if err != nil {
 		return nil, err
 	}
@@ -42,10 +42,10 @@ func openZooKeeper(addrs []string) (*zk.Conn, error) {
 	return c, nil
 }
 
-type hushed struct{}
+type noLogger struct{}
 
 // Printf is the method that go-zookeeper calls to log.
-func (hushed) Printf(string, ...any) {}
+func (noLogger) Printf(string, ...any) {}
 
 type zooKeeperLocker struct{ c *zk.Conn }
 

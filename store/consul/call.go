@@ -20,9 +20,9 @@ const (
 	// patience bounds a call whose caller sets no bound, and the time that a blocking query takes beyond its wait.
 	patience = 5 * time.Second
 
-	// hush is the time without an answer after which the request is sent once more. If the leader freezes, an agent leaves
-	// the requests that it passed on to this leader unanswered for a minute; later requests go to the next leader.
-	hush = time.Second
+	// resendAfter is the time without an answer after which a request is sent once more. If the leader freezes, an agent
+	// leaves the requests that it passed on to this leader unanswered for a minute; later requests go to the next leader.
+	resendAfter = time.Second
 
 	// maxCopies is how often a request is sent at most. The pauses double, so that a slow agent is not flooded.
 	maxCopies = 4
@@ -50,7 +50,7 @@ type request struct {
 	method, path string // the path is below /v1/, escaped
 	query        url.Values
 	body         any  // sent as JSON; nil means nothing
-	repeatable   bool // sent again after hush; so it may be applied twice, and late
+	repeatable   bool // sent again after resendAfter; so it may be applied twice, and late
 }
 
 // A response is the answer to a request. Its body was read.
@@ -101,7 +101,7 @@ func (a *agent) insist(ctx context.Context, q request) (r *response, err error) 
 		error
 	}
 	answers := make(chan answer, maxCopies)
-	pause, late := hush, time.NewTimer(0)
+	pause, late := resendAfter, time.NewTimer(0)
 	defer late.Stop()
 	for sent, out := 0, 0; ; {
 		select {

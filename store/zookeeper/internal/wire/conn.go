@@ -146,15 +146,15 @@ func (c *conn) send(calls []*Call) error {
 	}
 	if c.late != nil && c.oldest == 0 {
 		c.oldest = noCall
-		c.late.Reset(hush / 2)
+		c.late.Reset(silenceLimit / 2)
 	}
 	c.wake()
 	return nil
 }
 
-// hush is how long a server may leave calls unanswered while there is another server: it may be frozen, without the
-// connection being reset.
-const hush = time.Second
+// silenceLimit is how long a server may leave calls unanswered if there is another server: a frozen server does not reset the
+// connection.
+const silenceLimit = time.Second
 
 // noCall is an xid that no call has.
 const noCall int32 = -1
@@ -168,14 +168,14 @@ func (c *conn) listen() {
 		return
 	}
 	now, oldest := Now(), c.waiting[0].xid
-	stood := now-c.looked > hush // this process was stopped, and the answer may have arrived
+	stood := now-c.looked > silenceLimit // this process was stopped, and the answer may have arrived
 	if oldest == c.oldest && !stood && c.s.mayLeave(now) {
 		c.silent = true
 		c.Close() // which ends the reading
 		return
 	}
 	c.oldest, c.looked = oldest, now
-	c.late.Reset(hush / 2)
+	c.late.Reset(silenceLimit / 2)
 }
 
 // ping asks the server for a sign of life.

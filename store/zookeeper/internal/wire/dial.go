@@ -25,8 +25,8 @@ func (s *Session) within(silent int) time.Duration {
 	return min(most, first<<min(silent, 20))
 }
 
-// mayLeave reports whether a server may be left after hush. It may once in a session's time: if the next server is silent
-// too, most likely the servers have no leader, and all clients would move from one to the other.
+// mayLeave reports whether the client may leave a server after silenceLimit. It may do so once in a session's time: if the
+// next server is silent too, most likely the servers have no leader, and all clients would move from one to the other.
 func (s *Session) mayLeave(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,7 +51,7 @@ type Session struct {
 	zxid    int64      // the latest transaction that was seen
 	trust   trust
 	conn    *conn         // nil if there is none
-	stays   time.Duration // until then no server may be left after hush
+	stays   time.Duration // until then no server may be left after silenceLimit
 	closing bool
 	over    error         // why the session is over
 	turned  chan struct{} // closed when conn changes, when the session is over, and when all hosts failed
