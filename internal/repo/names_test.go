@@ -34,9 +34,9 @@ var oldWords = map[string]map[string]string{
 	"store/redis": {
 		"mail": "inbox", "box": "inbox", "compared": "tairCAS", "possession": "heldClaim", "voter": "quorumMember",
 		"heed": "interruptWhenDone", "bell": "signal", "phrase": "contains", "ear": "breakWatch", "Hear": "OnChange",
-		"Hush": "ReleaseSignal", "Tells": "ReportsChanges",
+		"Hush": "ReleaseSignal", "Tells": "ReportsChanges", "deaf": "refused",
 	},
-	"store/postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch", "ear": "breakWatch", "earful": "watchedClaim"},
+	"store/postgres":  {"deed": "call", "door": "advisoryKey", "era": "serverID", "alerts": "failoverWatch", "ear": "breakWatch", "earful": "watchedClaim", "deaf": "pollReason"},
 	"store/etcd":      {"pulse": "keepAliver", "beat": "keepAlive", "past": "storeIdentity", "fly": "send", "land": "done"},
 	"store/consul":    {"stake": "localClaim", "survey": "precheck", "bury": "deleteDead", "arrive": "enterNew", "guard": "lockKey", "hush": "resendAfter"},
 	"store/zookeeper": {"stake": "localClaim", "minder": "janitor", "bell": "signal", "survey": "precheck", "crowd": "batchFrom", "hush": "silenceLimit"},

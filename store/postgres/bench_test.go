@@ -40,8 +40,8 @@ func BenchmarkLock(b *testing.B) {
 	}
 	b.Run("driver", lock)
 	b.Run("function", func(b *testing.B) { // as where a pooler is in between
-		d.deaf = "deaf"
-		defer func() { d.deaf = "" }()
+		d.pollReason = "no notifications"
+		defer func() { d.pollReason = "" }()
 		lock(b)
 	})
 	b.Run("insert and delete", func(b *testing.B) {

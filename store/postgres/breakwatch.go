@@ -64,7 +64,7 @@ func newBreakWatch(d *Driver) *breakWatch {
 
 // alertTo sets the function that is called with claims in danger. A driver that gets no notifications never calls it.
 func (w *breakWatch) alertTo(endanger func(ids ...string)) {
-	if w.d.deaf != "" {
+	if w.d.pollReason != "" {
 		return
 	}
 	w.mu.Lock()

@@ -125,7 +125,7 @@ func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 // answers come as text, and the one column of the function's answer could not be read.
 func (d *Driver) alone(what *call) bool {
 	switch {
-	case d.deaf != "":
+	case d.pollReason != "":
 		return false
 	case what.verb == "enter":
 		return what.claim.Ticket == 0 && !d.contended.of(what.claim.Name).Load()
@@ -156,7 +156,7 @@ func (d *Driver) enter(ctx context.Context, c, terms *driver.Claim) (driver.Plac
 	// From here on the claim may be told that it holds, even before the answer is here.
 	expected := !c.Try && d.inboxes.Expect(d.channel, c.ID)
 	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when somebody did
-	if d.deaf != "" {
+	if d.pollReason != "" {
 		channel = ""
 	}
 	a, err := d.act(ctx, &call{verb: "enter", claim: terms, channel: &channel})

@@ -39,7 +39,7 @@ func (l *listener) Doubt() {
 // listens, so that the claim enters again and sees what happened before. Where notifications do not come through, it polls,
 // with one statement for all claims of the driver.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	if d.deaf != "" {
+	if d.pollReason != "" {
 		return d.poller.wait(ctx, c)
 	}
 	p, err := d.inboxes.Await(ctx, d.channel, c.ID, c.Ticket)
@@ -113,7 +113,7 @@ func (l *listener) connect(ctx context.Context, channels ...string) (*pgx.Conn, 
 	return conn, nil
 }
 
-var errDeaf = errors.New("notifications do not come through: " +
+var errNoNotify = errors.New("notifications do not come through: " +
 	"a pooler that shares connections between transactions is in between")
 
 // try finds out whether a notification sent on one connection comes to another that listens. A connection of a pooler that is shared
@@ -130,7 +130,7 @@ func (l *listener) try(ctx context.Context) error {
 		return err
 	}
 	if !comes(ctx, conn, l.d.channel, echoes, echoes/10) {
-		return errDeaf
+		return errNoNotify
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ type Driver struct {
 	channel    string // where this driver listens, its own
 	inboxes    *inbox.Set
 	breaks     *breakWatch
-	deaf       string // why notifications do not come through, if they do not; then waiters poll
+	pollReason string // why waiters poll: notifications do not come through. Empty if they come through
 	poller     *poller
 	watch      *watch
 	failover   failoverWatch

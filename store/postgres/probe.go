@@ -41,14 +41,14 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deaf := (&listener{d}).try(ctx)
-	if errors.Is(deaf, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
-		return driver.NotYet(d.link.Explain(ctx, deaf)) // the first connection is answered, and no second one
+	failed := (&listener{d}).try(ctx)
+	if errors.Is(failed, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
+		return driver.NotYet(d.link.Explain(ctx, failed)) // the first connection is answered, and no second one
 	}
-	if deaf != nil {
-		d.deaf = d.reason(deaf)
+	if failed != nil {
+		d.pollReason = d.reason(failed)
 	}
-	if deaf == nil {
+	if failed == nil {
 		d.link.Prepare()
 	}
 	for _, id := range serverIDs { // not every server that calls itself PostgreSQL has one, or shows it to every user
@@ -82,7 +82,7 @@ func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 
 // promise returns the traits of the server, with these tables and by this pool.
 func (d *Driver) promise(f *facts) driver.Traits {
-	t := f.promise(d.deaf)
+	t := f.promise(d.pollReason)
 	if f.standbys != "" && !d.link.Heeds() {
 		t.Warn("the pool's ConnConfig.OnNotice = postgres.OnNotice",
 			"A commit whose wait for the synchronous standby somebody cancels counts as done.")
@@ -102,7 +102,7 @@ func (d *Driver) serverID(ctx context.Context, q querier) (id string, err error)
 }
 
 func (d *Driver) reason(err error) string {
-	if errors.Is(err, errDeaf) {
+	if errors.Is(err, errNoNotify) {
 		return err.Error()
 	}
 	return "no connection could be made to listen on: " + d.link.Cause(err).Error()
@@ -138,7 +138,7 @@ func (f *facts) check() error {
 }
 
 // promise returns the traits of a server like this.
-func (f *facts) promise(deaf string) driver.Traits {
+func (f *facts) promise(pollReason string) driver.Traits {
 	t := driver.Traits{
 		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,
 		Restart: true, Failover: f.standbys != "", Clock: "server", Wake: "push", HearsBreak: true,
@@ -164,8 +164,8 @@ func (f *facts) promise(deaf string) driver.Traits {
 			"then two can hold a lock.", f.unlogged)
 		t.Restart, t.Failover, t.Fencing = false, false, driver.ClockFencing
 	}
-	if deaf != "" {
-		t.Warn("", "Waiters poll, and whose claim somebody breaks learns of it at the next renewal: %s.", deaf)
+	if pollReason != "" {
+		t.Warn("", "Waiters poll, and whose claim somebody breaks learns of it at the next renewal: %s.", pollReason)
 		t.Wake, t.HearsBreak = "poll", false
 	}
 	t.Note("Leases end by the server's wall clock: a step of it ends them early or late. Tickets rise all the same.")

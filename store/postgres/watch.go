@@ -130,7 +130,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 // subscribe has changes of a name be told where they can be, and returns how long the next look at its queue can wait then.
 // The inbox expects the watch by an id, as it expects a claim, so that the subscription stays up.
 func (d *Driver) subscribe(ctx context.Context, name, id string, marked *time.Time) (time.Duration, error) {
-	if d.deaf != "" {
+	if d.pollReason != "" {
 		return watchPoll, nil
 	}
 	if err := d.inboxes.Open(ctx, d.channel); err != nil {

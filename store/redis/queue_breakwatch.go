@@ -61,9 +61,9 @@ func (at *holdingClient) forgetOver() {
 	at.limit.Swept(len(at.held))
 }
 
-func newBreakWatch(c *conn.Conn, waiting *inbox.Set, deaf bool) *breakWatch {
+func newBreakWatch(c *conn.Conn, waiting *inbox.Set, unheard bool) *breakWatch {
 	w := &breakWatch{conn: c, inboxes: waiting, clients: map[string]*holdingClient{}}
-	if deaf {
+	if unheard {
 		w.inboxes = nil
 		return w
 	}

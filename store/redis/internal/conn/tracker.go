@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	deafFor    = 30 * time.Second       // until the server is asked again whether it reports changes
+	refusedFor = 30 * time.Second       // until the server is asked again whether it reports changes
 	lookAround = 100 * time.Millisecond // between two checks whether the primary has changed
 )
 
@@ -20,20 +20,20 @@ const NoKey = -2
 // not tied to the present primary, so it only reads; locks are taken on the client, which is.
 //
 //	            made                     refused
-//	listening ◄────── silent ───────────────────────► deaf
+//	listening ◄────── silent ───────────────────────► refused
 //	    │               ▲ ▲                             │
 //	    └───────────────┘ └─────────────────────────────┘
-//	 lost, or the primary is another       deafFor is over
+//	 lost, or the primary is another       refusedFor is over
 //
-// Only the server's refusal of the command makes a tracker deaf. A connection that could not be made says nothing about the
+// Only the server's refusal of the command makes a tracker refused. A connection that could not be made says nothing about the
 // server, and the next reader tries again.
 type tracker struct {
 	c *Conn
 
-	mu       sync.Mutex
-	tracking *trackingConn        // the tracker listens on it; nil if it is silent or deaf
-	deaf     time.Time            // until when it is deaf
-	onChange func(keys ...string) // see OnChange
+	mu           sync.Mutex
+	tracking     *trackingConn        // the tracker listens on it; nil if it is silent or refused
+	refusedUntil time.Time            // when the tracker asks again
+	onChange     func(keys ...string) // see OnChange
 }
 
 // A trackingConn is a connection on which the server reports changes.
@@ -209,9 +209,9 @@ func (t *tracker) signalOf(e *trackingConn, key string) <-chan struct{} {
 // listen returns the connection on which the server reports changes, or nil if there is none.
 func (t *tracker) listen(ctx context.Context) *trackingConn {
 	t.mu.Lock()
-	e, deaf := t.tracking, time.Now().Before(t.deaf)
+	e, refused := t.tracking, time.Now().Before(t.refusedUntil)
 	t.mu.Unlock()
-	if e != nil || deaf || !t.c.ReportsChanges() {
+	if e != nil || refused || !t.c.ReportsChanges() {
 		return e
 	}
 	e = &trackingConn{signals: map[string]*keySignal{}, primary: t.c.primary()}
@@ -230,7 +230,7 @@ func (t *tracker) listen(ctx context.Context) *trackingConn {
 	}
 	other := t.tracking
 	if other == nil && forbids(err) {
-		t.deaf = time.Now().Add(deafFor)
+		t.refusedUntil = time.Now().Add(refusedFor)
 	}
 	t.mu.Unlock()
 	e.giveUp()
