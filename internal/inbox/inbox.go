@@ -40,24 +40,24 @@ type Source interface {
 	Doubt()
 }
 
-// A Keeper needs subscriptions for more than the claims that wait. Its methods return soon, and do not call the Set.
-type Keeper interface {
-	// Keeps reports whether a subscription on which nobody waits goes on. If not, it ends.
-	Keeps(channel string) bool
+// A Subscriber needs subscriptions for more than the claims that wait. Its methods return soon, and do not call the Set.
+type Subscriber interface {
+	// Needs reports whether a subscription goes on although nobody waits on it. If not, it ends.
+	Needs(channel string) bool
 
-	// Stands says that a subscription has begun to stand, for the first time or again.
-	Stands(channel string)
+	// Subscribed reports that a subscription stands, for the first time or again.
+	Subscribed(channel string)
 
-	// Told is given a message that says nothing to a claim that waits.
-	Told(channel, text string)
+	// Received hands over a message that is for no waiting claim.
+	Received(channel, text string)
 }
 
 // A Set is the inboxes of a driver, one for each channel that its claims wait on. A claim is entered in its inbox before its
 // request is sent, and only while the subscription is known to stand, so that no message is sent before somebody listens.
 // Its methods may be called at once.
 type Set struct {
-	Idle   time.Duration // when a subscription on which nobody waits ends
-	Keeper Keeper        // set before the first call; nil if there is none
+	Idle       time.Duration // when a subscription on which nobody waits ends
+	Subscriber Subscriber    // set before the first call; nil if there is none
 
 	source Source
 	parse  func(text string) (claim string, ticket int64, ok bool)
@@ -284,7 +284,7 @@ func (s *Set) retire(in *inbox) {
 		in.idle.Reset(s.Idle)
 		return
 	}
-	if s.Keeper != nil && s.Keeper.Keeps(in.channel) {
+	if s.Subscriber != nil && s.Subscriber.Needs(in.channel) {
 		in.idle.Reset(s.Idle)
 		return
 	}
@@ -327,7 +327,7 @@ func (s *Set) retryMost(in *inbox) time.Duration {
 	defer s.mu.Unlock()
 	wanted := in.wanted
 	in.wanted = false
-	if s.Keeper != nil && !wanted {
+	if s.Subscriber != nil && !wanted {
 		return retryIdle
 	}
 	return retryMax
@@ -364,8 +364,8 @@ func (s *Set) turn(in *inbox, stands bool) bool {
 	in.stands, in.trying = stands, time.Time{}
 	if stands {
 		s.standing.Add(1)
-		if s.Keeper != nil {
-			s.Keeper.Stands(in.channel)
+		if s.Subscriber != nil {
+			s.Subscriber.Subscribed(in.channel)
 		}
 	} else {
 		s.standing.Add(-1)
@@ -395,8 +395,8 @@ func (s *Set) tried(in *inbox) {
 func (s *Set) deliver(in *inbox, text string) {
 	claim, ticket, ok := s.parse(text)
 	if !ok {
-		if s.Keeper != nil {
-			s.Keeper.Told(in.channel, text)
+		if s.Subscriber != nil {
+			s.Subscriber.Received(in.channel, text)
 		}
 		return
 	}

@@ -30,6 +30,7 @@ var oldWords = map[string]map[string]string{
 	"proof/bench":      {"crowd": "contention", "bell": "signal", "rung": "wakeups", "hush": "stopLogging"},
 	"proof/chaos":      {"hush": "stopLogging"},
 	"internal/theatre": {"Cast": "Processes", "Actor": "Process", "actor": "process", "Hire": "Start"},
+	"internal/inbox":   {"Keeper": "Subscriber", "Keeps": "Needs", "Told": "Received"},
 	"internal/claims":  {"gate": "line", "seat": "entry", "toil": "worker", "courtesy": "yield"},
 	"store/redis": {
 		"mail": "inbox", "box": "inbox", "compared": "tairCAS", "possession": "heldClaim", "voter": "quorumMember",

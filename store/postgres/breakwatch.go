@@ -135,8 +135,8 @@ func (w *breakWatch) listenIfHeld() {
 	}
 }
 
-// Keeps implements [inbox.Keeper].
-func (w *breakWatch) Keeps(string) bool {
+// Needs implements [inbox.Subscriber].
+func (w *breakWatch) Needs(string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sweepLocked()
@@ -147,8 +147,8 @@ func (w *breakWatch) Keeps(string) bool {
 	return w.listens
 }
 
-// Stands implements [inbox.Keeper]. Breaks from before the driver listened are found by renewing.
-func (w *breakWatch) Stands(string) {
+// Subscribed implements [inbox.Subscriber]. Breaks from before the driver listened are found by renewing.
+func (w *breakWatch) Subscribed(string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var ids []string
@@ -162,8 +162,8 @@ func (w *breakWatch) Stands(string) {
 	}
 }
 
-// Told implements [inbox.Keeper]. No break is reported on a driver's own channel.
-func (w *breakWatch) Told(string, string) {}
+// Received implements [inbox.Subscriber]. No break is reported on a driver's own channel.
+func (w *breakWatch) Received(string, string) {}
 
 // told takes a message about a claim that was broken. It returns the id of the claim, which may wait, if it is one of this
 // driver's, and whether the message is about a break at all.

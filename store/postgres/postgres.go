@@ -91,7 +91,7 @@ func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
 	d.inboxes, d.poller, d.breaks = inbox.New(&listener{d}, parseTold), newPoller(d), newBreakWatch(d)
-	d.inboxes.Keeper = d.breaks
+	d.inboxes.Subscriber = d.breaks
 	d.watch, d.groups = newWatch(d), newGroups(d, l.Pool().Stat().MaxConns())
 	d.promised.Life, d.promised.Ask = l.Life, d.promises
 	d.promised.Connections = func() int64 { return l.Pool().Stat().NewConnsCount() }

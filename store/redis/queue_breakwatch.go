@@ -68,10 +68,10 @@ func newBreakWatch(c *conn.Conn, waiting *inbox.Set, unheard bool) *breakWatch {
 		return w
 	}
 	if c.Sharded() {
-		waiting.Keeper = knower{&w.broken}
+		waiting.Subscriber = knower{&w.broken}
 		w.inboxes = inbox.New(broad{c}, func(string) (string, int64, bool) { return "", 0, false })
 	}
-	w.inboxes.Keeper = w
+	w.inboxes.Subscriber = w
 	return w
 }
 
@@ -156,8 +156,8 @@ func (w *breakWatch) parts(channel, id, key string) {
 	}
 }
 
-// Keeps implements [inbox.Keeper].
-func (w *breakWatch) Keeps(channel string) bool {
+// Needs implements [inbox.Subscriber].
+func (w *breakWatch) Needs(channel string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := w.clients[channel]
@@ -171,8 +171,8 @@ func (w *breakWatch) Keeps(channel string) bool {
 	return false
 }
 
-// Stands implements [inbox.Keeper]. Messages from before the subscription stood are made up for by renewing.
-func (w *breakWatch) Stands(channel string) {
+// Subscribed implements [inbox.Subscriber]. Messages from before the subscription stood are made up for by renewing.
+func (w *breakWatch) Subscribed(channel string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := w.clients[channel]
@@ -189,21 +189,21 @@ func (w *breakWatch) Stands(channel string) {
 // A knower learns why a claim that waits is about to be gone, on the channel on which it is woken. It keeps no subscription.
 type knower struct{ broken *known.Broken }
 
-// Keeps implements [inbox.Keeper].
-func (knower) Keeps(string) bool { return false }
+// Needs implements [inbox.Subscriber].
+func (knower) Needs(string) bool { return false }
 
-// Stands implements [inbox.Keeper].
-func (knower) Stands(string) {}
+// Subscribed implements [inbox.Subscriber].
+func (knower) Subscribed(string) {}
 
-// Told implements [inbox.Keeper].
-func (k knower) Told(_, text string) {
+// Received implements [inbox.Subscriber].
+func (k knower) Received(_, text string) {
 	if id, key, record, ok := parseBroken(text); ok {
 		k.broken.Heard(label(id, key), record)
 	}
 }
 
-// Told implements [inbox.Keeper].
-func (w *breakWatch) Told(channel, text string) {
+// Received implements [inbox.Subscriber].
+func (w *breakWatch) Received(channel, text string) {
 	id, key, record, ok := parseBroken(text)
 	if !ok {
 		return

@@ -249,7 +249,7 @@ func TestDetachedClaimsAreForgotten(t *testing.T) {
 		t.Errorf("%d claims are remembered; want few, and the one that holds among them", n)
 	}
 	d.breaks.mu.Unlock()
-	d.breaks.Keeps(channel)
+	d.breaks.Needs(channel)
 	d.breaks.mu.Lock()
 	if n := len(held); n != 1 {
 		t.Errorf("%d claims are remembered after a look; want 1", n)

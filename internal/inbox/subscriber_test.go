@@ -8,68 +8,68 @@ import (
 	"time"
 )
 
-// A keeper keeps subscriptions while it wants to, and notes what it is told.
-type keeper struct {
+// A subscriber needs its subscriptions until it is told otherwise, and notes its calls.
+type subscriber struct {
 	mu    sync.Mutex // guards what follows
-	keeps bool
+	needs bool
 	asked int
 	heard []string
 }
 
-func (k *keeper) Keeps(channel string) bool {
+func (k *subscriber) Needs(channel string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked++
-	return k.keeps
+	return k.needs
 }
 
-// times returns how often the keeper was asked.
-func (k *keeper) times() int {
+// times returns how often the subscriber was asked.
+func (k *subscriber) times() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.asked
 }
 
-// lets has the keeper want no subscription any more.
-func (k *keeper) lets() {
+// lets makes the subscriber need no subscription any more.
+func (k *subscriber) lets() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.keeps = false
+	k.needs = false
 }
 
-func (k *keeper) said() []string {
+func (k *subscriber) said() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.heard)
 }
 
-func (k *keeper) Stands(channel string)     { k.hear(channel + " stands") }
-func (k *keeper) Told(channel, text string) { k.hear(channel + ": " + text) }
+func (k *subscriber) Subscribed(channel string)     { k.hear(channel + " stands") }
+func (k *subscriber) Received(channel, text string) { k.hear(channel + ": " + text) }
 
-func (k *keeper) hear(what string) {
+func (k *subscriber) hear(what string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.heard = append(k.heard, what)
 }
 
-// keeping is begin with a keeper.
-func keeping(t *testing.T) (*store, *Set, *keeper) {
+// keeping is begin with a subscriber.
+func keeping(t *testing.T) (*store, *Set, *subscriber) {
 	t.Helper()
 	s, inboxes := begin(t)
-	k := &keeper{keeps: true}
-	inboxes.Keeper = k
+	k := &subscriber{needs: true}
+	inboxes.Subscriber = k
 	return s, inboxes, k
 }
 
-// A subscription on which nobody waits goes on while the keeper needs it. The keeper is asked now and then, and never while a claim
+// A subscription on which nobody waits goes on while the subscriber needs it. The subscriber is asked now and then, and never while a claim
 // waits.
-func TestKeeperKeeps(t *testing.T) {
+func TestSubscriberNeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes, k := keeping(t)
 		inboxes.Within("channel", 0)
 		time.Sleep(5*inboxes.Idle + inboxes.Idle/2)
 		if s.now.Load() != 1 || k.times() != 5 {
-			t.Errorf("%d subscriptions, and the keeper was asked %d times in five times Idle; want 1, and 5 times", s.now.Load(), k.times())
+			t.Errorf("%d subscriptions, and the subscriber was asked %d times in five times Idle; want 1, and 5 times", s.now.Load(), k.times())
 		}
 		if !inboxes.Expect("channel", "a") {
 			t.Error("a claim is not expected although the subscription stands")
@@ -77,13 +77,13 @@ func TestKeeperKeeps(t *testing.T) {
 		k.lets()
 		time.Sleep(3 * inboxes.Idle)
 		if s.now.Load() != 1 || k.times() != 5 {
-			t.Errorf("%d subscriptions, and the keeper was asked %d times more while a claim waits; want 1, and none", s.now.Load(), k.times()-5)
+			t.Errorf("%d subscriptions, and the subscriber was asked %d times more while a claim waits; want 1, and none", s.now.Load(), k.times()-5)
 		}
 		inboxes.Forget("channel", "a")
 		time.Sleep(2 * inboxes.Idle)
 		synctest.Wait()
 		if s.now.Load() != 0 || s.begun.Load() != 1 || k.times() != 6 {
-			t.Errorf("%d subscriptions of %d, and the keeper was asked %d times more; want none of 1, and once",
+			t.Errorf("%d subscriptions of %d, and the subscriber was asked %d times more; want none of 1, and once",
 				s.now.Load(), s.begun.Load(), k.times()-5)
 		}
 		inboxes.Within("channel", 0)
@@ -94,8 +94,8 @@ func TestKeeperKeeps(t *testing.T) {
 	})
 }
 
-// The keeper is told of each time that the subscription begins to stand, and of the messages that say nothing to a claim.
-func TestKeeperIsTold(t *testing.T) {
+// The subscriber learns each time that the subscription stands, and gets the messages that are for no claim.
+func TestSubscriberReceives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes, k := keeping(t)
 		listening(t, inboxes, "a")
@@ -108,13 +108,13 @@ func TestKeeperIsTold(t *testing.T) {
 		synctest.Wait()
 		want := []string{"channel stands", "channel: broken x", "channel: ", "channel stands", "channel: again"}
 		if !slices.Equal(k.said(), want) {
-			t.Errorf("the keeper is told %q; want %q", k.said(), want)
+			t.Errorf("the subscriber is told %q; want %q", k.said(), want)
 		}
 	})
 }
 
-// A store that refuses a subscription is asked seldom for one that only the keeper needs, and as often as ever while a claim waits.
-func TestKeeperAsksSeldom(t *testing.T) {
+// A store that refuses a subscription is asked seldom for one that only the subscriber needs, and as often as ever while a claim waits.
+func TestSubscriberAsksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes, _ := keeping(t)
 		s.refuses = true
