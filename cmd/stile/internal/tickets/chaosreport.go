@@ -56,7 +56,7 @@ func sellerOf(a *theatre.Process) int {
 }
 
 // printChaos prints the results of the sales.
-func (d *demo) printChaos(parts []*part) error {
+func (d *ticketsDemo) printChaos(parts []*part) error {
 	if d.JSON {
 		v := ChaosView{Processes: d.processes, Tickets: d.tickets, Browsers: d.browsers, Lease: answer.SecondsOf(d.ttl)}
 		for _, p := range parts {
@@ -98,7 +98,7 @@ func (d *demo) printChaos(parts []*part) error {
 }
 
 // explainChaos says in words what the table shows.
-func explainChaos(d *demo, parts []*part) {
+func explainChaos(d *ticketsDemo, parts []*part) {
 	if twice, worst, times := parts[0].twice(); twice > 0 {
 		d.Say("Without a lock, %d of %d tickets were sold more than once, number %d to %d customers.", twice, d.tickets, worst, times)
 	}

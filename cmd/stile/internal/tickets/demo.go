@@ -40,7 +40,7 @@ sold twice; otherwise with 1. With --chaos that is so with lock and guard, and n
 without the guard.`
 
 // A demo is one stile demo tickets.
-type demo struct {
+type ticketsDemo struct {
 	theatre.Showing
 	processes, tickets int
 	browsers           int
@@ -58,7 +58,7 @@ const (
 
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
-	d := &demo{}
+	d := &ticketsDemo{}
 	tickets := &cobra.Command{
 		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ func New(s *store.Store) *cobra.Command {
 }
 
 // check checks the numbers of the command line.
-func (d *demo) check() error {
+func (d *ticketsDemo) check() error {
 	switch {
 	case d.processes < 2 || d.processes > 64:
 		return exit.Usage("--processes %d: it must be from 2 to 64", d.processes)
@@ -104,7 +104,7 @@ func (d *demo) check() error {
 	return d.checkChaos()
 }
 
-func (d *demo) run(ctx context.Context, s *store.Store) error {
+func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
 	stage, err := theatre.NewStage(ctx, &locks{s})
@@ -152,7 +152,7 @@ func (d *demo) run(ctx context.Context, s *store.Store) error {
 }
 
 // without sells without a lock, until tickets are sold twice, and returns the last sale.
-func (d *demo) without(ctx context.Context, stage *theatre.Stage) (box *box, err error) {
+func (d *ticketsDemo) without(ctx context.Context, stage *theatre.Stage) (box *box, err error) {
 	d.Say("Without a lock:")
 	for try := range demoTries {
 		if try > 0 {
@@ -175,7 +175,7 @@ func (d *demo) without(ctx context.Context, stage *theatre.Stage) (box *box, err
 }
 
 // halfDone adds to an error what is known of a sale, and what is unknown.
-func (d *demo) halfDone(b *box, how, name string, err error) error {
+func (d *ticketsDemo) halfDone(b *box, how, name string, err error) error {
 	if b == nil || b.read() != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (d *demo) halfDone(b *box, how, name string, err error) error {
 }
 
 // sell runs one sale, with the progress on a terminal.
-func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
+func (d *ticketsDemo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, theatre.Limit, fmt.Errorf("the sale took longer than %v", theatre.Limit))
 	defer cancel()
 	show := func(sold int) { d.Progress("%d sold", sold) }
@@ -208,7 +208,7 @@ func (d *demo) sell(ctx context.Context, dir, url, name string) (*box, error) {
 }
 
 // judge prints the result of the sale with the lock. The error says what went wrong.
-func (d *demo) judge(b *box) error {
+func (d *ticketsDemo) judge(b *box) error {
 	if !d.JSON {
 		if err := answer.Table(d.Out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {
 			return err

@@ -26,7 +26,7 @@ type part struct {
 }
 
 // checkChaos checks the flags that have other limits with --chaos.
-func (d *demo) checkChaos() error {
+func (d *ticketsDemo) checkChaos() error {
 	switch {
 	case !d.chaos:
 		return nil
@@ -39,7 +39,7 @@ func (d *demo) checkChaos() error {
 }
 
 // wreak sells without a lock, with one, and with lock and guard, while sellers are killed and stopped.
-func (d *demo) wreak(ctx context.Context, stage *theatre.Stage) error {
+func (d *ticketsDemo) wreak(ctx context.Context, stage *theatre.Stage) error {
 	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets, stage.Address, d.ttl)
 	d.Say("One seller is killed while it holds, and one is stopped past its lease: each right before it writes.")
 	if d.tokenless {
@@ -69,7 +69,7 @@ func (d *demo) wreak(ctx context.Context, stage *theatre.Stage) error {
 }
 
 // strike sells in some parts at the same time, since each waits for the ends of its own leases.
-func (d *demo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) error {
+func (d *ticketsDemo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sales, failed := make(chan int), make(chan error)
@@ -100,7 +100,7 @@ func (d *demo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) 
 }
 
 // play sells in one part.
-func (d *demo) play(ctx context.Context, p *part, stage *theatre.Stage) (err error) {
+func (d *ticketsDemo) play(ctx context.Context, p *part, stage *theatre.Stage) (err error) {
 	limit := theatre.Limit + 6*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the sale took longer than %v", limit))
 	defer cancel()

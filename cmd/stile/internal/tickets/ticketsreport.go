@@ -33,7 +33,7 @@ type saleView struct {
 	Took   answer.Seconds `json:"took"`
 }
 
-func (d *demo) view(free, locked *box) TicketsView {
+func (d *ticketsDemo) view(free, locked *box) TicketsView {
 	return TicketsView{d.processes, d.tickets, d.browsers, free.view(), locked.view()}
 }
 
