@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/tickets"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // With lock and guard no ticket is sold twice, whatever hits the sellers. With the lock alone the late write sells one again.
@@ -76,7 +76,7 @@ func TestTicketsChaosSays(t *testing.T) {
 func TestTicketsChaosWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newAccount(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("tickets", "--chaos", "--processes", "3", "--tickets", "12")
-	for _, want := range []string{theatre.NoTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
+	for _, want := range []string{demo.NoTokens, "WITHOUT LOCK  WITH LOCK\n", " was stopped past its lease, sold ticket "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

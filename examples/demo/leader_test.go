@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/examples/demo/internal/leader"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/servertest"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // One leads after the other, whatever is done to them; late writes come through where nothing guards against them, and only there.
@@ -76,7 +76,7 @@ func TestLeaderDemoSays(t *testing.T) {
 func TestLeaderDemoWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newUser(t).at("memcached://" + servertest.Memcached(t, "-M").Addr).demo("leader")
-	wantTexts(t, out, theatre.NoTokens, "The file without a guard took 2 late writes, and lost ")
+	wantTexts(t, out, demo.NoTokens, "The file without a guard took 2 late writes, and lost ")
 	if strings.Contains(out, "WITH GUARD") {
 		t.Errorf("there is a guard in\n%s", out)
 	}

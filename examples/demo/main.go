@@ -27,11 +27,11 @@ import (
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/nearest"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -73,7 +73,7 @@ func call(out io.Writer, args []string) error {
 	verbs := []*verb.Verb{payment.New(&store.Store{}), market.New(&store.Store{}), cron.New(&store.Store{}), leader.New(&store.Store{})}
 	for _, role := range []verb.Role{payment.Payer, payment.Orderer, market.Trader, cron.Machine, leader.Candidate} {
 		if len(args) == role.Count+1 && args[0] == role.Name {
-			return theatre.Failed(role.Play(context.Background(), args[1:]))
+			return demo.Failed(role.Play(context.Background(), args[1:]))
 		}
 	}
 	if len(args) > 0 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {

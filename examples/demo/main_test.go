@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // binary is the program, as users get it.
@@ -72,7 +72,7 @@ func (u *user) startWith(stdout io.Writer, args ...string) *process {
 	p := &process{t: u.t, cmd: exec.Command(binary, args...), done: make(chan struct{})}
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.home, "TMPDIR=" + u.home}
 	if u.url != "" {
-		p.cmd.Env = append(p.cmd.Env, theatre.URLVariable+"="+u.url)
+		p.cmd.Env = append(p.cmd.Env, demo.URLVariable+"="+u.url)
 	}
 	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = u.home, &p.stderr, &syscall.SysProcAttr{Setpgid: true}
 	if p.cmd.Stdout = stdout; stdout == nil {
@@ -166,13 +166,13 @@ func (u *user) names(prefix string) (names []string) {
 }
 
 // stopping starts a demo, and returns it while a holder of a lock is stopped.
-func (u *user) stopping(demo string, args ...string) (p *process, pids []int) {
+func (u *user) stopping(name string, args ...string) (p *process, pids []int) {
 	u.t.Helper()
-	p = u.start(append([]string{demo}, args...)...)
+	p = u.start(append([]string{name}, args...)...)
 	servertest.Until(u.t, "a process is stopped while it holds", func() bool {
 		var stopped int
 		pids, stopped = demotest.Children(u.t, p.cmd.Process.Pid)
-		return stopped != 0 && len(u.names("demo/"+demo+"/")) > 0
+		return stopped != 0 && len(u.names("demo/"+name+"/")) > 0
 	})
 	return p, pids
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/examples/demo/internal/payment"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/demotest"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/servertest"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // Each order but the one whose process was stopped is charged once with the lock, and that one too with the guard.
@@ -93,7 +93,7 @@ func TestPaymentStoreVanishes(t *testing.T) {
 func TestPaymentWithoutTokens(t *testing.T) {
 	t.Parallel()
 	out := newUser(t).at("memcached://"+servertest.Memcached(t, "-M").Addr).demo("payment", "--orders", "5")
-	wantTexts(t, out, theatre.NoTokens, "With the lock, order 3 was: its holder was stopped past the lease")
+	wantTexts(t, out, demo.NoTokens, "With the lock, order 3 was: its holder was stopped past the lease")
 	if strings.Contains(out, "WITH LOCK AND GUARD") {
 		t.Errorf("there is a guard in\n%s", out)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/demo"
 )
 
 // A box is the box office of the demo: a folder with the number of tickets left and the ledger of sales, and after the sale
@@ -38,7 +38,7 @@ func openBox(dir string, tickets int) (*box, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(b.left(), []byte(theatre.CountText(tickets)), 0o600); err != nil {
+	if err := os.WriteFile(b.left(), []byte(demo.CountText(tickets)), 0o600); err != nil {
 		return nil, err
 	}
 	return b, os.WriteFile(b.ledger(), nil, 0o600)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // The judge must see what goes wrong, or the demonstration proves nothing.
@@ -28,7 +28,7 @@ func TestDemoJudges(t *testing.T) {
 		{"half a sale is seen", good, 2, "with the lock, 2 of 5 looks saw a half-made sale"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &ticketsDemo{processes: 2, tickets: 3, Showing: theatre.Showing{Out: &strings.Builder{}}}
+			d := &ticketsDemo{processes: 2, tickets: 3, Showing: demo.Showing{Out: &strings.Builder{}}}
 			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales, seen: looking{looks: 5, torn: tt.torn}})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -45,7 +45,7 @@ func TestDemoJudges(t *testing.T) {
 // Tokens that mean nothing in the store need not rise.
 func TestDemoWithoutTokens(t *testing.T) {
 	var out strings.Builder
-	d := &ticketsDemo{processes: 2, tickets: 2, Showing: theatre.Showing{Out: &out}, tokenless: true}
+	d := &ticketsDemo{processes: 2, tickets: 2, Showing: demo.Showing{Out: &out}, tokenless: true}
 	if err := d.judge(&box{tickets: 2, pids: []int{1, 2}, sales: []sale{{ticket: 2, token: 1}, {ticket: 1, token: 1}}}); err != nil {
 		t.Error(err)
 	}
@@ -59,19 +59,19 @@ func TestBoxReadsLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := theatre.AppendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n"); err != nil {
+	if err := demo.AppendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.read(); err != nil || len(b.sales) != 1 || b.sales[0] != (sale{2, 1, 77, 1500 * time.Microsecond, time.Unix(1, 0), time.Unix(2, 0)}) {
 		t.Errorf("%+v, %v", b.sales, err)
 	}
-	if err := theatre.AppendTo(b.ledger(), "1 1\n"); err != nil {
+	if err := demo.AppendTo(b.ledger(), "1 1\n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.read(); err == nil {
 		t.Error("a torn line is read")
 	}
-	if text, err := os.ReadFile(b.left()); err != nil || len(text) != len(theatre.CountText(10000)) {
+	if text, err := os.ReadFile(b.left()); err != nil || len(text) != len(demo.CountText(10000)) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
@@ -87,9 +87,9 @@ func TestBoxIsWhole(t *testing.T) {
 		want bool
 	}{
 		{func() error { return nil }, true},
-		{func() error { return theatre.Patch(b.left(), theatre.CountText(1)) }, false},
-		{func() error { return theatre.AppendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n") }, true},
-		{func() error { return theatre.AppendTo(b.ledger(), "2 2 0 1500 1000000 2000000\n") }, false},
+		{func() error { return demo.Patch(b.left(), demo.CountText(1)) }, false},
+		{func() error { return demo.AppendTo(b.ledger(), "2 1 77 1500 1000000 2000000\n") }, true},
+		{func() error { return demo.AppendTo(b.ledger(), "2 2 0 1500 1000000 2000000\n") }, false},
 	} {
 		if err := tt.do(); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestTicketsChaosJudges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sold := func(title string, sales ...sale) *part {
 				return &part{title, &selling{box: &box{tickets: 2, sales: sales}, havoc: havoc{
-					killed: &theatre.Process{Number: 1}, stopped: &theatre.Process{Number: 2}, goesOn: 2e9, overtakers: 3,
+					killed: &demo.Process{Number: 1}, stopped: &demo.Process{Number: 2}, goesOn: 2e9, overtakers: 3,
 				}}}
 			}
 			free := sold("without lock", sale{ticket: 2}, sale{ticket: 1}, sale{ticket: 1})

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -65,7 +65,7 @@ type browser struct {
 
 func (b *browser) work(ctx context.Context) error {
 	in, over := bufio.NewScanner(os.Stdin), make(chan struct{})
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Ask(in); err != nil {
+	if err := (&demo.Notice{What: demo.DidBegin}).Ask(in); err != nil {
 		return err
 	}
 	go func() { // until stdin or the process ends
@@ -77,7 +77,7 @@ func (b *browser) work(ctx context.Context) error {
 			return err
 		}
 		if last {
-			return (&theatre.Notice{What: didBrowse, Looks: b.looks, Torn: b.torn}).Send()
+			return (&demo.Notice{What: didBrowse, Looks: b.looks, Torn: b.torn}).Send()
 		}
 		select {
 		case <-over: // the sale
@@ -94,7 +94,7 @@ func (b *browser) look(ctx context.Context) error {
 	if b.lock == nil {
 		whole, err = b.whole()
 	} else {
-		ctx, cancel := theatre.Patiently(ctx, b.ttl, "the lock")
+		ctx, cancel := demo.Patiently(ctx, b.ttl, "the lock")
 		defer cancel()
 		err = b.lock.Do(ctx, func(context.Context) (err error) {
 			whole, err = b.whole()
@@ -120,7 +120,7 @@ func (b *box) whole() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	count, err := theatre.CountOf(string(left))
+	count, err := demo.CountOf(string(left))
 	if err != nil {
 		return false, err
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A ChaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always there.
@@ -48,7 +48,7 @@ func (p *part) view() partView {
 }
 
 // sellerOf returns the number of the seller that a fault hit, or 0.
-func sellerOf(a *theatre.Process) int {
+func sellerOf(a *demo.Process) int {
 	if a == nil {
 		return 0
 	}

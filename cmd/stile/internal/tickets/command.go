@@ -9,21 +9,21 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/demo"
 )
 
 // processCommand is the hidden command of a process of the demo.
 func processCommand(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.ExactArgs(count),
-		RunE: func(cmd *cobra.Command, args []string) error { return theatre.Failed(play(cmd.Context(), args)) },
+		RunE: func(cmd *cobra.Command, args []string) error { return demo.Failed(play(cmd.Context(), args)) },
 	}
 }
 
 // locks is the store of the command line, as a stage needs it.
 type locks struct{ *store.Store }
 
-// Choose implements [theatre.Store].
+// Choose implements [demo.Store].
 func (l *locks) Choose(file string) (*driver.Address, string, error) {
 	url, err := l.Store.Choose()
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *locks) Choose(file string) (*driver.Address, string, error) {
 	return l.Address()
 }
 
-// Open implements [theatre.Store].
+// Open implements [demo.Store].
 func (l *locks) Open(ctx context.Context, ttl time.Duration) (*stile.Client, error) {
 	l.TTL = ttl
 	return l.Store.Open(ctx, nil)

@@ -18,9 +18,9 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/tty"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const demoLong = `Several processes sell tickets from one file. Each reads how many are left, thinks
@@ -41,7 +41,7 @@ without the guard.`
 
 // A demo is one stile demo tickets.
 type ticketsDemo struct {
-	theatre.Showing
+	demo.Showing
 	processes, tickets int
 	browsers           int
 	chaos              bool
@@ -107,7 +107,7 @@ func (d *ticketsDemo) check() error {
 func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
-	stage, err := theatre.NewStage(ctx, &locks{s})
+	stage, err := demo.NewStage(ctx, &locks{s})
 	if err != nil {
 		return err
 	}
@@ -146,13 +146,13 @@ func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 		return err
 	}
 	if twice, _, _ := free.twice(); twice == 0 {
-		return theatre.Wrong("without a lock no ticket was sold twice in %d tries, so that this shows nothing; more --processes would help", demoTries)
+		return demo.Wrong("without a lock no ticket was sold twice in %d tries, so that this shows nothing; more --processes would help", demoTries)
 	}
 	return nil
 }
 
 // without sells without a lock, until tickets are sold twice, and returns the last sale.
-func (d *ticketsDemo) without(ctx context.Context, stage *theatre.Stage) (box *box, err error) {
+func (d *ticketsDemo) without(ctx context.Context, stage *demo.Stage) (box *box, err error) {
 	d.Say("Without a lock:")
 	for try := range demoTries {
 		if try > 0 {
@@ -181,15 +181,15 @@ func (d *ticketsDemo) halfDone(b *box, how, name string, err error) error {
 	}
 	unknown := ""
 	if name != "" {
-		unknown = theatre.ClaimsLeft(name, d.ttl)
+		unknown = demo.ClaimsLeft(name, d.ttl)
 	}
 	twice, _, _ := b.twice()
-	return theatre.HalfDone(err, fmt.Sprintf("%s %d tickets of %d were sold, %d of them more than once", how, d.tickets-b.unsold(), d.tickets, twice), unknown)
+	return demo.HalfDone(err, fmt.Sprintf("%s %d tickets of %d were sold, %d of them more than once", how, d.tickets-b.unsold(), d.tickets, twice), unknown)
 }
 
 // sell runs one sale, with the progress on a terminal.
 func (d *ticketsDemo) sell(ctx context.Context, dir, url, name string) (*box, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, theatre.Limit, fmt.Errorf("the sale took longer than %v", theatre.Limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, demo.Limit, fmt.Errorf("the sale took longer than %v", demo.Limit))
 	defer cancel()
 	show := func(sold int) { d.Progress("%d sold", sold) }
 	b, err := openBox(dir, d.tickets)
@@ -227,7 +227,7 @@ func (d *ticketsDemo) judge(b *box) error {
 	case twice > 0:
 		return exit.With(exit.Failed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
 	case b.seen.torn > 0:
-		return theatre.Wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
+		return demo.Wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
 	case len(b.sales) != d.tickets:
 		return exit.With(exit.Failed, fmt.Errorf("%d tickets were sold, not %d", len(b.sales), d.tickets))
 	case !rises && d.tokenless:

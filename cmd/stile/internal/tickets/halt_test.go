@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/demo"
 	_ "github.com/stilelock/stile/store/sqlite"
 )
 
@@ -74,7 +74,7 @@ func TestHalt(t *testing.T) {
 	if answers(t, lock, time.Second) {
 		t.Fatal("others can write before the process is stopped: the test proves nothing")
 	}
-	if err := (&theatre.Process{Cmd: cmd}).Halt(t.Context(), lock); err != nil {
+	if err := (&demo.Process{Cmd: cmd}).Halt(t.Context(), lock); err != nil {
 		t.Fatal(err)
 	}
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)); err != nil || !strings.Contains(string(stat), ") T ") {

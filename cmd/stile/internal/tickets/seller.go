@@ -17,14 +17,14 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const sellerName = "seller"
 
-// A seller's reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidHalt, theatre.DidLose, theatre.DidFail and
-// theatre.DidEnd.
+// A seller's reports, beside demo.DidBegin, demo.DidAsk, demo.DidHalt, demo.DidLose, demo.DidFail and
+// demo.DidEnd.
 const (
 	didSell    = "sold"
 	didSellOut = "sold out" // it saw that nothing is left, and ends
@@ -79,7 +79,7 @@ type seller struct {
 }
 
 func (s *seller) work(ctx context.Context) error {
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Ask(s.in); err != nil {
+	if err := (&demo.Notice{What: demo.DidBegin}).Ask(s.in); err != nil {
 		return err
 	}
 	for {
@@ -94,25 +94,25 @@ func (s *seller) work(ctx context.Context) error {
 }
 
 // locked sells one ticket, under the lock if there is one.
-func (s *seller) locked(ctx context.Context) (*theatre.Notice, error) {
-	n, begin := &theatre.Notice{}, time.Now()
+func (s *seller) locked(ctx context.Context) (*demo.Notice, error) {
+	n, begin := &demo.Notice{}, time.Now()
 	if s.lock == nil {
 		return n, s.one(ctx, n, begin)
 	}
-	ctx, cancel := theatre.Patiently(ctx, s.ttl, "the lock")
+	ctx, cancel := demo.Patiently(ctx, s.ttl, "the lock")
 	defer cancel()
 	err := s.lock.Do(ctx, func(ctx context.Context) error { return s.one(ctx, n, begin) })
 	if s.way == sellFast || !errors.Is(err, stile.ErrLost) {
 		return n, err
 	}
 	if n.Lost = true; n.What == "" {
-		n.What = theatre.DidLose
+		n.What = demo.DidLose
 	}
 	return n, nil
 }
 
 // one sells a ticket, if any is left, and puts the result into the notice.
-func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) error {
+func (s *seller) one(ctx context.Context, n *demo.Notice, begin time.Time) error {
 	from := time.Now()
 	n.Token = stile.Token(ctx)
 	left, err := s.look(ctx, n.Token)
@@ -123,12 +123,12 @@ func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) er
 		n.What = didSellOut
 		return nil
 	}
-	time.Sleep(rand.N(theatre.Thinking))
+	time.Sleep(rand.N(demo.Thinking))
 	if s.way != sellFast {
 		if ctx.Err() != nil { // the last check of the lease
 			return context.Cause(ctx)
 		}
-		if err := (&theatre.Notice{What: theatre.DidAsk, Order: left.count}).Ask(s.in); err != nil {
+		if err := (&demo.Notice{What: demo.DidAsk, Order: left.count}).Ask(s.in); err != nil {
 			return err
 		}
 	}
@@ -139,15 +139,15 @@ func (s *seller) one(ctx context.Context, n *theatre.Notice, begin time.Time) er
 	}
 	line := fmt.Sprintf("%d %d %d %d %d %d\n", left.count, s.number, n.Token, from.Sub(begin).Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
 	n.What = didSell
-	return theatre.AppendTo(s.ledger(), line)
+	return demo.AppendTo(s.ledger(), line)
 }
 
 // halt makes a notice of the guard's refusal.
-func (s *seller) halt(n *theatre.Notice, err error) error {
+func (s *seller) halt(n *demo.Notice, err error) error {
 	if !errors.Is(err, guard.ErrStale) {
 		return err
 	}
-	n.What = theatre.DidHalt
+	n.What = demo.DidHalt
 	n.Text = strings.TrimPrefix(strings.ReplaceAll(err.Error(), s.dir+string(filepath.Separator), ""), "guard: ")
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *seller) look(ctx context.Context, token int64) (left stock, err error) 
 		text, err = left.file.Read(ctx)
 	}
 	if err == nil {
-		left.count, err = theatre.CountOf(string(text))
+		left.count, err = demo.CountOf(string(text))
 	}
 	return left, err
 }
@@ -177,7 +177,7 @@ func (s *seller) look(ctx context.Context, token int64) (left stock, err error) 
 // write writes that one ticket less is left.
 func (s *stock) write(ctx context.Context) error {
 	if s.file != nil {
-		return s.file.Write(ctx, []byte(theatre.CountText(s.count-1)))
+		return s.file.Write(ctx, []byte(demo.CountText(s.count-1)))
 	}
-	return theatre.Patch(s.path, theatre.CountText(s.count-1))
+	return demo.Patch(s.path, demo.CountText(s.count-1))
 }

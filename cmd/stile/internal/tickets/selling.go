@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/demo"
 )
 
 // A selling lets processes sell the tickets of a box. With faults, the seller that is about to write when a quarter of the
@@ -19,7 +19,7 @@ import (
 //
 // Without faults a selling is in faultsOver from its beginning.
 type selling struct {
-	*theatre.Processes
+	*demo.Processes
 	*box
 	name string // of the lock; empty without one
 	way  string // of the sellers
@@ -57,7 +57,7 @@ type looking struct {
 
 // A havoc is the effect of the faults. Times count from the beginning.
 type havoc struct {
-	killed, stopped   *theatre.Process
+	killed, stopped   *demo.Process
 	killedAt          time.Duration
 	following         time.Duration // from the kill until the next sale
 	stoppedAt, goesOn time.Duration
@@ -75,7 +75,7 @@ const (
 // run runs the sellers, all beginning at once, until nothing is left.
 func (s *selling) run(ctx context.Context, url string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s.Processes, s.lost = theatre.NewProcesses(url), map[int64]bool{}
+	s.Processes, s.lost = demo.NewProcesses(url), map[int64]bool{}
 	defer func() {
 		if s.faults == faultStopped {
 			cancel() // kills all: a stopped one would not end
@@ -126,7 +126,7 @@ func (s *selling) run(ctx context.Context, url string) error {
 func (s *selling) step(ctx context.Context) error {
 	select {
 	case h := <-s.Heard:
-		h.From.Ended = h.From.Ended || h.What == theatre.DidEnd
+		h.From.Ended = h.From.Ended || h.What == demo.DidEnd
 		return s.hear(ctx, h)
 	case <-s.late: // nobody else got the lock
 		return s.resume()
@@ -135,21 +135,21 @@ func (s *selling) step(ctx context.Context) error {
 	}
 }
 
-func (s *selling) hear(ctx context.Context, h theatre.Heard) error {
+func (s *selling) hear(ctx context.Context, h demo.Heard) error {
 	if h.Lost {
 		s.lost[h.Token] = true
 	}
 	switch {
 	case h.From.Dead:
 		return nil
-	case h.What == theatre.DidAsk:
+	case h.What == demo.DidAsk:
 		return s.ask(ctx, h)
 	case h.What == didSell:
 		return s.sale(h)
-	case h.What == theatre.DidHalt:
+	case h.What == demo.DidHalt:
 		s.refused = append(s.refused, h.Text)
 		return nil
-	case h.What == theatre.DidLose:
+	case h.What == demo.DidLose:
 		return nil
 	case h.What == didBrowse:
 		s.seen.looks += h.Looks
@@ -170,7 +170,7 @@ func (s *selling) hear(ctx context.Context, h theatre.Heard) error {
 
 // ask lets a seller write, or makes the next fault hit it. The seller waits for the order, so the time that this takes does
 // not matter. The number sold is the one that this seller read, since the notices of others may be late.
-func (s *selling) ask(ctx context.Context, h theatre.Heard) error {
+func (s *selling) ask(ctx context.Context, h demo.Heard) error {
 	a, sold := h.From, s.tickets-h.Order
 	switch {
 	case s.faults == faultAhead && sold >= s.tickets/4:
@@ -179,14 +179,14 @@ func (s *selling) ask(ctx context.Context, h theatre.Heard) error {
 		return a.Kill()
 	case s.faults == faultKilled && sold >= s.tickets/2:
 		s.faults, s.stopped, s.stoppedAt, s.held = faultStopped, a, time.Since(s.begun), h.Order
-		s.late = time.After(3*s.ttl + theatre.Patience/2) // sooner than the waiters for the lock give up
+		s.late = time.After(3*s.ttl + demo.Patience/2) // sooner than the waiters for the lock give up
 		return a.Halt(ctx, s.lock)
 	}
 	return a.Tell("sell")
 }
 
 // sale notes a sale.
-func (s *selling) sale(h theatre.Heard) error {
+func (s *selling) sale(h demo.Heard) error {
 	s.sold++
 	s.show(s.sold)
 	before := h.Order > s.held // that sale happened before the latest fault, and its notice came late
@@ -196,7 +196,7 @@ func (s *selling) sale(h theatre.Heard) error {
 	case s.goesOn != 0 && h.From == s.stopped && s.lateTicket == 0 && len(s.refused) == 0:
 		s.lateTicket = h.Order
 	case s.faults == faultStopped && !before:
-		if s.overtakers++; s.overtakers >= theatre.Overtakes {
+		if s.overtakers++; s.overtakers >= demo.Overtakes {
 			return s.resume()
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -39,11 +39,11 @@ func (d *ticketsDemo) checkChaos() error {
 }
 
 // wreak sells without a lock, with one, and with lock and guard, while sellers are killed and stopped.
-func (d *ticketsDemo) wreak(ctx context.Context, stage *theatre.Stage) error {
+func (d *ticketsDemo) wreak(ctx context.Context, stage *demo.Stage) error {
 	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets, stage.Address, d.ttl)
 	d.Say("One seller is killed while it holds, and one is stopped past its lease: each right before it writes.")
 	if d.tokenless {
-		d.Say("%s", theatre.NoTokens)
+		d.Say("%s", demo.NoTokens)
 	}
 	names := "demo/tickets/" + rand.Text()[:8]
 	parts := []*part{
@@ -69,7 +69,7 @@ func (d *ticketsDemo) wreak(ctx context.Context, stage *theatre.Stage) error {
 }
 
 // strike sells in some parts at the same time, since each waits for the ends of its own leases.
-func (d *ticketsDemo) strike(ctx context.Context, stage *theatre.Stage, parts []*part) error {
+func (d *ticketsDemo) strike(ctx context.Context, stage *demo.Stage, parts []*part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sales, failed := make(chan int), make(chan error)
@@ -100,8 +100,8 @@ func (d *ticketsDemo) strike(ctx context.Context, stage *theatre.Stage, parts []
 }
 
 // play sells in one part.
-func (d *ticketsDemo) play(ctx context.Context, p *part, stage *theatre.Stage) (err error) {
-	limit := theatre.Limit + 6*d.ttl
+func (d *ticketsDemo) play(ctx context.Context, p *part, stage *demo.Stage) (err error) {
+	limit := demo.Limit + 6*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the sale took longer than %v", limit))
 	defer cancel()
 	if p.box, err = openBox(stage.Path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
@@ -145,36 +145,36 @@ func judgeParts(parts []*part) error {
 	for i, p := range parts {
 		switch n := p.unsold(); {
 		case n > 0:
-			return theatre.Wrong("%s, %d tickets were not sold", p.title, n)
+			return demo.Wrong("%s, %d tickets were not sold", p.title, n)
 		case i == 0: // without a lock, little is sure
 		case p.killed == nil || p.stopped == nil:
-			return theatre.Wrong("%s, not both faults hit, so that this shows nothing", p.title)
+			return demo.Wrong("%s, not both faults hit, so that this shows nothing", p.title)
 		case p.overtakers == 0:
-			return theatre.Wrong("%s, nobody sold while a seller was stopped for %v", p.title, phrase.Rounded(p.stoppedFor()))
+			return demo.Wrong("%s, nobody sold while a seller was stopped for %v", p.title, phrase.Rounded(p.stoppedFor()))
 		}
 	}
 	free, locked := parts[0], parts[1]
 	for _, p := range parts[2:] {
 		if twice, worst, times := p.twice(); twice > 0 {
-			return theatre.Wrong("%s, %d tickets were sold more than once, number %d to %d customers", p.title, twice, worst, times)
+			return demo.Wrong("%s, %d tickets were sold more than once, number %d to %d customers", p.title, twice, worst, times)
 		}
 		switch {
 		case p.seen.torn > 0:
-			return theatre.Wrong("%s, %d of %d looks saw a half-made sale", p.title, p.seen.torn, p.seen.looks)
+			return demo.Wrong("%s, %d of %d looks saw a half-made sale", p.title, p.seen.torn, p.seen.looks)
 		case len(p.refused) == 0:
-			return theatre.Wrong("the guard refused nothing")
+			return demo.Wrong("the guard refused nothing")
 		case !p.tokensRise():
-			return theatre.Wrong("%s, the tokens did not rise from sale to sale", p.title)
+			return demo.Wrong("%s, the tokens did not rise from sale to sale", p.title)
 		}
 	}
 	first := locked.firstTwice()
 	switch {
 	case first == nil:
-		return theatre.Wrong("the lock without a guard sold each ticket once, so that this shows nothing")
+		return demo.Wrong("the lock without a guard sold each ticket once, so that this shows nothing")
 	case !locked.lost[first.token]:
-		return theatre.Wrong("with the lock, ticket %d was sold more than once, although no lease had been lost", first.ticket)
+		return demo.Wrong("with the lock, ticket %d was sold more than once, although no lease had been lost", first.ticket)
 	case free.firstTwice() == nil:
-		return theatre.Wrong("without a lock each ticket was sold once, so that this shows nothing")
+		return demo.Wrong("without a lock each ticket was sold once, so that this shows nothing")
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const cronDemoLong = `Machines, which are processes here, have the same job, due each second. Half of
@@ -36,7 +36,7 @@ const cronMaxHold = 1500 * time.Millisecond
 
 // A cronDemo is one run of the demo.
 type cronDemo struct {
-	theatre.Showing
+	demo.Showing
 	machines int
 	ttl      time.Duration
 }
@@ -61,7 +61,7 @@ func New(s *store.Store) *verb.Verb {
 }
 
 func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
-	stage, err := theatre.NewStage(ctx, s)
+	stage, err := demo.NewStage(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 }
 
 // fits chooses the lease, and refuses a store that cannot show what the demo shows.
-func (d *cronDemo) fits(stage *theatre.Stage) (err error) {
+func (d *cronDemo) fits(stage *demo.Stage) (err error) {
 	if t := &stage.Traits; t.OwnClient || t.ShortRecord {
 		return exit.Usage("%s keeps no record of the last tick that another machine can replace, so demo cron cannot show one; "+
 			"leave --url out for a file on this machine", stage.Address)
@@ -103,13 +103,13 @@ func (d *cronDemo) fits(stage *theatre.Stage) (err error) {
 
 // play runs both parts side by side, from the same moment on.
 func (d *cronDemo) play(ctx context.Context, free, locked *fleet, url string, ticks int) error {
-	limit := theatre.Limit + 4*d.ttl
+	limit := demo.Limit + 4*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the ticks took longer than %v", limit))
 	defer cancel()
 	fleets := []*fleet{free, locked}
 	for _, h := range fleets {
 		within, end := context.WithCancel(ctx)
-		h.Processes = theatre.NewProcesses(url)
+		h.Processes = demo.NewProcesses(url)
 		defer h.Close(within, end)
 		if err := h.open(within, d.ttl, cronMaxHold); err != nil {
 			return fmt.Errorf("%s: %w", h.title, err)
@@ -159,8 +159,8 @@ func forget(c *stile.Client, name string) {
 // halfDone adds to an error what is known of the ticks, and what is unknown.
 func (d *cronDemo) halfDone(h *fleet, err error) error {
 	once, more, none := h.count()
-	return theatre.HalfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
-		theatre.ClaimsLeft(h.name, d.ttl)+", or after 24h")
+	return demo.HalfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
+		demo.ClaimsLeft(h.name, d.ttl)+", or after 24h")
 }
 
 // count returns how many ticks came to their end once, more often, and never.
@@ -191,19 +191,19 @@ func judgeTicks(free, locked *fleet) error {
 	for i, t := range locked.ticks {
 		for _, r := range t.Runs {
 			if r.token <= last && !locked.tokenless {
-				return theatre.Wrong("with the lock, the run of %s has token %d after %d", t.at(), r.token, last)
+				return demo.Wrong("with the lock, the run of %s has token %d after %d", t.at(), r.token, last)
 			}
 			last = r.token
 		}
 		if i > 0 && t.Tick.Sub(locked.ticks[i-1].Tick) != time.Second {
-			return theatre.Wrong("with the lock, tick %s came after %s", t.at(), locked.ticks[i-1].at())
+			return demo.Wrong("with the lock, tick %s came after %s", t.at(), locked.ticks[i-1].at())
 		}
 		if text := locked.wrong(i, t); text != "" {
-			return theatre.Wrong("with the lock, %s", text)
+			return demo.Wrong("with the lock, %s", text)
 		}
 	}
 	if _, more, _ := free.count(); more == 0 {
-		return theatre.Wrong("without a lock every tick was run once, so that this shows nothing")
+		return demo.Wrong("without a lock every tick was run once, so that this shows nothing")
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 	"github.com/stilelock/stile/jobs"
 )
 
@@ -23,7 +23,7 @@ type fleet struct {
 	killAt, stickAt int
 	tokenless       bool // the store's tokens need not rise
 
-	*theatre.Processes
+	*demo.Processes
 	ticks  []*tickPast // in the order of their first runs
 	begun  time.Time
 	took   time.Duration
@@ -95,7 +95,7 @@ func (f *fleet) settled() (n int) {
 	return n
 }
 
-func (f *fleet) hear(n theatre.Heard) error {
+func (f *fleet) hear(n demo.Heard) error {
 	if n.From.Dead {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (f *fleet) hear(n theatre.Heard) error {
 }
 
 // over notes the end of a run.
-func (t *tickPast) over(n theatre.Heard, at time.Duration) {
+func (t *tickPast) over(n demo.Heard, at time.Duration) {
 	for i := range t.Runs {
 		if r := &t.Runs[i]; r.machine == n.From.Number && r.token == n.Token {
 			r.ended, r.outcome = at, jobs.Outcome(n.Outcome)
@@ -132,7 +132,7 @@ func (t *tickPast) over(n theatre.Heard, at time.Duration) {
 }
 
 // take notes that a run has begun, and kills it, lets it hang, or lets it end.
-func (f *fleet) take(n theatre.Heard) error {
+func (f *fleet) take(n demo.Heard) error {
 	t := f.tick(n.Tick)
 	t.Runs = append(t.Runs, tickRun{machine: n.From.Number, token: n.Token, begun: time.Since(f.begun)})
 	if f.name == "" {

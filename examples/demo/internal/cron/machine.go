@@ -10,15 +10,15 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 	"github.com/stilelock/stile/jobs"
 )
 
 const machineName = "machine"
 
-// A machine's reports, beside theatre.DidBegin, theatre.DidFail and theatre.DidEnd.
+// A machine's reports, beside demo.DidBegin, demo.DidFail and demo.DidEnd.
 const (
 	didTake = "took" // a run has begun, and waits for its order
 	didOver = "over" // a tick is over for this machine
@@ -58,8 +58,8 @@ func beginMachine(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	m.orders = theatre.Orders(cancel)
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+	m.orders = demo.Orders(cancel)
+	if err := (&demo.Notice{What: demo.DidBegin}).Send(); err != nil {
 		return err
 	}
 	if <-m.orders != orderStart {
@@ -78,12 +78,12 @@ type machineRun struct {
 
 // work is one run. It reports its beginning, and obeys its order. If the process is killed, it is killed here.
 func (m *machineRun) work(ctx context.Context) error {
-	if err := (&theatre.Notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.FromContext(ctx).Ticket()}).Send(); err != nil {
+	if err := (&demo.Notice{What: didTake, Tick: jobs.Tick(ctx), Token: stile.FromContext(ctx).Ticket()}).Send(); err != nil {
 		return err
 	}
 	switch order, ok := <-m.orders; {
 	case !ok:
-		return theatre.ErrEnded
+		return demo.ErrEnded
 	case order == orderStick:
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -92,7 +92,7 @@ func (m *machineRun) work(ctx context.Context) error {
 }
 
 func (m *machineRun) report(r jobs.Result) {
-	n := &theatre.Notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: string(r.Outcome)}
+	n := &demo.Notice{What: didOver, Tick: r.Tick, Token: r.Ticket, Outcome: string(r.Outcome)}
 	if r.Err != nil {
 		n.Text = phrase.OneLine(r.Err.Error())
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
 	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 	governing = 120 * time.Millisecond // at most, between two reads of a leader
 )
 
-// A candidate's reports, beside theatre.DidBegin, theatre.DidAsk, theatre.DidFail and theatre.DidEnd.
+// A candidate's reports, beside demo.DidBegin, demo.DidAsk, demo.DidFail and demo.DidEnd.
 const (
 	didLead  = "leads"
 	didWrite = "wrote" // both files; a text means that the guard refused its file
@@ -58,8 +58,8 @@ func beginCandidate(ctx context.Context, args []string) error {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := &candidate{dir: args[2], guarded: args[4] == "true", orders: theatre.Orders(cancel)}
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+	c := &candidate{dir: args[2], guarded: args[4] == "true", orders: demo.Orders(cancel)}
+	if err := (&demo.Notice{What: demo.DidBegin}).Send(); err != nil {
 		return err
 	}
 	return c.stand(ctx, client.Candidate(args[1], "candidate "+args[0]))
@@ -82,13 +82,13 @@ func (c *candidate) stand(ctx context.Context, lock *stile.Lock) error {
 // term leads until the term is over.
 func (c *candidate) term(ctx context.Context) error {
 	token := stile.FromContext(ctx).Ticket() // names the term; in a store with tokens it is the token
-	if err := (&theatre.Notice{What: didLead, Token: token}).Send(); err != nil {
+	if err := (&demo.Notice{What: didLead, Token: token}).Send(); err != nil {
 		return err
 	}
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { // at once, whatever the leader does
 		defer close(told)
-		_ = (&theatre.Notice{What: didCease, Token: token}).Send()
+		_ = (&demo.Notice{What: didCease, Token: token}).Send()
 	})
 	defer func() {
 		if !stop() {
@@ -119,19 +119,19 @@ func (c *candidate) round(ctx context.Context, token int64, file *guard.File) er
 	if ctx.Err() != nil { // the last check of the lease
 		return context.Cause(ctx)
 	}
-	if err := (&theatre.Notice{What: theatre.DidAsk, Token: token}).Send(); err != nil {
+	if err := (&demo.Notice{What: demo.DidAsk, Token: token}).Send(); err != nil {
 		return err
 	}
 	if _, ok := <-c.orders; !ok {
-		return theatre.ErrEnded
+		return demo.ErrEnded
 	}
 	// From here on nothing stops the write, whatever happens to the lease.
-	n := &theatre.Notice{What: didWrite, Token: token}
-	if err := theatre.Patch(filepath.Join(c.dir, plainFile), theatre.CountText(plain+1)); err != nil {
+	n := &demo.Notice{What: didWrite, Token: token}
+	if err := demo.Patch(filepath.Join(c.dir, plainFile), demo.CountText(plain+1)); err != nil {
 		return err
 	}
 	if file != nil {
-		err := file.Write(context.WithoutCancel(ctx), []byte(theatre.CountText(guarded+1)))
+		err := file.Write(context.WithoutCancel(ctx), []byte(demo.CountText(guarded+1)))
 		switch {
 		case errors.Is(err, guard.ErrStale):
 			n.Text = strings.TrimPrefix(strings.ReplaceAll(err.Error(), c.dir+string(filepath.Separator), ""), "guard: ")
@@ -143,7 +143,7 @@ func (c *candidate) round(ctx context.Context, token int64, file *guard.File) er
 		return err
 	}
 	if _, ok := <-c.orders; !ok {
-		return theatre.ErrEnded
+		return demo.ErrEnded
 	}
 	return context.Cause(ctx)
 }
@@ -157,7 +157,7 @@ func (c *candidate) read(ctx context.Context, file *guard.File) (plain, guarded 
 	if err != nil {
 		return 0, 0, err
 	}
-	guarded, err = theatre.CountOf(string(text))
+	guarded, err = demo.CountOf(string(text))
 	return plain, guarded, err
 }
 
@@ -166,5 +166,5 @@ func readCount(dir, file string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return theatre.CountOf(string(text))
+	return demo.CountOf(string(text))
 }

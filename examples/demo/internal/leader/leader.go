@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const leaderLong = `Three candidates, which are processes, stand for one leadership. The leader adds one
@@ -36,7 +36,7 @@ const candidates = 3
 
 // A leaderDemo is one run of the demo.
 type leaderDemo struct {
-	theatre.Showing
+	demo.Showing
 	ttl     time.Duration
 	guarded bool // there is a guarded file, since the store has tokens
 }
@@ -57,7 +57,7 @@ func New(s *store.Store) *verb.Verb {
 }
 
 func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
-	stage, err := theatre.NewStage(ctx, s)
+	stage, err := demo.NewStage(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -69,14 +69,14 @@ func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
 	d.Say("%d candidates stand for one leadership, kept in %s, with leases of %v.", candidates, stage.Address, d.ttl)
 	d.Say("One leader is killed, one is stopped past its lease, and one is deposed: each right before it writes.")
 	if !d.guarded {
-		d.Say("%s", theatre.NoTokens)
+		d.Say("%s", demo.NoTokens)
 	}
 	files := []string{plainFile}
 	if d.guarded {
 		files = append(files, guardedFile)
 	}
 	for _, file := range files {
-		if err := os.WriteFile(stage.Path(file), []byte(theatre.CountText(0)), 0o600); err != nil {
+		if err := os.WriteFile(stage.Path(file), []byte(demo.CountText(0)), 0o600); err != nil {
 			return exit.With(exit.Failed, err)
 		}
 	}
@@ -88,12 +88,12 @@ func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
 }
 
 // play runs the candidates.
-func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderResult, error) {
-	limit := theatre.Limit + 12*d.ttl
+func (d *leaderDemo) play(ctx context.Context, stage *demo.Stage) (*LeaderResult, error) {
+	limit := demo.Limit + 12*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
 	defer cancel()
 	r := &succession{
-		Processes: theatre.NewProcesses(stage.URL), name: "demo/leader/" + rand.Text()[:8], client: stage.Client, ttl: d.ttl, tokenless: !d.guarded,
+		Processes: demo.NewProcesses(stage.URL), name: "demo/leader/" + rand.Text()[:8], client: stage.Client, ttl: d.ttl, tokenless: !d.guarded,
 		faults: []Fault{FaultKill, FaultStop, FaultDepose}, show: d.Progress,
 	}
 	within, end := context.WithCancel(ctx)
@@ -119,7 +119,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *theatre.Stage) (*LeaderRes
 		err = exit.With(exit.Failed, bad)
 	}
 	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes, result.Guarded.Refused)
-	return result, theatre.HalfDone(err, known, theatre.ClaimsLeft(r.name, d.ttl))
+	return result, demo.HalfDone(err, known, demo.ClaimsLeft(r.name, d.ttl))
 }
 
 // finish prints the result, and judges it.
@@ -141,7 +141,7 @@ func (r *LeaderResult) judge() error {
 	last := int64(0)
 	for i, t := range r.terms {
 		if t.token <= last && !r.tokenless {
-			return theatre.Wrong("term %d has token %d after %d", i+1, t.token, last)
+			return demo.Wrong("term %d has token %d after %d", i+1, t.token, last)
 		}
 		last = t.token
 	}
@@ -151,18 +151,18 @@ func (r *LeaderResult) judge() error {
 			late++
 		}
 		if w.late && w.refused == "" && !r.tokenless {
-			return theatre.Wrong("the guard took a late write")
+			return demo.Wrong("the guard took a late write")
 		}
 	}
 	switch {
 	case len(r.terms) <= r.struck():
-		return theatre.Wrong("of %d leaders that a fault hit, not all had a successor", r.struck())
+		return demo.Wrong("of %d leaders that a fault hit, not all had a successor", r.struck())
 	case late == 0:
-		return theatre.Wrong("nobody wrote late, so that this shows nothing")
+		return demo.Wrong("nobody wrote late, so that this shows nothing")
 	case r.Guarded.Lost > 0:
-		return theatre.Wrong("the guarded file lost %d of %d writes", r.Guarded.Lost, r.Guarded.Writes)
+		return demo.Wrong("the guarded file lost %d of %d writes", r.Guarded.Lost, r.Guarded.Writes)
 	case r.Plain.Lost == 0:
-		return theatre.Wrong("the file without a guard lost nothing, so that this shows nothing")
+		return demo.Wrong("the file without a guard lost nothing, so that this shows nothing")
 	}
 	return nil
 }

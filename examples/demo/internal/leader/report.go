@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A LeaderResult is the outcome of the demo, and in JSON what it prints. Programs rely on the keys, all of which are
@@ -200,7 +200,7 @@ func (d *leaderDemo) print(r *LeaderResult) error {
 	}
 	d.Say("The file without a guard took %s, and lost %d of %d.", phrase.Plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
 	if !r.tokenless {
-		d.Say("With the guard %s refused, and nothing was lost. What it said: %s", theatre.Were(r.Guarded.Refused, "late write"), r.refusal())
+		d.Say("With the guard %s refused, and nothing was lost. What it said: %s", demo.Were(r.Guarded.Refused, "late write"), r.refusal())
 	}
 	for _, note := range r.Notes {
 		d.Say("%s", note)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A succession is the terms of the demo of leaders, one after the other. When a leader has written often enough, the next
@@ -22,7 +22,7 @@ import (
 //	leads ──asks, written often enough──> struck ──killed──────────────────────────────> over
 //	                                        └─stopped, deposed──> late ──next wrote──> over
 type succession struct {
-	*theatre.Processes
+	*demo.Processes
 	name   string
 	client *stile.Client // the observer's, which also deposes
 	ttl    time.Duration
@@ -54,7 +54,7 @@ const (
 
 // A term is one candidate's time as the leader. Times count from the beginning.
 type term struct {
-	leader  *theatre.Process
+	leader  *demo.Process
 	token   int64
 	begun   time.Duration
 	struck  time.Duration // when the fault hit
@@ -96,7 +96,7 @@ func (s *succession) run(ctx context.Context) error {
 			return err
 		}
 	}
-	most := 3*s.ttl + theatre.Patience
+	most := 3*s.ttl + demo.Patience
 	silence := time.NewTimer(most)
 	defer silence.Stop()
 	for !s.done {
@@ -105,7 +105,7 @@ func (s *succession) run(ctx context.Context) error {
 			s.views = append(s.views, v)
 			continue
 		case h := <-s.Heard:
-			h.From.Ended = h.From.Ended || h.What == theatre.DidEnd
+			h.From.Ended = h.From.Ended || h.What == demo.DidEnd
 			if err := s.hear(ctx, h); err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (s *succession) observe(ctx context.Context, views chan<- view) {
 	}
 }
 
-func (s *succession) hear(ctx context.Context, h theatre.Heard) error {
+func (s *succession) hear(ctx context.Context, h demo.Heard) error {
 	if h.From.Dead {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (s *succession) hear(ctx context.Context, h theatre.Heard) error {
 			t.over = s.since()
 		}
 		return nil
-	case theatre.DidAsk:
+	case demo.DidAsk:
 		return s.ask(ctx, s.term(h))
 	case didWrite:
 		return s.wrote(s.term(h), h.Text)
@@ -153,7 +153,7 @@ func (s *succession) hear(ctx context.Context, h theatre.Heard) error {
 }
 
 // term returns the latest term of the candidate that sent a notice; all its notices concern that term.
-func (s *succession) term(h theatre.Heard) *term {
+func (s *succession) term(h demo.Heard) *term {
 	for _, t := range slices.Backward(s.terms) {
 		if t.leader == h.From {
 			return t
@@ -163,10 +163,10 @@ func (s *succession) term(h theatre.Heard) *term {
 }
 
 // lead notes that a term has begun.
-func (s *succession) lead(h theatre.Heard) {
+func (s *succession) lead(h demo.Heard) {
 	for _, t := range s.terms {
 		if t.over == 0 && t.fault == "" && s.fail == nil {
-			s.fail = theatre.Wrong("candidates %d and %d led at once", t.leader.Number, h.From.Number)
+			s.fail = demo.Wrong("candidates %d and %d led at once", t.leader.Number, h.From.Number)
 		}
 	}
 	s.terms = append(s.terms, &term{leader: h.From, token: h.Token, begun: s.since()})
@@ -176,7 +176,7 @@ func (s *succession) lead(h theatre.Heard) {
 // ask lets a leader write, or makes the next fault hit it. The leader waits for the order, so the time that this takes does
 // not matter.
 func (s *succession) ask(ctx context.Context, t *term) error {
-	if s.late != nil || len(s.faults) == 0 || len(t.writes) < theatre.Overtakes || t.over != 0 {
+	if s.late != nil || len(s.faults) == 0 || len(t.writes) < demo.Overtakes || t.over != 0 {
 		return t.leader.Tell("write")
 	}
 	f := s.faults[0]
@@ -210,14 +210,14 @@ func (s *succession) wrote(t *term, refused string) error {
 		held := s.held
 		s.late, s.held = nil, nil
 		return errors.Join(t.leader.Tell("on"), held.leader.Tell("on"))
-	case late != nil && s.held == nil && t == s.terms[len(s.terms)-1] && len(t.writes) >= theatre.Overtakes:
+	case late != nil && s.held == nil && t == s.terms[len(s.terms)-1] && len(t.writes) >= demo.Overtakes:
 		late.resumed, s.held = s.since(), t
 		err := late.leader.Tell("write")
 		if late.fault == FaultStop {
 			err = errors.Join(err, late.leader.Cmd.Process.Signal(syscall.SIGCONT))
 		}
 		return err // this leader continues after the late write
-	case late == nil && len(s.faults) == 0 && len(t.writes) >= theatre.Overtakes+2:
+	case late == nil && len(s.faults) == 0 && len(t.writes) >= demo.Overtakes+2:
 		s.done = true
 		return nil
 	}

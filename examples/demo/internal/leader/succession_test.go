@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // The judge must see what goes wrong, or the demo proves nothing.
@@ -26,12 +26,12 @@ func TestLeaderDemoJudges(t *testing.T) {
 		{"no successor", func(r *LeaderResult) { r.terms[1].fault = FaultKill }, "of 2 leaders that a fault hit, not all had a successor"},
 		{"lost with guard", func(r *LeaderResult) { r.Guarded.Lost = 1 }, "the guarded file lost 1 of 3 writes"},
 		{"nothing lost without", func(r *LeaderResult) { r.Plain.Lost = 0 }, "the file without a guard lost nothing"},
-		{"two at once", func(r *LeaderResult) { r.fail = theatre.Wrong("candidates 1 and 2 led at once") }, "candidates 1 and 2 led at once"},
+		{"two at once", func(r *LeaderResult) { r.fail = demo.Wrong("candidates 1 and 2 led at once") }, "candidates 1 and 2 led at once"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &LeaderResult{succession: &succession{terms: []*term{
-				{leader: &theatre.Process{Number: 1}, token: 5, fault: FaultStop, writes: []write{{}, {late: true, refused: "stale"}}},
-				{leader: &theatre.Process{Number: 2}, token: 6, writes: []write{{}, {}}},
+				{leader: &demo.Process{Number: 1}, token: 5, fault: FaultStop, writes: []write{{}, {late: true, refused: "stale"}}},
+				{leader: &demo.Process{Number: 2}, token: 6, writes: []write{{}, {}}},
 			}}}
 			r.Plain, r.Guarded = leaderFileView{Writes: 4, Late: 1, Value: 2, Lost: 2}, leaderFileView{Writes: 3, Value: 3, Refused: 1}
 			tt.edit(r)
@@ -58,10 +58,10 @@ func TestSuccessionSeesTwoLeaders(t *testing.T) {
 		{"the first is deposed, and does not know", func(t *term) { t.fault = FaultDepose }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first := &term{leader: &theatre.Process{Number: 1}, token: 1}
+			first := &term{leader: &demo.Process{Number: 1}, token: 1}
 			tt.edit(first)
 			s := &succession{terms: []*term{first}, show: func(string, ...any) {}}
-			s.lead(theatre.Heard{Notice: theatre.Notice{What: didLead, Token: 2}, From: &theatre.Process{Number: 2}})
+			s.lead(demo.Heard{Notice: demo.Notice{What: didLead, Token: 2}, From: &demo.Process{Number: 2}})
 			if (s.fail != nil) != tt.want || len(s.terms) != 2 {
 				t.Errorf("got %v and %d terms; want an error: %v", s.fail, len(s.terms), tt.want)
 			}

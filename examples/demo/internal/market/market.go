@@ -18,10 +18,10 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const marketLong = `A market in Redis, as in chapter 6.2 of the book Redis in Action: a sorted set of
@@ -47,7 +47,7 @@ const (
 
 // A marketDemo is one run of the demo.
 type marketDemo struct {
-	theatre.Showing
+	demo.Showing
 	data string
 	each time.Duration // how long each cell trades
 	ttl  time.Duration
@@ -123,7 +123,7 @@ func (d *marketDemo) check() error {
 
 func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
 	s.Beside = d.data // the locks are in the same store as the data, as in the book
-	stage, err := theatre.NewStage(ctx, s)
+	stage, err := demo.NewStage(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -156,13 +156,13 @@ func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
 }
 
 // play trades in every mix and way.
-func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidis.Client) (cells []*cell, err error) {
-	limit := theatre.Limit + time.Duration(len(Mixes)*len(Ways))*2*d.each
+func (d *marketDemo) play(ctx context.Context, stage *demo.Stage, data rueidis.Client) (cells []*cell, err error) {
+	limit := demo.Limit + time.Duration(len(Mixes)*len(Ways))*2*d.each
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trades took longer than %v", limit))
 	defer cancel()
 	within, end := context.WithCancel(ctx)
-	c := theatre.NewProcesses(stage.URL)
-	c.Env = []string{theatre.DataVariable + "=" + d.data}
+	c := demo.NewProcesses(stage.URL)
+	c.Env = []string{demo.DataVariable + "=" + d.data}
 	var left leftover
 	defer func() {
 		c.Close(within, end)
@@ -183,8 +183,8 @@ func (d *marketDemo) play(ctx context.Context, stage *theatre.Stage, data rueidi
 		bought += cell.Bought
 	}
 	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(Mixes)*len(Ways), phrase.Plural(int(bought), "purchase"))
-	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), theatre.ClaimsLeft(marketLock(id, 0), d.ttl))
-	return cells, theatre.HalfDone(err, known, unknown)
+	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), demo.ClaimsLeft(marketLock(id, 0), d.ttl))
+	return cells, demo.HalfDone(err, known, unknown)
 }
 
 func marketPrefix(id, cell string) string { return "stile-demo:{" + id + cell + "}:" }
@@ -195,7 +195,7 @@ func marketLock(id string, n int) string {
 	return "demo/market/" + id + "/" + strconv.Itoa(n)
 }
 
-func (d *marketDemo) trade(ctx context.Context, c *theatre.Processes, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
+func (d *marketDemo) trade(ctx context.Context, c *demo.Processes, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
 	db, release := data.Dedicate()
 	defer release()
 	for _, m := range Mixes {
@@ -227,7 +227,7 @@ func (l *leftover) clear(data rueidis.Client) {
 	if l.prefix == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), theatre.ClearFor)
+	ctx, cancel := context.WithTimeout(context.Background(), demo.ClearFor)
 	defer cancel()
 	db, release := data.Dedicate()
 	defer release()
@@ -235,7 +235,7 @@ func (l *leftover) clear(data rueidis.Client) {
 }
 
 // run lets the traders trade, and takes stock before and after.
-func (c *cell) run(ctx context.Context, processes *theatre.Processes, m *market, e *errand) error {
+func (c *cell) run(ctx context.Context, processes *demo.Processes, m *market, e *errand) error {
 	listers, buyers := users("lister", c.Listers), users("buyer", c.Buyers)
 	all := slices.Concat(listers, buyers)
 	if err := m.stock(ctx, all); err != nil {
@@ -329,19 +329,19 @@ func judgeCells(cells []*cell) error {
 		where := fmt.Sprintf("%s, %s", c.mix, c.way)
 		switch {
 		case c.lost > 0 || c.made > 0:
-			return theatre.Wrong("%s: %d of money and items are missing, and %d came from nowhere", where, c.lost, c.made)
+			return demo.Wrong("%s: %d of money and items are missing, and %d came from nowhere", where, c.lost, c.made)
 		case c.Listed == 0:
-			return theatre.Wrong("%s: nothing was listed", where)
+			return demo.Wrong("%s: nothing was listed", where)
 		case c.way == WayWatch:
 			retried = retried || c.Retries > 0
 		case c.Retries > 0:
-			return theatre.Wrong("%s: %s had to be tried again, though the lock was held", where, phrase.Plural(int(c.Retries), "trade"))
+			return demo.Wrong("%s: %s had to be tried again, though the lock was held", where, phrase.Plural(int(c.Retries), "trade"))
 		case c.idle > 0:
-			return theatre.Wrong("%s: %s of %d bought nothing", where, phrase.Plural(c.idle, "buyer"), c.Buyers)
+			return demo.Wrong("%s: %s of %d bought nothing", where, phrase.Plural(c.idle, "buyer"), c.Buyers)
 		}
 	}
 	if !retried {
-		return theatre.Wrong("without locks no trade had to be tried again, so that this shows nothing")
+		return demo.Wrong("without locks no trade had to be tried again, so that this shows nothing")
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/histogram"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -95,12 +95,12 @@ func beginTrader(ctx context.Context, args []string) error {
 		return err
 	}
 	defer locks.Close()
-	data, err := OpenMarket(os.Getenv(theatre.DataVariable))
+	data, err := OpenMarket(os.Getenv(demo.DataVariable))
 	if err != nil {
 		return dataError(err)
 	}
 	defer data.Close()
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+	if err := (&demo.Notice{What: demo.DidBegin}).Send(); err != nil {
 		return err
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -116,7 +116,7 @@ func beginTrader(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := (&theatre.Notice{What: didTrade, Text: string(text)}).Send(); err != nil {
+		if err := (&demo.Notice{What: didTrade, Text: string(text)}).Send(); err != nil {
 			return err
 		}
 	}

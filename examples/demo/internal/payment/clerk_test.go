@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // The judge must see what goes wrong, or the demonstration proves nothing.
@@ -52,7 +52,7 @@ func TestPaymentJudges(t *testing.T) {
 }
 
 func TestClerkMovesAsDrawn(t *testing.T) {
-	c := &clerk{Process: &theatre.Process{}, place: 3, state: clerkIdle}
+	c := &clerk{Process: &demo.Process{}, place: 3, state: clerkIdle}
 	if err := c.move(clerkIdle, clerkBusy); err != nil || c.state != clerkBusy {
 		t.Errorf("idle to busy: %v, %s", err, c.state)
 	}

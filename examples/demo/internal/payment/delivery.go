@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile"
-	"github.com/stilelock/stile/internal/theatre"
+	"github.com/stilelock/stile/internal/demo"
 )
 
 // A delivery brings the callbacks of the order processes to idle payment processes. The callbacks of one order come
@@ -29,7 +29,7 @@ import (
 //
 // A transition that is not in the drawing is an error. Only move changes the state.
 type delivery struct {
-	*theatre.Processes
+	*demo.Processes
 	column   *column
 	client   *stile.Client // of the demo itself
 	ttl      time.Duration
@@ -60,7 +60,7 @@ const orderRole = "order process"
 
 // A clerk is a payment process, as the demonstration sees it.
 type clerk struct {
-	*theatre.Process
+	*demo.Process
 	place int // from 1 on; a process that replaces a killed one has the same place
 	state clerkState
 	order int // the order that it is busy with
@@ -90,9 +90,9 @@ func (c *clerk) move(from, to clerkState) error {
 // run delivers all callbacks. When it returns, no process is left.
 func (d *delivery) run(ctx context.Context, payers, orderers int, url, data, place string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	d.Processes, d.orderers = theatre.NewProcesses(url), orderers
+	d.Processes, d.orderers = demo.NewProcesses(url), orderers
 	if data != "" {
-		d.Env = []string{theatre.DataVariable + "=" + data}
+		d.Env = []string{demo.DataVariable + "=" + data}
 	}
 	defer func() {
 		if d.pause == pauseNow {
@@ -166,8 +166,8 @@ func (d *delivery) step(ctx context.Context) error {
 	}
 }
 
-func (d *delivery) hear(ctx context.Context, h theatre.Heard) error {
-	h.From.Ended = h.What == theatre.DidEnd
+func (d *delivery) hear(ctx context.Context, h demo.Heard) error {
+	h.From.Ended = h.What == demo.DidEnd
 	order := h.From.Role == orderRole
 	switch {
 	case h.From.Dead:
@@ -176,17 +176,17 @@ func (d *delivery) hear(ctx context.Context, h theatre.Heard) error {
 		d.wait(h.Order)
 		d.column.callbacks++
 		return nil
-	case order && h.What == theatre.DidEnd:
+	case order && h.What == demo.DidEnd:
 		d.orderers--
 		return nil
-	case order || h.What == theatre.DidFail || h.What == theatre.DidEnd:
+	case order || h.What == demo.DidFail || h.What == demo.DidEnd:
 		return h.Failure()
 	}
 	c := d.clerks[slices.IndexFunc(d.clerks, func(c *clerk) bool { return c.Process == h.From })]
 	switch h.What {
-	case theatre.DidBegin:
+	case demo.DidBegin:
 		return c.move(clerkStarting, clerkIdle)
-	case theatre.DidAsk:
+	case demo.DidAsk:
 		return d.ask(ctx, c)
 	}
 	return d.result(c, h)
@@ -214,8 +214,8 @@ func (d *delivery) ask(ctx context.Context, c *clerk) error {
 		return err
 	}
 	d.pause, d.paused, d.since = pauseNow, c, time.Now()
-	d.note(c, theatre.DidAsk)
-	d.late = time.After(3*d.ttl + theatre.Patience/2) // sooner than the waiters for the lock give up
+	d.note(c, demo.DidAsk)
+	d.late = time.After(3*d.ttl + demo.Patience/2) // sooner than the waiters for the lock give up
 	if d.column.way == payInTx {
 		d.late = time.After(d.ttl + d.ttl/2)
 	}
@@ -242,7 +242,7 @@ func (d *delivery) lock(order int) *stile.Lock {
 }
 
 // result notes the result of a callback.
-func (d *delivery) result(c *clerk, h theatre.Heard) error {
+func (d *delivery) result(c *clerk, h demo.Heard) error {
 	if err := c.move(clerkBusy, clerkIdle); err != nil {
 		return err
 	}
@@ -253,9 +253,9 @@ func (d *delivery) result(c *clerk, h theatre.Heard) error {
 	c.late = false
 	d.note(c, what)
 	switch h.What {
-	case theatre.DidLose:
+	case demo.DidLose:
 		d.wait(h.Order)
-	case theatre.DidHalt:
+	case demo.DidHalt:
 		d.column.refused = append(d.column.refused, h.Text)
 	}
 	if h.Lost {
@@ -264,7 +264,7 @@ func (d *delivery) result(c *clerk, h theatre.Heard) error {
 	if h.What == didPay {
 		d.column.told++
 	}
-	if h.What != theatre.DidLose {
+	if h.What != demo.DidLose {
 		d.show()
 	}
 	if d.pause == pauseNow && h.What == didPay && h.Order == d.column.stopAt {

@@ -17,8 +17,8 @@ import (
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
 	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	ordererName = "orderer"
 )
 
-// A process's reports, beside theatre.DidAsk, theatre.DidHalt and theatre.DidLose.
+// A process's reports, beside demo.DidAsk, demo.DidHalt and demo.DidLose.
 const (
 	didCall = "callback" // an order process says that an order was paid for
 	didPay  = "paid"     // it charged the order
@@ -40,7 +40,7 @@ var Orderer = verb.Role{Name: ordererName, Count: 1, Play: func(_ context.Contex
 		return exit.Usage("orders %q is not a number", args[0])
 	}
 	for i := range orders {
-		if err := (&theatre.Notice{What: didCall, Order: i + 1}).Send(); err != nil {
+		if err := (&demo.Notice{What: didCall, Order: i + 1}).Send(); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func beginPayer(ctx context.Context, args []string) error {
 		return exit.Usage("TTL %q: %w", args[2], err)
 	}
 	p := &payer{names: args[1], ttl: ttl, way: payWay(args[3]), in: bufio.NewScanner(os.Stdin)}
-	if p.data, err = openShopDB(os.Getenv(theatre.DataVariable), args[0], p.way == payGuarded); err != nil {
+	if p.data, err = openShopDB(os.Getenv(demo.DataVariable), args[0], p.way == payGuarded); err != nil {
 		return err
 	}
 	defer p.data.close()
@@ -90,7 +90,7 @@ func beginPayer(ctx context.Context, args []string) error {
 }
 
 func (p *payer) work(ctx context.Context) error {
-	if err := (&theatre.Notice{What: theatre.DidBegin}).Send(); err != nil {
+	if err := (&demo.Notice{What: demo.DidBegin}).Send(); err != nil {
 		return err
 	}
 	for p.in.Scan() {
@@ -110,12 +110,12 @@ func (p *payer) work(ctx context.Context) error {
 }
 
 // pay handles one callback, under the lock of its order.
-func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
-	r := &theatre.Notice{Order: order}
+func (p *payer) pay(ctx context.Context, order int) (*demo.Notice, error) {
+	r := &demo.Notice{Order: order}
 	if p.names == "" {
 		return r, p.charge(ctx, r)
 	}
-	ctx, cancel := theatre.Patiently(ctx, p.ttl, fmt.Sprintf("the lock of order %d", order))
+	ctx, cancel := demo.Patiently(ctx, p.ttl, fmt.Sprintf("the lock of order %d", order))
 	defer cancel()
 	if p.way == payInTx {
 		err := p.chargeInTx(ctx, r)
@@ -130,7 +130,7 @@ func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
 		return r, err
 	}
 	if r.Lost = true; r.What == "" {
-		r.What = theatre.DidLose
+		r.What = demo.DidLose
 	}
 	return r, nil
 }
@@ -138,12 +138,12 @@ func (p *payer) pay(ctx context.Context, order int) (*theatre.Notice, error) {
 func orderLock(names string, order int) string { return names + "/order-" + strconv.Itoa(order) }
 
 // charge charges an order that is not paid yet, and puts the result into the notice.
-func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
+func (p *payer) charge(ctx context.Context, r *demo.Notice) error {
 	token := stile.Token(ctx)
 	price, paid, err := p.data.look(ctx, r.Order, token)
 	switch {
 	case errors.Is(err, guard.ErrStale):
-		r.What, r.Text = theatre.DidHalt, err.Error()
+		r.What, r.Text = demo.DidHalt, err.Error()
 		return nil
 	case err != nil:
 		return err
@@ -151,18 +151,18 @@ func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 		r.What = didKnow
 		return nil
 	}
-	time.Sleep(rand.N(theatre.Thinking))
+	time.Sleep(rand.N(demo.Thinking))
 	if ctx.Err() != nil { // the last check of the lease
 		return context.Cause(ctx)
 	}
-	if err := (&theatre.Notice{What: theatre.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
+	if err := (&demo.Notice{What: demo.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
 		return err
 	}
 	// From here on nothing stops the write, whatever happens to the lease.
 	err = p.data.charge(context.WithoutCancel(ctx), r.Order, price, token)
 	switch {
 	case errors.Is(err, guard.ErrStale):
-		r.What, r.Text = theatre.DidHalt, err.Error()
+		r.What, r.Text = demo.DidHalt, err.Error()
 		return nil
 	case err == nil:
 		r.What = didPay
@@ -173,7 +173,7 @@ func (p *payer) charge(ctx context.Context, r *theatre.Notice) error {
 // chargeInTx is charge in one transaction, which holds the lock from its beginning to its end. If this process is stopped,
 // the transaction stays open, and nobody else gets the lock. If it is killed, the server undoes the transaction and frees
 // the lock.
-func (p *payer) chargeInTx(ctx context.Context, r *theatre.Notice) error {
+func (p *payer) chargeInTx(ctx context.Context, r *demo.Notice) error {
 	return p.data.step(ctx, func(tx *sql.Tx) error {
 		if err := p.data.lockTx(ctx, tx, orderLock(p.names, r.Order)); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -189,8 +189,8 @@ func (p *payer) chargeInTx(ctx context.Context, r *theatre.Notice) error {
 			r.What = didKnow
 			return nil
 		}
-		time.Sleep(rand.N(theatre.Thinking))
-		if err := (&theatre.Notice{What: theatre.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
+		time.Sleep(rand.N(demo.Thinking))
+		if err := (&demo.Notice{What: demo.DidAsk, Order: r.Order}).Ask(p.in); err != nil {
 			return err
 		}
 		r.What = didPay

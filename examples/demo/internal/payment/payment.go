@@ -16,11 +16,11 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/examples/demo/internal/store"
 	"github.com/stilelock/stile/examples/demo/internal/verb"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/draw"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/opening"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 const paymentLong = `Order processes call back for the same orders, and payment processes take the
@@ -50,7 +50,7 @@ const (
 
 // A payment is one run of the demo.
 type payment struct {
-	theatre.Showing
+	demo.Showing
 	orders, processes int
 	ttl               time.Duration
 	data              string // the URL of the database with the orders; empty for a file
@@ -145,7 +145,7 @@ func (p *payment) checkData() error {
 
 func (p *payment) run(ctx context.Context, s *store.Store) error {
 	s.Beside = p.data // the locks are in the same database as the data
-	stage, err := theatre.NewStage(ctx, s)
+	stage, err := demo.NewStage(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (p *payment) run(ctx context.Context, s *store.Store) error {
 		p.stopAt(), p.also(), stage.Address, p.ttl)
 	columns := p.columns(stage)
 	if !p.guarded {
-		p.Say("%s", theatre.NoTokens)
+		p.Say("%s", demo.NoTokens)
 	}
 	if err := p.fillAll(ctx, columns, stage); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (p *payment) also() string {
 }
 
 // columns returns the ways in which the payments are made.
-func (p *payment) columns(stage *theatre.Stage) []*column {
+func (p *payment) columns(stage *demo.Stage) []*column {
 	names := "demo/payment/" + rand.Text()[:8]
 	p.guarded = stage.Traits.Fencing != driver.NoFencing
 	columns := []*column{
@@ -212,7 +212,7 @@ func (p *payment) columns(stage *theatre.Stage) []*column {
 
 // fillAll makes the payments of all columns: first those without a lock, then the others at the same time, since each waits
 // for the ends of its own leases.
-func (p *payment) fillAll(ctx context.Context, columns []*column, stage *theatre.Stage) error {
+func (p *payment) fillAll(ctx context.Context, columns []*column, stage *demo.Stage) error {
 	defer p.Erase()
 	id := strings.ToLower(rand.Text()[:8])
 	place := func(i int) string {
@@ -248,8 +248,8 @@ func (p *payment) fillAll(ctx context.Context, columns []*column, stage *theatre
 }
 
 // fill makes the payments of one column.
-func (p *payment) fill(ctx context.Context, c *column, stage *theatre.Stage, place string, show func()) error {
-	limit := theatre.Limit + 4*p.ttl
+func (p *payment) fill(ctx context.Context, c *column, stage *demo.Stage, place string, show func()) error {
+	limit := demo.Limit + 4*p.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
 	defer cancel()
 	data, err := openShopDB(p.data, place, false)
@@ -283,23 +283,23 @@ func (p *payment) halfDone(c *column, err error) error {
 	}
 	unknown := ""
 	if c.names != "" && c.way != payInTx {
-		unknown = theatre.ClaimsLeft(c.names, p.ttl)
+		unknown = demo.ClaimsLeft(c.names, p.ttl)
 	}
 	known := fmt.Sprintf("of %d orders %d were charged once, %d more often, and %d not", c.orders, c.once, len(c.twice), len(c.open))
-	return theatre.HalfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
+	return demo.HalfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
 }
 
-// uncounted is theatre.HalfDone for data that cannot be counted. Only the processes' reports are known.
+// uncounted is demo.HalfDone for data that cannot be counted. Only the processes' reports are known.
 func (p *payment) uncounted(c *column, failed, err error) error {
 	if failed == nil {
 		failed = err
 	}
-	known := fmt.Sprintf("of %d orders %s reported", c.orders, theatre.Were(c.told, "charge"))
+	known := fmt.Sprintf("of %d orders %s reported", c.orders, demo.Were(c.told, "charge"))
 	unknown := "what else was charged"
 	if c.names != "" && c.way != payInTx {
-		unknown += ", and " + theatre.ClaimsLeft(c.names, p.ttl)
+		unknown += ", and " + demo.ClaimsLeft(c.names, p.ttl)
 	}
-	return theatre.HalfDone(fmt.Errorf("%s: %w", c.title, failed), known, unknown)
+	return demo.HalfDone(fmt.Errorf("%s: %w", c.title, failed), known, unknown)
 }
 
 // failedUnless makes an error of the demo's own file one of the demo. An error of a database already has the exit status.
@@ -315,10 +315,10 @@ func failedUnless(err error) error {
 func judgePayments(columns []*column) error {
 	for _, c := range columns {
 		if len(c.open) > 0 {
-			return theatre.Wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])
+			return demo.Wrong("%s, %d orders were not charged, number %d first", c.title, len(c.open), c.open[0])
 		}
 		if c.killAt > 0 && c.killed == 0 {
-			return theatre.Wrong("%s, nobody was killed", c.title)
+			return demo.Wrong("%s, nobody was killed", c.title)
 		}
 	}
 	for _, c := range columns[2:] {
@@ -333,15 +333,15 @@ func judgePayments(columns []*column) error {
 	free, locked := columns[0], columns[1]
 	for _, order := range locked.twice {
 		if !slices.Contains(locked.lost, order) {
-			return theatre.Wrong("with the lock, order %d was charged more than once, although no lease of it was lost", order)
+			return demo.Wrong("with the lock, order %d was charged more than once, although no lease of it was lost", order)
 		}
 	}
 	switch {
 	case len(locked.twice) == 0:
-		return theatre.Wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
+		return demo.Wrong("the lock without a guard charged every order once: nobody got it while its holder was stopped for %v",
 			phrase.Rounded(locked.paused))
 	case len(free.twice) == 0:
-		return theatre.Wrong("without a lock every order was charged once, so that this shows nothing")
+		return demo.Wrong("without a lock every order was charged once, so that this shows nothing")
 	}
 	return nil
 }
@@ -349,10 +349,10 @@ func judgePayments(columns []*column) error {
 func judgeTx(c *column) error {
 	switch {
 	case len(c.twice) > 0 || c.taken != c.price:
-		return theatre.Wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
+		return demo.Wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
 			len(c.twice), c.taken, c.price)
 	case !c.waited:
-		return theatre.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, phrase.Rounded(c.paused))
+		return demo.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, phrase.Rounded(c.paused))
 	}
 	return nil
 }
@@ -360,9 +360,9 @@ func judgeTx(c *column) error {
 func judgeGuard(c *column) error {
 	switch {
 	case len(c.twice) > 0 || c.taken != c.price:
-		return theatre.Wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
+		return demo.Wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
 	case len(c.refused) == 0:
-		return theatre.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", phrase.Rounded(c.paused))
+		return demo.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", phrase.Rounded(c.paused))
 	}
 	return nil
 }
@@ -398,7 +398,7 @@ func (b *busy) mark(lane *draw.Lane) {
 		span.Kind, span.Text = draw.Paused, "stopped"
 	case string(clerkKilled):
 		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "killed"})
-	case theatre.DidHalt:
+	case demo.DidHalt:
 		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "refused"})
 	case didLate:
 		lane.Points = append(lane.Points, draw.Point{At: b.to.Seconds(), Kind: draw.Failed, Text: "charged again"})

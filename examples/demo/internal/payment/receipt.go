@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/stilelock/stile/internal/answer"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/phrase"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A PaymentView is the outcome in JSON. Programs rely on the keys, all of which are always there.
@@ -104,7 +104,7 @@ func (p *payment) explain(columns []*column) {
 func (p *payment) printJSON(columns []*column) error {
 	v := PaymentView{Orders: p.orders, Processes: p.processes, Lease: answer.SecondsOf(p.ttl), StoppedAt: p.stopAt(), KilledAt: p.killAt(), Notes: []string{}}
 	if !p.guarded {
-		v.Notes = append(v.Notes, theatre.NoTokens)
+		v.Notes = append(v.Notes, demo.NoTokens)
 	}
 	for _, c := range columns {
 		v.Columns = append(v.Columns, columnView{

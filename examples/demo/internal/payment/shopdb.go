@@ -12,9 +12,9 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/guard"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/opening"
-	"github.com/stilelock/stile/internal/theatre"
 )
 
 // A shopDB is the shop's data in the demo of payments: a table of orders, and a table of charges. With rows, each order is
@@ -151,7 +151,7 @@ func (db *shopDB) stock(ctx context.Context, orders int) error {
 
 // clear removes the tables, if it can.
 func (db *shopDB) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), theatre.ClearFor)
+	ctx, cancel := context.WithTimeout(context.Background(), demo.ClearFor)
 	defer cancel()
 	for _, table := range []string{"charges", "orders"} {
 		_, _ = db.DB.ExecContext(ctx, db.words("DROP TABLE IF EXISTS {}"+table)) // a failure does not matter: the demo is over

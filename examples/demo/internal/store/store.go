@@ -14,9 +14,9 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/demo"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/internal/opening"
-	"github.com/stilelock/stile/internal/theatre"
 	_ "github.com/stilelock/stile/store/consul"
 	_ "github.com/stilelock/stile/store/etcd"
 	_ "github.com/stilelock/stile/store/memcached"
@@ -48,11 +48,11 @@ func (s *Store) Flags(f *flag.FlagSet) {
 	})
 }
 
-// Choose implements [theatre.Store].
+// Choose implements [demo.Store].
 func (s *Store) Choose(file string) (*driver.Address, string, error) {
-	url, set := os.LookupEnv(theatre.URLVariable)
+	url, set := os.LookupEnv(demo.URLVariable)
 	if set && url == "" {
-		return nil, "", exit.Usage("%s is set, but empty: it is the URL of a store; unset it for a file", theatre.URLVariable)
+		return nil, "", exit.Usage("%s is set, but empty: it is the URL of a store; unset it for a file", demo.URLVariable)
 	}
 	s.url = cmp.Or(s.given, url, s.Beside, "sqlite://"+file)
 	a, err := driver.ParseAddress(s.url)
@@ -74,7 +74,7 @@ func Warn(flag string) {
 	fmt.Fprintf(os.Stderr, "demo: warning: everybody on this machine can read the password in --%s\n", flag)
 }
 
-// Open implements [theatre.Store].
+// Open implements [demo.Store].
 func (s *Store) Open(ctx context.Context, ttl time.Duration) (*stile.Client, error) {
 	return s.open(ctx, ttl, nil)
 }
@@ -99,4 +99,4 @@ func (s *Store) open(ctx context.Context, ttl time.Duration, o *stile.Options) (
 	return nil, opening.Failed(s.address, err)
 }
 
-var _ theatre.Store = (*Store)(nil)
+var _ demo.Store = (*Store)(nil)

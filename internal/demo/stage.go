@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package theatre is the part that all demos share: a stage with a store, processes that take orders and report, faults
+// Package demo is the part that all demos share: a stage with a store, processes that take orders and report, faults
 // that hit one of them where it waits, and the display of all this.
-package theatre
+package demo
 
 import (
 	"context"

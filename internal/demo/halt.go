@@ -1,6 +1,6 @@
 //go:build unix
 
-package theatre
+package demo
 
 import (
 	"context"
