@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -169,11 +170,15 @@ func TestOpenAPIErrors(t *testing.T) {
 			}
 		}
 	}
-	got := map[string]bool{}
-	for line := range answers(t, f, s, url) {
-		got[line] = true
+	got := answers(t, f, s, url)
+	page, err := os.ReadFile("http.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for line := range want {
+		if fields := strings.Fields(line); fields[1] != "200" && !strings.Contains(string(page), fields[1]+" `"+fields[2]+"`") {
+			t.Errorf("server/http.md does not say what to do at %s `%s`", fields[1], fields[2])
+		}
 		if !got[line] {
 			t.Errorf("described, but never answered: %s", line)
 		}

@@ -11,20 +11,33 @@ import (
 var (
 	// pageBlock is a block of a page: what a shell runs, or what it prints then.
 	pageBlock = regexp.MustCompile("(?ms)^```(sh|json)\n(.*?)^```$")
-	ofOneRun  = regexp.MustCompile(`[A-Z2-7]{26}|[0-9]+|"host":"[^"]*"`)
+	ofOneRun  = regexp.MustCompile(`"(handle|host)":"[^"]*"|[0-9]+`)
 )
 
-// A stranger who pastes what the page says, into one shell, sees what the page shows.
-func TestPageOfCurl(t *testing.T) {
+// A stranger who pastes what a page says, into one shell, sees what the page shows.
+func TestPagesOfCurl(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/serve/start.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## Take a lock with curl\n")
-	section, _, _ = strings.Cut(section, "\n## ")
 	u := newAccount(t)
 	m, url := u.serve()
+	u.pastes("../../docs/serve/start.md", "\n## Take a lock with curl\n", url)
+	u.pastes("../../server/http.md", "\n## Take the lock\n", url)
+	// The token is the one that every other program sees.
+	out, err := u.command("curl", "-sS", "-X", "PUT", strings.Replace(url, "stile", "http", 1)+"/v1/locks/a").Output()
+	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {
+		t.Errorf("curl gets %s, %v, and stile show says %+v; want one token", out, err, claims)
+	}
+	m.ends(syscall.SIGTERM)
+}
+
+// pastes runs the commands of a page's section, which ask a service.
+func (u *account) pastes(page, heading, url string) {
+	u.t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), heading)
+	section, _, _ = strings.Cut(section, "\n## ")
 	script, want := "set -euo pipefail\n", ""
 	for _, b := range pageBlock.FindAllStringSubmatch(section, -1) {
 		if b[1] == "json" {
@@ -37,15 +50,8 @@ func TestPageOfCurl(t *testing.T) {
 			}
 		}
 	}
-	cmd := u.command("bash", "-c", script)
-	got, err := cmd.Output()
+	got, err := u.command("bash", "-c", script).Output()
 	if shape := ofOneRun.ReplaceAllString(string(got), "0"); err != nil || want == "" || shape != ofOneRun.ReplaceAllString(want, "0") {
-		t.Errorf("the page's commands print %s, %v; the page shows %s", got, err, want)
+		u.t.Errorf("%s: its commands print %s, %v; the page shows %s", page, got, err, want)
 	}
-	// The token is the one that every other program sees.
-	out, err := u.command("curl", "-sS", "-X", "PUT", strings.Replace(url, "stile", "http", 1)+"/v1/locks/a").Output()
-	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {
-		t.Errorf("curl gets %s, %v, and stile show says %+v; want one token", out, err, claims)
-	}
-	m.ends(syscall.SIGTERM)
 }
