@@ -14,7 +14,7 @@ var (
 	ofOneRun  = regexp.MustCompile(`"(handle|host)":"[^"]*"|[0-9]+`)
 )
 
-// A stranger who pastes what a page says, into one shell, sees what the page shows.
+// A stranger who pastes what a page says, into one shell, sees what the page shows, on SQLite and in memory.
 func TestPagesOfCurl(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
@@ -26,6 +26,9 @@ func TestPagesOfCurl(t *testing.T) {
 	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {
 		t.Errorf("curl gets %s, %v, and stile show says %+v; want one token", out, err, claims)
 	}
+	m.ends(syscall.SIGTERM)
+	m, url = u.serve("--url", "memory://")
+	u.pastes("../../docs/serve/start.md", "\n## Take a lock with curl\n", url)
 	m.ends(syscall.SIGTERM)
 }
 

@@ -98,6 +98,15 @@ func (s *Store) Choose() (string, error) {
 
 // Address returns the store's URL, taken apart. Its password is kept out of all that is said from now on.
 func (s *Store) Address() (*driver.Address, string, error) {
+	a, url, err := s.anyAddress()
+	if err == nil && a.Scheme == "memory" {
+		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
+	}
+	return a, url, err
+}
+
+// anyAddress is Address, also of a store within this process.
+func (s *Store) anyAddress() (*driver.Address, string, error) {
 	url, err := s.Choose()
 	if err != nil {
 		return nil, "", err
@@ -105,9 +114,6 @@ func (s *Store) Address() (*driver.Address, string, error) {
 	a, err := driver.ParseAddress(url)
 	if err != nil {
 		return nil, "", exit.Usage("%w", err)
-	}
-	if a.Scheme == "memory" {
-		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
 	}
 	if opening.Hide(a, url) && s.Given() && !s.Warned {
 		s.Warned = true
@@ -168,9 +174,10 @@ func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 // Nothing is a store in which no names are in use.
 func Nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
 
-// Driver opens the driver of the store, for whoever serves the store to others, and returns what people call the store.
+// Driver opens the driver of the store, for whoever serves the store to others, and returns what people call the store. It may
+// be one within this process, since the others come to it.
 func (s *Store) Driver(ctx context.Context) (d driver.Driver, name string, err error) {
-	a, url, err := s.Address()
+	a, url, err := s.anyAddress()
 	if err != nil {
 		return nil, "", err
 	}
