@@ -192,20 +192,11 @@ func (sem *Semaphore) Breaks(ctx context.Context, s *wire.Session, dir string, b
 	for _, path := range l[i].nodes {
 		dels = append(dels, wire.Delete(dir+path))
 	}
-	if err := sem.zk.Do(ctx, s, dels...); err != nil {
+	deleted, _, err := sem.zk.Delete(ctx, s, dels...)
+	switch {
+	case err != nil:
 		return driver.ClaimInfo{}, err
-	}
-	gone := true
-	for _, del := range dels {
-		if errors.Is(del.Err, wire.NoNode) {
-			continue
-		}
-		if del.Err != nil {
-			return driver.ClaimInfo{}, sem.zk.Undeleted(del.Target(), del.Err)
-		}
-		gone = false
-	}
-	if gone {
+	case !deleted:
 		return driver.ClaimInfo{}, driver.ErrGone
 	}
 	return standings[i], nil

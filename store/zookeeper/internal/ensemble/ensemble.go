@@ -91,6 +91,25 @@ func (e *Ensemble) Do(ctx context.Context, s *wire.Session, calls ...*wire.Call)
 	return e.Explain(ctx, err)
 }
 
+// Delete sends deletes. It reports whether one of the nodes went by them, and whether one was not of the version that its call
+// says. A node that is not there is no error.
+func (e *Ensemble) Delete(ctx context.Context, s *wire.Session, calls ...*wire.Call) (deleted, changed bool, err error) {
+	if err := e.Do(ctx, s, calls...); err != nil {
+		return false, false, err
+	}
+	for _, del := range calls {
+		switch {
+		case del.Err == nil:
+			deleted = true
+		case errors.Is(del.Err, wire.BadVersion):
+			changed = true
+		case !errors.Is(del.Err, wire.NoNode):
+			return deleted, changed, e.undeleted(del.Target(), del.Err)
+		}
+	}
+	return deleted, changed, nil
+}
+
 // Proven returns the calls with another one before them that a quorum must agree to, so that they show everything that was
 // done earlier. A server answers reads by itself. So a server that was just elected, or one that was deposed and does not
 // know it, can show the past: a node that it does not show is not certainly gone. Sync does not help, since a deposed

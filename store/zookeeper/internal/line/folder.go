@@ -72,18 +72,8 @@ func (f *Folder) evict(ctx context.Context, earlier znode.Queue) (again bool, er
 	for i, n := range earlier {
 		deletes[i] = wire.DeleteAt(f.dir+"/"+n.Name, n.Read.Stat.Version)
 	}
-	if err := f.zk.Do(ctx, f.Session, deletes...); err != nil {
-		return false, err
-	}
-	for _, del := range deletes {
-		if errors.Is(del.Err, wire.BadVersion) {
-			return true, nil
-		}
-		if del.Err != nil && !errors.Is(del.Err, wire.NoNode) {
-			return false, f.zk.Refused(del.Target(), del.Err)
-		}
-	}
-	return false, nil
+	_, changed, err := f.zk.Delete(ctx, f.Session, deletes...)
+	return changed, err
 }
 
 // standing returns the claims of a list of children that still exist, in the order of their tickets, with their nodes'

@@ -71,16 +71,13 @@ func (v view) wasRead(err error, version int32, kept time.Duration) view {
 	return view{read: true, there: true, version: version, kept: kept}
 }
 
-// wasDeleted is the view after the answer to a delete, which was not refused for another reason.
-func (v view) wasDeleted(err error) view {
-	switch {
-	case err == nil:
-		v.deleted = true
+// wasDeleted is the view after the answer to a delete: the node went, somebody has changed it, or else it was not there.
+func (v view) wasDeleted(deleted, changed bool) view {
+	v.deleted = deleted
+	if deleted {
 		return v
-	case errors.Is(err, wire.BadVersion):
-		return view{}
 	}
-	return view{read: true}
+	return view{read: !changed}
 }
 
 // pursue makes the moves of leaves until it ends. With an error nobody knows whether the last move was made, unless the error says
@@ -110,14 +107,11 @@ func (f *Folder) pursue(ctx context.Context, name string, keep time.Duration, v 
 				v.marked, v.waits = marked, !marked
 			}
 		case moveDelete:
-			del := wire.DeleteAt(path, v.version)
-			if err := f.zk.Do(ctx, f.Session, del); err != nil {
+			deleted, changed, err := f.zk.Delete(ctx, f.Session, wire.DeleteAt(path, v.version))
+			if err != nil {
 				return next, v, err
 			}
-			if del.Err != nil && !errors.Is(del.Err, wire.BadVersion) && !errors.Is(del.Err, wire.NoNode) {
-				return next, v, f.zk.Undeleted(path, del.Err)
-			}
-			v = v.wasDeleted(del.Err)
+			v = v.wasDeleted(deleted, changed)
 		default:
 			return next, v, nil
 		}

@@ -11,7 +11,7 @@ import (
 // A leavingRule is the goal, and how it takes the answer to a delete; a planted mistake has another of the two.
 type leavingRule struct {
 	leaves     func(time.Duration, view) move
-	wasDeleted func(view, error) view
+	wasDeleted func(v view, deleted, changed bool) view
 }
 
 var rightRule = leavingRule{leaves, view.wasDeleted}
@@ -87,7 +87,8 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 			w.v.waits = true
 		}
 	case moveDelete:
-		w.v = rule.wasDeleted(w.v, w.deletes())
+		deleted, changed := w.deletes()
+		w.v = rule.wasDeleted(w.v, deleted, changed)
 	default:
 		w.ends(next)
 	}
@@ -95,19 +96,19 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 }
 
 // deletes is the server's answer to a delete.
-func (w *leavingWorld) deletes() error {
+func (w *leavingWorld) deletes() (deleted, changed bool) {
 	switch {
 	case !w.there:
-		return wire.NoNode
+		return false, false
 	case w.v.version >= 0 && w.v.version != w.version:
-		return wire.BadVersion
+		return false, true
 	case w.kept && !w.spent:
 		w.wrong = "a node went that another client keeps"
 	case w.keep > 0 && !w.v.waits:
 		w.wrong = "a node went that was to be kept"
 	}
 	w.there, w.by = false, "us"
-	return nil
+	return true, false
 }
 
 // ends looks at what the call says in the end.
@@ -187,14 +188,14 @@ func TestLeaves(t *testing.T) {
 func TestLeavesFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]leavingRule{
-		"whatever its version": {leaves, func(v view, err error) view {
-			if v = v.wasDeleted(err); !v.read {
+		"whatever its version": {leaves, func(v view, deleted, changed bool) view {
+			if v = v.wasDeleted(deleted, changed); !v.read {
 				v = view{read: true, there: true, version: -1}
 			}
 			return v
 		}},
-		"changed is gone": {leaves, func(v view, err error) view {
-			if v = v.wasDeleted(err); !v.read {
+		"changed is gone": {leaves, func(v view, deleted, changed bool) view {
+			if v = v.wasDeleted(deleted, changed); !v.read {
 				v.read = true
 			}
 			return v
@@ -202,8 +203,8 @@ func TestLeavesFindsMistakes(t *testing.T) {
 		"kept or not":      {func(keep time.Duration, v view) move { v.kept = 0; return leaves(keep, v) }, view.wasDeleted},
 		"keeps what waits": {func(keep time.Duration, v view) move { v.waits = false; return leaves(keep, v) }, view.wasDeleted},
 		"never keeps":      {func(keep time.Duration, v view) move { return leaves(0, v) }, view.wasDeleted},
-		"not read again": {leaves, func(v view, err error) view {
-			if now := v.wasDeleted(err); now.read || now.deleted {
+		"not read again": {leaves, func(v view, deleted, changed bool) view {
+			if now := v.wasDeleted(deleted, changed); now.read || now.deleted {
 				return now
 			}
 			return v

@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"errors"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
@@ -96,14 +95,11 @@ func (r *Single) Breaks(ctx context.Context, s *wire.Session, dir string, b *dri
 		if b.Ask {
 			return standing, f.Ask(ctx, &standing, q[i].Read)
 		}
-		del := wire.Delete(dir + "/" + q[i].Name)
-		if err := r.zk.Do(ctx, s, del); err != nil {
-			return driver.ClaimInfo{}, err
-		}
-		if errors.Is(del.Err, wire.NoNode) {
+		deleted, _, err := r.zk.Delete(ctx, s, wire.Delete(dir+"/"+q[i].Name))
+		if err == nil && !deleted {
 			break
 		}
-		return standing, r.zk.Undeleted(del.Target(), del.Err)
+		return standing, err
 	}
 	return driver.ClaimInfo{}, driver.ErrGone
 }
