@@ -71,7 +71,7 @@ func (k *Keeper) amendNode(ctx context.Context, c *driver.Claim, lc *LocalClaim)
 	}
 	held := znode.ReadData(get.Data)
 	if get.Err != nil || held.Kept > 0 {
-		return false, k.amended(path, cmp.Or(get.Err, error(wire.NoNode)))
+		return false, lc.amended(path, cmp.Or(get.Err, error(wire.NoNode)))
 	}
 	next, record, err := c.Amended(weight, held.Record, holds)
 	if err != nil || next == weight && record == held.Record {
@@ -98,22 +98,15 @@ func (k *Keeper) amendNode(ctx context.Context, c *driver.Claim, lc *LocalClaim)
 	if err != nil {
 		return false, driver.Unknown(err)
 	}
-	return errors.Is(change.Err, wire.BadVersion), k.amended(path, change.Err)
-}
-
-// renamed reports whether a claim has another node than one that it had.
-func (k *Keeper) renamed(lc *LocalClaim, name string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return lc.node.name != name
+	return errors.Is(change.Err, wire.BadVersion), lc.amended(path, change.Err)
 }
 
 // amended explains the server's answer to a request about a claim's node.
-func (k *Keeper) amended(path string, err error) error {
+func (f *Folder) amended(path string, err error) error {
 	if errors.Is(err, wire.NoNode) {
 		return driver.ErrGone
 	}
-	return k.zk.Refused(path, err)
+	return f.zk.Refused(path, err)
 }
 
 // replacement returns the request that replaces a claim's node by one of another weight; settle finds out its outcome. It

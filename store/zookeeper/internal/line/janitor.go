@@ -187,7 +187,7 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	calls := make([]*wire.Call, len(list))
 	j.line.mu.Lock()
 	for i, lc := range list {
-		calls[i] = j.line.inspect(lc)
+		calls[i] = j.inspect(lc)
 	}
 	j.line.mu.Unlock()
 	err := j.zk.Do(ctx, s, calls...)
@@ -196,7 +196,7 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	for i, lc := range list {
 		lc.asks.tended = false
 		lc.listener.ownAt = wire.Now() + tendAgain
-		if err == nil && (j.line.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // the renewal proves it, or not, and reports it
+		if err == nil && (j.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // the renewal proves it, or not, and reports it
 			j.alerts[lc.claim.ID] = true
 			j.wake()
 		}
@@ -208,24 +208,24 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 }
 
 // inspect returns a call that reads a claim's node and watches it from then on. The caller holds mu.
-func (k *Keeper) inspect(lc *LocalClaim) *wire.Call {
+func (j *janitor) inspect(lc *LocalClaim) *wire.Call {
 	w := wire.NewWatch(func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
+		j.line.mu.Lock()
+		defer j.line.mu.Unlock()
 		if !lc.lease.stands() {
 			return
 		}
 		lc.listener.raise()
 		lc.listener.ownAt = 0
-		k.janitor.look(0)
-		k.janitor.alert(lc)
+		j.look(0)
+		j.alert(lc)
 	})
 	return wire.Get(lc.path(), w)
 }
 
 // inspected takes the answer to inspect, and returns why the claim is over, or nil. If a missing node may only be unknown
 // to the server, since proven is false, it returns [errUnproven]. The caller holds mu.
-func (k *Keeper) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
+func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 	switch {
 	case !lc.lease.stands():
 		c.Unwatch()
@@ -247,7 +247,7 @@ func (k *Keeper) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 	held := znode.ReadData(c.Data)
 	if held.Kept > 0 {
 		c.Unwatch()
-		k.keep(lc, held.Kept)
+		j.keep(lc, held.Kept)
 		return lc.lease.gone
 	}
 	lc.listener.watches(c, &held, lc.node.version)
@@ -256,10 +256,10 @@ func (k *Keeper) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 }
 
 // keep notes that a claim has left, and that its node stays for a while. The caller holds mu.
-func (k *Keeper) keep(lc *LocalClaim, length time.Duration) {
+func (j *janitor) keep(lc *LocalClaim, length time.Duration) {
 	if lc.become(claimKept, driver.ErrGone) {
 		lc.lease.ends = wire.Now() + length
-		k.janitor.look(lc.lease.ends)
+		j.look(lc.lease.ends)
 	}
 }
 

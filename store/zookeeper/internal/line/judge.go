@@ -198,7 +198,7 @@ func (k *Keeper) watchFor(lc *LocalClaim, q znode.Queue, own int) *watching {
 	l.ready()
 	l.next = nil
 	if lc.unseen() || own == 1 && !l.own.Stands() {
-		w.inspect = k.inspect(lc)
+		w.inspect = k.janitor.inspect(lc)
 		w.calls = append(w.calls, w.inspect)
 	}
 	if znode.Succeeds(q, own) {

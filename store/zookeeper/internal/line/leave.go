@@ -78,11 +78,11 @@ func (k *Keeper) keepOwn(ctx context.Context, lc *LocalClaim, length time.Durati
 	kept, err = lc.leaveKept(ctx, name, length)
 	if err == nil && kept {
 		k.mu.Lock()
-		k.keep(lc, length)
+		k.janitor.keep(lc, length)
 		k.mu.Unlock()
 	}
 	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-		if stands, unsure := k.settle(ctx, lc); unsure != nil || stands && k.renamed(lc, name) {
+		if stands, unsure := k.settle(ctx, lc); unsure != nil || stands && k.nameOf(lc) != name {
 			return false, unsure // the claim was being amended
 		}
 		k.drop(lc)

@@ -242,7 +242,7 @@ func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
 	if end == endKept {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.keep(lc, v.kept)
+		k.janitor.keep(lc, v.kept)
 		lc.node.version = v.version
 		return false, errKept
 	}

@@ -81,7 +81,7 @@ func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, pr
 	k.mu.Lock()
 	inspect := (*wire.Call)(nil)
 	if lc.unseen() {
-		inspect = k.inspect(lc)
+		inspect = k.janitor.inspect(lc)
 		calls = append(calls, inspect)
 	}
 	k.mu.Unlock()
@@ -104,7 +104,7 @@ func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, pr
 func (k *Keeper) present(lc *LocalClaim, inspect *wire.Call, proven bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	err := k.inspected(lc, inspect, proven)
+	err := k.janitor.inspected(lc, inspect, proven)
 	if lc.lease.state == claimOver {
 		k.forget(lc)
 	}

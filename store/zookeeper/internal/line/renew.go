@@ -83,7 +83,7 @@ func (k *Keeper) renewOnce(
 	k.mu.Lock()
 	for i, lc := range localClaims {
 		if lc != nil && !lc.listener.own.Stands() {
-			looks[i] = k.inspect(lc)
+			looks[i] = k.janitor.inspect(lc)
 			calls = append(calls, looks[i])
 		}
 	}
@@ -114,7 +114,7 @@ func (k *Keeper) renewOnce(
 // renewed takes the answer for one claim. The caller holds mu.
 func (k *Keeper) renewed(lc *LocalClaim, c *driver.Claim, look *wire.Call) driver.Renewal {
 	if look != nil {
-		_ = k.inspected(lc, look, true) // verdict returns it
+		_ = k.janitor.inspected(lc, look, true) // verdict returns it
 	}
 	if gone := k.verdict(lc); gone != nil {
 		if lc.lease.state == claimOver {

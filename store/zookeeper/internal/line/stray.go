@@ -94,7 +94,7 @@ func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) e
 		j.line.mu.Lock()
 		j.line.localClaims[lc.claim.ID] = lc
 		if kept := znode.ReadData(get.Data).Kept; kept > 0 {
-			j.line.keep(lc, kept)
+			j.keep(lc, kept)
 		}
 		j.look(0)
 		j.line.mu.Unlock()
