@@ -28,6 +28,20 @@ const (
 	tendWithin = 5 * time.Second
 )
 
+// A janitor sees to what no call sees to: it ends leases, removes nodes, watches them, and looks for strays. Its fields are
+// guarded by the keeper's mu.
+type janitor struct {
+	zk   *ensemble.Ensemble
+	line *Keeper
+	kick chan struct{} // holds one element; wakes the janitor
+
+	told      func(ids ...string)
+	alerts    map[string]bool // ids to report
+	next      time.Duration   // when the janitor runs by itself
+	compareAt time.Duration   // when it looks for strays next
+	blind     bool            // the servers cannot list the nodes of a session
+}
+
 // look schedules the janitor no later than at. The caller holds mu.
 func (j *janitor) look(at time.Duration) {
 	if at < j.next {
@@ -261,18 +275,4 @@ func (j *janitor) keep(lc *LocalClaim, length time.Duration) {
 		lc.lease.ends = wire.Now() + length
 		j.look(lc.lease.ends)
 	}
-}
-
-// A janitor sees to what no call sees to: it ends leases, removes nodes, watches them, and looks for strays. Its fields are
-// guarded by the keeper's mu.
-type janitor struct {
-	zk   *ensemble.Ensemble
-	line *Keeper
-	kick chan struct{} // holds one element; wakes the janitor
-
-	told      func(ids ...string)
-	alerts    map[string]bool // ids to report
-	next      time.Duration   // when the janitor runs by itself
-	compareAt time.Duration   // when it looks for strays next
-	blind     bool            // the servers cannot list the nodes of a session
 }
