@@ -68,10 +68,10 @@ type recipe interface {
 	Listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error)
 	Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error)
 
-	// overlook has a signal raised when the queue of a name changes, and returns the calls whose watches do that.
+	// Overlook raises a signal when the queue of a name changes, and returns the calls whose watches do that.
 	Overlook(ctx context.Context, dir string, b *line.Signal) ([]*wire.Call, error)
 
-	// alert names the function that is told the ids of claims in danger.
+	// Alert names the function that is told the ids of claims in danger.
 	Alert(endangered func(ids ...string))
 }
 

@@ -36,7 +36,7 @@ type parted struct {
 	id, dir, tag string
 	size         int // how many nodes it has under leases: one for each permit, or 1 if it takes them all
 
-	phase  phase   // the driver's mu guards it and the fields below
+	phase  phase   // the keeper's mu guards it and the fields below
 	ticket int64   // the entrance's
 	leases []int64 // the tickets of the nodes under leases that were made
 }

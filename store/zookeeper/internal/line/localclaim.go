@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A LocalClaim is what the driver knows of a claim: its node, and its lease, which the driver keeps. It is in the driver's
-// table before its node is asked for, and until the node is certainly gone, so that no node is left behind. The driver's mu
+// A LocalClaim is what the keeper knows of a claim: its node, and its lease, which the keeper keeps. It is in the keeper's
+// table before its node is asked for, and until the node is certainly gone, so that no node is left behind. The keeper's mu
 // guards the fields that change.
 type LocalClaim struct {
 	who               // never changes
