@@ -12,9 +12,12 @@ import (
 
 // A view is what a call knows of a node that is to go.
 type view struct {
-	read    bool  // the node was read, or its version is known, and nobody is known to have changed it since
-	there   bool  // it stood then
-	version int32 // of its data; -1 if it goes whatever it holds
+	begins  string // of another client's claim, the beginning of its nodes' names; "" if the claim has no other node than this
+	name    string // "" while unknown
+	missing bool   // a list does not have the node
+	read    bool   // the node was read, or its version is known, and nobody is known to have changed it since
+	there   bool   // it stood then
+	version int32  // of its data; -1 if it goes whatever it holds
 	kept    time.Duration
 	waits   bool // its claim does not hold, so it cannot be kept
 
@@ -26,7 +29,8 @@ type view struct {
 type move int
 
 const (
-	moveRead   move = iota // read the node, with a quorum's word
+	moveSeek   move = iota // look for the node's name, with a quorum's word
+	moveRead               // read the node, with a quorum's word
 	moveKeep               // mark it as kept, if its claim holds
 	moveDelete             // delete it, if it has the version that is known
 	endDeleted             // this call has deleted it
@@ -36,23 +40,33 @@ const (
 )
 
 // leaves is the goal of a node that is to go, or to stay for a while if its claim holds. It decides, and does nothing else. A node
-// is deleted only as it was read: if another client has changed it, most likely to keep it, it is read again.
+// is deleted only as it was read: if another client has changed it, most likely to keep it, it is read again. A node of another
+// client's claim may be replaced, if the claim is amended, and then its name is looked for again.
 //
-//	      ┌──────┐ it is there   ┌──────┐       ┌─────────┐
-//	─────►│ read ├──────────────►│ keep ├──────►│ deleted │
-//	      └▲──┬──┘  may be kept  └──┬───┘ waits └────┬────┘
-//	       │  │ kept by another,    │ it holds       │ somebody has changed it
-//	       │  ▼ or absent           ▼                │
-//	       │ end                 marked              │
-//	       └─────────────────────────────────────────┘
+//	         it has another name, or none
+//	    ┌─────────────────┬──────────────────────────────┐
+//	┌───▼──┐ there    ┌───┴──┐ it is there  ┌──────┐     │ it went
+//	│ seek ├─────────►│ read ├─────────────►│ keep ├──┐  │
+//	└───┬──┘          └▲──┬──┘ may be kept  └──┬───┘  │waits
+//	    │ not in       │  │ kept by another    │ holds│  │
+//	    │ the list     │  ▼                    ▼   ┌──▼──┴───┐
+//	    ▼ absent       │ kept               marked │ deleted │
+//	                   └───────────────────────────┴─────────┘
+//	                     somebody has changed it
 func leaves(keep time.Duration, v view) move {
 	switch {
 	case v.deleted:
 		return endDeleted
 	case v.marked:
 		return endMarked
+	case v.missing:
+		return endAbsent
+	case v.name == "":
+		return moveSeek
 	case !v.read:
 		return moveRead
+	case !v.there && v.begins != "":
+		return moveSeek
 	case !v.there:
 		return endAbsent
 	case v.kept > 0:
@@ -63,12 +77,18 @@ func leaves(keep time.Duration, v view) move {
 	return moveDelete
 }
 
+// wasSought is the view after a list, in which the node has this name; "" says that it is not there.
+func (v view) wasSought(name string) view {
+	return view{begins: v.begins, name: name, missing: name == ""}
+}
+
 // wasRead is the view after the node was read.
 func (v view) wasRead(err error, version int32, kept time.Duration) view {
-	if err != nil {
-		return view{read: true}
+	now := view{begins: v.begins, name: v.name, read: true}
+	if err == nil {
+		now.there, now.version, now.kept = true, version, kept
 	}
-	return view{read: true, there: true, version: version, kept: kept}
+	return now
 }
 
 // wasDeleted is the view after the answer to a delete: the node went, somebody has changed it, or else it was not there.
@@ -77,43 +97,63 @@ func (v view) wasDeleted(deleted, changed bool) view {
 	if deleted {
 		return v
 	}
-	return view{read: !changed}
+	return view{begins: v.begins, name: v.name, read: !changed}
 }
 
 // pursue makes the moves of leaves until it ends. With an error nobody knows whether the last move was made, unless the error says
 // so. It returns what is known of the node then.
-func (f *Folder) pursue(ctx context.Context, name string, keep time.Duration, v view) (move, view, error) {
-	path := f.dir + "/" + name
+func (f *Folder) pursue(ctx context.Context, keep time.Duration, v view) (end move, after view, err error) {
 	for {
 		next := leaves(keep, v)
 		switch next {
+		case moveSeek:
+			v, err = f.seek(ctx, v)
 		case moveRead:
-			get := wire.Get(path, nil)
-			if err := f.zk.Do(ctx, f.Session, f.zk.Proven(get)...); err != nil {
-				return next, v, err
-			}
-			if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
-				return next, v, f.zk.Refused(path, get.Err)
-			}
-			v = v.wasRead(get.Err, get.Stat.Version, znode.ReadData(get.Data).Kept)
+			v, err = f.look(ctx, v)
 		case moveKeep:
-			marked, err := f.leaveKept(ctx, name, keep)
-			switch {
-			case errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession):
-				v = view{read: true}
-			case err != nil:
-				return next, v, err
-			default:
-				v.marked, v.waits = marked, !marked
+			v.marked, err = f.leaveKept(ctx, v.name, keep)
+			if v.waits = !v.marked; errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
+				v, err = v.wasRead(wire.NoNode, 0, 0), nil
 			}
 		case moveDelete:
-			deleted, changed, err := f.zk.Delete(ctx, f.Session, wire.DeleteAt(path, v.version))
-			if err != nil {
-				return next, v, err
+			var deleted, changed bool
+			deleted, changed, err = f.zk.Delete(ctx, f.Session, wire.DeleteAt(f.dir+"/"+v.name, v.version))
+			if err == nil {
+				v = v.wasDeleted(deleted, changed)
 			}
-			v = v.wasDeleted(deleted, changed)
 		default:
 			return next, v, nil
 		}
+		if err != nil {
+			return next, v, err
+		}
 	}
+}
+
+// seek makes the move of its name.
+func (f *Folder) seek(ctx context.Context, v view) (view, error) {
+	list := wire.List(f.dir, nil)
+	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list)...); err != nil {
+		return v, err
+	}
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return v, f.zk.Refused(f.dir, list.Err)
+	}
+	q, _ := f.layout.NewQueue(list.Children)
+	if i := znode.Named(q, v.begins); i >= 0 {
+		return v.wasSought(q[i].Name), nil
+	}
+	return v.wasSought(""), nil
+}
+
+// look makes the move that reads the node.
+func (f *Folder) look(ctx context.Context, v view) (view, error) {
+	get := wire.Get(f.dir+"/"+v.name, nil)
+	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(get)...); err != nil {
+		return v, err
+	}
+	if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
+		return v, f.zk.Refused(get.Target(), get.Err)
+	}
+	return v.wasRead(get.Err, get.Stat.Version, znode.ReadData(get.Data).Kept), nil
 }

@@ -16,14 +16,16 @@ type leavingRule struct {
 
 var rightRule = leavingRule{leaves, view.wasDeleted}
 
-// A leavingWorld is a node that is to go, the call that removes it, and other clients, who change the node, keep it or remove it
-// at any time.
+// A leavingWorld is a node that is to go, the call that removes it, and other clients, who change the node, keep it, replace it
+// or remove it at any time.
 type leavingWorld struct {
 	there, kept, holds bool
 	version            int32
+	name               string
 
 	keep    time.Duration
 	spent   bool // the node was kept, and its time is over
+	start   view // of the call, and of one that is made anew
 	v       view
 	marking bool // the call has seen that the claim holds, and is about to mark the node
 	ended   move // 0 while it has not
@@ -48,19 +50,25 @@ func (w leavingWorld) otherwise() (next []leavingWorld) {
 	kept.kept, kept.wasKept = true, true
 	gone.there = false
 	holds.holds = true
-	return []leavingWorld{changed, kept, gone, holds}
+	next = []leavingWorld{changed, kept, gone, holds}
+	if w.v.begins != "" && !w.kept { // its claim is amended
+		amended := w
+		amended.name, amended.version = w.name+"'", 0
+		next = append(next, amended)
+	}
+	return next
 }
 
 // step is the world after the next request of the call was carried out.
 func (w leavingWorld) step(rule leavingRule) leavingWorld {
-	if w.moves++; w.moves > 3*(maxOthers+3) {
+	if w.moves++; w.moves > 5*(maxOthers+3) {
 		w.wrong = "there is no end of it"
 		return w
 	}
 	if w.marking {
 		w.marking = false
-		if !w.there {
-			w.v = view{read: true}
+		if !w.sees() {
+			w.v = w.v.wasRead(wire.NoNode, 0, 0)
 			return w
 		}
 		w.version++
@@ -68,10 +76,16 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 		return w
 	}
 	switch next := rule.leaves(w.keep, w.v); next {
+	case moveSeek:
+		name := ""
+		if w.there {
+			name = w.name
+		}
+		w.v = w.v.wasSought(name)
 	case moveRead:
 		var err error
 		kept := time.Duration(0)
-		if !w.there {
+		if !w.sees() {
 			err = wire.NoNode
 		} else if w.kept {
 			kept = time.Second
@@ -79,8 +93,8 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 		w.v = w.v.wasRead(err, w.version, kept)
 	case moveKeep:
 		switch {
-		case !w.there:
-			w.v = view{read: true}
+		case !w.sees():
+			w.v = w.v.wasRead(wire.NoNode, 0, 0)
 		case w.holds:
 			w.marking = true
 		default:
@@ -95,10 +109,13 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 	return w
 }
 
+// sees reports whether the node that the call knows is there.
+func (w *leavingWorld) sees() bool { return w.there && w.v.name == w.name }
+
 // deletes is the server's answer to a delete.
 func (w *leavingWorld) deletes() (deleted, changed bool) {
 	switch {
-	case !w.there:
+	case !w.sees():
 		return false, false
 	case w.v.version >= 0 && w.v.version != w.version:
 		return false, true
@@ -129,14 +146,17 @@ func (w *leavingWorld) ends(end move) {
 // walkLeaving goes through all that can happen, and returns what is wrong first.
 func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string) {
 	var todo []leavingWorld
-	known := view{read: true, there: true}
+	known, sought := view{name: "a", read: true, there: true}, view{begins: "a"}
 	for _, holds := range []bool{false, true} {
-		w := leavingWorld{there: true, holds: holds}
+		w := leavingWorld{there: true, holds: holds, name: "a"}
 		own, other, keeping, spent := w, w, w, w
-		own.v = known
+		own.v, other.v, keeping.v = known, sought, sought
 		keeping.keep = time.Second
-		spent.kept, spent.spent, spent.v = true, true, view{read: true, there: true, version: -1}
-		todo = append(todo, own, other, keeping, spent)
+		spent.kept, spent.spent, spent.v = true, true, view{name: "a", read: true, there: true, version: -1}
+		for _, w := range []leavingWorld{own, other, keeping, spent} {
+			w.start = w.v
+			todo = append(todo, w)
+		}
 	}
 	been := map[leavingWorld]bool{}
 	ends = map[move]bool{}
@@ -158,10 +178,7 @@ func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string
 		todo = append(todo, now)
 		if w.lost == 0 && now.ended == 0 && now.wrong == "" { // the answer is lost, and the call is made anew
 			again := now
-			again.lost, again.v, again.marking, again.by = 1, view{}, false, ""
-			if w.spent {
-				again.v = w.v
-			}
+			again.lost, again.v, again.marking, again.by = 1, w.start, false, ""
 			if again.wasKept = again.wasKept || again.kept; again.keep == 0 || !again.kept {
 				todo = append(todo, again)
 			}
@@ -190,7 +207,7 @@ func TestLeavesFindsMistakes(t *testing.T) {
 	for name, rule := range map[string]leavingRule{
 		"whatever its version": {leaves, func(v view, deleted, changed bool) view {
 			if v = v.wasDeleted(deleted, changed); !v.read {
-				v = view{read: true, there: true, version: -1}
+				v = view{begins: v.begins, name: v.name, read: true, there: true, version: -1}
 			}
 			return v
 		}},
@@ -203,6 +220,12 @@ func TestLeavesFindsMistakes(t *testing.T) {
 		"kept or not":      {func(keep time.Duration, v view) move { v.kept = 0; return leaves(keep, v) }, view.wasDeleted},
 		"keeps what waits": {func(keep time.Duration, v view) move { v.waits = false; return leaves(keep, v) }, view.wasDeleted},
 		"never keeps":      {func(keep time.Duration, v view) move { return leaves(0, v) }, view.wasDeleted},
+		"one name": {func(keep time.Duration, v view) move {
+			if v.read && !v.there {
+				return endAbsent
+			}
+			return leaves(keep, v)
+		}, view.wasDeleted},
 		"not read again": {leaves, func(v view, deleted, changed bool) view {
 			if now := v.wasDeleted(deleted, changed); now.read || now.deleted {
 				return now

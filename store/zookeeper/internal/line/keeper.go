@@ -3,7 +3,8 @@
 // A [Keeper] has the table of this client's claims. A claim of its own, a [LocalClaim], has five parts: who it is, which never
 // changes; what is known of its node, which is pure; its lease, to which the time is passed in; what it hears; and its requests
 // that are under way. Enter finds a claim that has entered before, or makes its node, and then judges by the list of children
-// where it stands. What needs no claim of this client is in a [Folder]. The janitor does what no call does.
+// where it stands. A node that is to go is a goal, in goal.go: leaves decides, and pursue sends. What needs no claim of this client
+// is in a [Folder]. The janitor does what no call does.
 //
 // A claim is in one state, which one function moves, become:
 //

@@ -119,26 +119,9 @@ func (f *Folder) leaveKept(ctx context.Context, name string, length time.Duratio
 
 // LeaveNode removes the node whose name begins like this, or keeps it.
 func (f *Folder) LeaveNode(ctx context.Context, begins string, keep time.Duration) error {
-	list := wire.List(f.dir, nil)
-	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list)...); err != nil {
-		return err
-	}
-	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return f.zk.Refused(f.dir, list.Err)
-	}
-	q, _ := f.layout.NewQueue(list.Children)
-	i := znode.Named(q, begins)
-	if i < 0 {
+	end, _, err := f.pursue(ctx, keep, view{begins: begins})
+	if err == nil && (end == endAbsent || end == endKept) {
 		return driver.ErrGone
 	}
-	end, _, err := f.pursue(ctx, q[i].Name, keep, view{})
-	switch {
-	case err != nil:
-		return err
-	case end == endAbsent:
-		return f.LeaveNode(ctx, begins, keep) // another node may have replaced it, if its claim was amended
-	case end == endKept:
-		return driver.ErrGone
-	}
-	return nil
+	return err
 }

@@ -230,12 +230,12 @@ func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
 		return false, err
 	}
 	k.mu.Lock()
-	name, v := lc.node.name, view{read: true, there: true, version: lc.node.version}
+	v := view{name: lc.node.name, read: true, there: true, version: lc.node.version}
 	if lc.lease.state == claimSpent {
 		v.version = -1
 	}
 	k.mu.Unlock()
-	end, v, err := lc.pursue(ctx, name, 0, v)
+	end, v, err := lc.pursue(ctx, 0, v)
 	if err != nil {
 		return false, lc.stuck(err)
 	}
