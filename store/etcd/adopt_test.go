@@ -21,7 +21,7 @@ func TestOnlyRenewAdopts(t *testing.T) {
 	})
 	c, left := claimOn("name"), claimOn("left")
 	p := enter(t, home, c)
-	if again := enter(t, other, c); again.Ticket != p.Ticket || !again.Holds {
+	if again := enter(t, other, c); again.Ticket != p.Ticket || !again.Holds || again.TTL <= c.TTL/2 {
 		t.Errorf("enter by another driver = %+v; want %+v", again, p)
 	}
 	enter(t, home, left)
@@ -30,7 +30,7 @@ func TestOnlyRenewAdopts(t *testing.T) {
 		t.Error("a driver remembers a claim of another that it did not renew")
 	}
 	c.Ticket = p.Ticket
-	if again := enter(t, other, c); again.Ticket != p.Ticket || !again.Holds {
+	if again := enter(t, other, c); again.Ticket != p.Ticket || !again.Holds || again.TTL <= c.TTL/2 {
 		t.Errorf("enter by another driver, with the ticket = %+v; want %+v", again, p)
 	}
 	if err := renew(t, other, c); err != nil {

@@ -115,10 +115,15 @@ func (t *claims) leases(k *localClaim) (life, on *lease) {
 	return k.life, k.on
 }
 
-// meet returns what is known of a claim whose key was found. Another driver's is not remembered: only Renew has the driver
-// look after one.
-func (t *claims) meet(c *driver.Claim, e *entry) *localClaim {
-	k := t.of(c.ID)
+// meet returns what is known of a claim whose key was found, of which the call knew that before, or nil. Another driver's is not
+// remembered, and so only the call that has found it knows of its leases; only Renew has the driver look after one.
+func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim {
+	t.mu.Lock()
+	k := t.known[c.ID]
+	if k == nil && before != nil && !before.ended() {
+		k = before
+	}
+	t.mu.Unlock()
 	if k != nil && k.key != e.key {
 		t.end(k, claimGone) // it is another driver's key by the same id: that of ours, if there was one, is gone
 		k = nil

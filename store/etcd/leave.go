@@ -69,7 +69,7 @@ func (d *Driver) leaver(ctx context.Context, a *attempt) error {
 		return driver.ErrGone
 	}
 	if !known {
-		a.k = d.claims.meet(a.c, e)
+		a.k = d.claims.meet(a.c, a.k, e)
 	}
 	return nil
 }

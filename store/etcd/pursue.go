@@ -179,7 +179,7 @@ func (d *Driver) meet(a *attempt) {
 	if i < 0 || !is(a.c, &a.v.q[i]) || a.known && (a.v.q[i].created != a.created || a.v.q[i].key != a.key) {
 		return
 	}
-	a.k, a.fresh = d.claims.meet(a.c, &a.v.q[i]), false
+	a.k, a.fresh = d.claims.meet(a.c, a.k, &a.v.q[i]), false
 	if a.up != nil && a.up.about(d.claims.leases(a.k)) {
 		a.up.confirm(a.v.term)
 	}

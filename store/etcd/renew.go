@@ -110,7 +110,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error
 	if err != nil {
 		return nil, err
 	}
-	return d.claims.remember(d.claims.meet(c, e)), nil
+	return d.claims.remember(d.claims.meet(c, nil, e)), nil
 }
 
 // prolong keeps the leases that claims live by alive, and then those that their keys hang on.
