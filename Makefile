@@ -43,7 +43,7 @@ UNSERVED = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' $(PACKAGES)
 # What make check makes: those of CHECKS, then those that internal/repo/turns chooses within BUDGET, then the tests. Those of BESIDE
 # need the processors alone; they get what is left while the others wait for servers.
 CHECKS = servers gofmt vet fix lint rules tidy-check build
-BUDGET = 300s
+BUDGET = 200s
 BESIDE = explore models-some
 # What make check STORE=redis makes, for one folder of store/.
 CHECKS_OF_STORE = store-servers gofmt lint rules test-store
@@ -147,7 +147,7 @@ rules:
 race: servers compiler bin ## run the tests with the race detector
 	@CGO_ENABLED=1 $(TESTSUM) -race -vet=off $(TEST) $(RACED)
 
-check: ## what must pass before a change lands, and what CI runs; BUDGET=300s for parts by turns; STORE=redis checks one store
+check: ## what must pass before a change lands, and what CI runs; BUDGET=200s for parts by turns; STORE=redis checks one store
 	@$(if $(STORE),$(KNOWN_STORE)BESIDE= $(CHECK) $(CHECKS_OF_STORE),turns=$$(go run ./internal/repo/turns -budget $(BUDGET)); \
 	BESIDE='$(BESIDE)' $(CHECK) $(CHECKS) $$turns race)
 

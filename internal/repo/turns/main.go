@@ -1,6 +1,6 @@
 // Turns chooses those parts of make check that are not always made:
 //
-//	turns [-budget 300s]
+//	turns [-budget 200s]
 //
 // First come the parts that belong to what a change has touched, then the others in turn, by the number of the commit, as far as
 // the budget of time goes. The first is chosen whatever it takes. It prints the targets of the Makefile on one line, and on
@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	budget := flag.Duration("budget", 5*time.Minute, "how long the chosen parts may take together")
+	budget := flag.Duration("budget", 200*time.Second, "how long the chosen parts may take together")
 	flag.Parse()
 	c, err := changeSince(os.Getenv("BASE"))
 	if err != nil {
