@@ -52,6 +52,16 @@ func (as *alerts) add(claims []*driver.Claim) *listener {
 	return l
 }
 
+// mustHave returns the error of a caller that may no longer have the claims, or nil.
+func (l *listener) mustHave(who *caller) error {
+	for i := range l.claims {
+		if err := who.mustHave(l.claims[i].name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // drop is the reverse of add.
 func (as *alerts) drop(l *listener) {
 	as.mu.Lock()
@@ -99,8 +109,8 @@ func (as *alerts) renewed(claims []*driver.Claim, renewals []driver.Renewal) {
 }
 
 // left notes that a claim leaves.
-func (as *alerts) left(w *api.Claim) {
-	as.each(w.ID, func(_ *listener, c *listened) { c.over = c.over || c.name == w.Name })
+func (as *alerts) left(d *driver.Claim) {
+	as.each(d.ID, func(_ *listener, c *listened) { c.over = c.over || c.name == d.Name })
 }
 
 // say returns what there is to say, and when there may be more without news.
@@ -136,7 +146,7 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &q) {
 		return
 	}
-	claims, err := s.listened(&q)
+	claims, err := s.listened(callerOf(r.Context()), &q)
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -154,7 +164,7 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 }
 
 // listened returns the claims of a request.
-func (s *Server) listened(q *api.AlertsRequest) (claims []*driver.Claim, err error) {
+func (s *Server) listened(who *caller, q *api.AlertsRequest) (claims []*driver.Claim, err error) {
 	switch n := len(q.Claims); {
 	case n == 0 || n > api.MaxClaims:
 		return nil, invalid(fmt.Errorf("alerts are for 1 to %d claims, and not for %d", api.MaxClaims, n))
@@ -171,16 +181,23 @@ func (s *Server) listened(q *api.AlertsRequest) (claims []*driver.Claim, err err
 		if c.Amend != nil {
 			return nil, invalid(errors.New("alerts change no claim"))
 		}
-		holds := c.Driver()
+		if err := who.mustClaim(c.Name, c.Weight, c.Capacity); err != nil {
+			return nil, err
+		}
+		holds := who.claim(c.Driver())
 		holds.Wait = min(c.Wait, c.TTL/2) // so that the driver sees by the lease that it holds
 		claims = append(claims, holds)
 	}
 	return claims, nil
 }
 
-// alerts writes the events for a listener until its client goes, or the server does.
+// alerts writes the events for a listener until its client goes or loses its rights, or the server goes.
 func (st *stream) alerts(ctx context.Context, s *Server, l *listener) {
 	for {
+		if err := callerOf(ctx).still(l.mustHave); err != nil {
+			st.end(err)
+			return
+		}
 		a, next := s.alerts.say(l)
 		text := ":\n\n" // it is alive
 		if !st.begun || len(a.Danger)+len(a.Again) > 0 {

@@ -12,18 +12,22 @@ import (
 // Nothing here sends Leave because a connection or a wait has ended: by then the client may have asked another server, and
 // hold. If a client is gone, its claim ends with its lease.
 
-// invalid returns the error of a request that no driver gets.
-func invalid(err error) error { return &invalidError{err} }
+// A refusal is the error of a request that no driver gets.
+type refusal struct {
+	code string
+	error
+}
 
-type invalidError struct{ error }
+func (e *refusal) Unwrap() error { return e.error }
 
-func (e *invalidError) Unwrap() error { return e.error }
+// invalid returns the error of a request that breaks the contract.
+func invalid(err error) error { return &refusal{api.CodeInvalid, err} }
 
 // errEnding is the error of a wait that the end of the server ends.
 var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
 
 // begin begins a call about a claim once the earlier ones have returned; cut makes it return early.
-func (s *Server) begin(ctx context.Context, c *api.Claim, cut func()) (end func(), err error) {
+func (s *Server) begin(ctx context.Context, c *driver.Claim, cut func()) (end func(), err error) {
 	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
 
@@ -31,12 +35,16 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := q.Claim.CheckLeased(); err != nil {
 		return nil, invalid(err)
 	}
-	end, err := s.begin(ctx, &q.Claim, nil)
+	who := callerOf(ctx)
+	if err := who.mustClaim(q.Claim.Name, q.Claim.Weight, q.Claim.Capacity); err != nil {
+		return nil, err
+	}
+	c := who.claim(q.Claim.Driver())
+	end, err := s.begin(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	c := q.Claim.Driver()
 	p, err := s.d.Enter(ctx, c)
 	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
 		err = s.rid(ctx, c, err)
@@ -44,7 +52,7 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.PlaceAnswer{Place: api.NewPlace(p), Replica: s.replica}, nil
+	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
 // rid removes what a late Enter of a claim may have left after the claim was gone: that Enter had no ticket yet, and so
@@ -66,6 +74,10 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	if q.Within <= 0 {
 		return nil, invalid(errors.New("within_ns must say how long to wait"))
 	}
+	who := callerOf(ctx)
+	if err := who.mustHave(q.Claim.Name); err != nil {
+		return nil, err
+	}
 	if s.ending.Err() != nil {
 		return nil, errEnding
 	}
@@ -74,10 +86,11 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
 	var p driver.Place
-	end, err := s.begin(wait, &q.Claim, cancel)
+	c := who.claim(q.Claim.Driver())
+	end, err := s.begin(wait, c, cancel)
 	if err == nil {
 		defer end()
-		p, err = s.hearTurn(wait, q)
+		p, err = s.hearTurn(wait, c, q.Replica)
 	}
 	switch {
 	case err == nil:
@@ -90,13 +103,12 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	default:
 		return nil, err
 	}
-	return &api.PlaceAnswer{Place: api.NewPlace(p), Replica: s.replica}, nil
+	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
 // hearTurn waits for the turn of a claim. If another replica hears of the claim, this one adopts it first.
-func (s *Server) hearTurn(ctx context.Context, q *api.AwaitRequest) (driver.Place, error) {
-	c := q.Claim.Driver()
-	if s.adopter != nil && q.Replica != s.replica && c.Ticket != 0 {
+func (s *Server) hearTurn(ctx context.Context, c *driver.Claim, replica string) (driver.Place, error) {
+	if s.adopter != nil && replica != s.replica && c.Ticket != 0 {
 		p, err := s.adopter.Adopt(ctx, c)
 		switch {
 		case errors.Is(err, driver.ErrGone):
@@ -119,13 +131,21 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 		a     = &api.RenewAnswer{Renewals: make([]api.Renewal, len(q.Claims))}
 		valid []*driver.Claim
 		index []int
+		who   = callerOf(ctx)
 	)
 	for i := range q.Claims {
-		if err := q.Claims[i].CheckLeased(); err != nil {
-			a.Renewals[i].Error = errorOf(invalid(err))
+		c := &q.Claims[i]
+		err := c.CheckLeased()
+		if err != nil {
+			err = invalid(err)
+		} else {
+			err = who.mustClaim(c.Name, c.Weight, c.Capacity)
+		}
+		if err != nil {
+			a.Renewals[i].Error = errorOf(err)
 			continue
 		}
-		valid, index = append(valid, q.Claims[i].Driver()), append(index, i)
+		valid, index = append(valid, who.claim(c.Driver())), append(index, i)
 	}
 	if len(valid) > 0 {
 		renewals := s.d.Renew(ctx, valid)
@@ -144,13 +164,18 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if q.Keep < 0 || q.Keep > driver.MaxTTL {
 		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", driver.MaxTTL))
 	}
-	end, err := s.begin(ctx, &q.Claim, nil)
+	who := callerOf(ctx)
+	if err := who.mustHave(q.Claim.Name); err != nil {
+		return nil, err
+	}
+	c := who.claim(q.Claim.Driver())
+	end, err := s.begin(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	s.alerts.left(&q.Claim)
-	if err := s.d.Leave(ctx, &driver.Release{Claim: q.Claim.Driver(), Keep: q.Keep}); err != nil {
+	s.alerts.left(c)
+	if err := s.d.Leave(ctx, &driver.Release{Claim: c, Keep: q.Keep}); err != nil {
 		return nil, err
 	}
 	return &api.LeaveAnswer{Left: true}, nil

@@ -62,12 +62,12 @@ func notHad(h *handle, err error) *failure {
 }
 
 // held is the failure of a claim that waits, or, without a ticket, that did not enter.
-func (s *Server) held(h *handle, p *driver.Place) *failure {
+func (s *Server) held(who *caller, name string, h *handle, p *driver.Place) *failure {
 	f := &failure{
 		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(), Message: "the lock is held, and nothing waits for it now",
 	}
-	if p.Blocker != (driver.ClaimInfo{}) {
-		f.Holder = s.member(&p.Blocker, 0)
+	if b := who.place(name, *p).Blocker; b != (driver.ClaimInfo{}) {
+		f.Holder = s.member(&b, 0)
 	}
 	if h.ticket != 0 {
 		f.Handle, f.Message = h.String(), "the lock is held: a PUT with the handle within "+grace.String()+" waits on at the same place, and DELETE gives it up"

@@ -83,9 +83,9 @@ func decode(body []byte, q any) error {
 
 // errorOf returns the error for an answer.
 func errorOf(err error) *api.Error {
-	if invalid, ok := errors.AsType[*invalidError](err); ok {
-		e := api.NewError(driver.Refused(invalid))
-		e.Code = api.CodeInvalid
+	if no, ok := errors.AsType[*refusal](err); ok {
+		e := api.NewError(driver.Refused(no))
+		e.Code = no.code
 		return e
 	}
 	return api.NewError(err)
@@ -102,9 +102,14 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 func refuse(w http.ResponseWriter, status int, code string, err error) {
 	e := api.NewError(driver.Refused(err))
 	e.Code = code
+	sendAway(w, status, e)
+}
+
+// sendAway is write of an answer after which the connection is closed.
+func sendAway(w http.ResponseWriter, status int, a any) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // otherwise the server would read the rest
-	write(w, status, e)
+	write(w, status, a)
 }
 
 // write sends an answer.
@@ -136,12 +141,15 @@ func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Ti
 // forwarding are the headers that proxies add.
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
-// onlyLoopback refuses requests that do not come from a program of this machine. A proxy on this machine has a loopback
-// address too, and so has a page whose name resolves to it (DNS rebinding); the headers, or the version of HTTP, give them
-// away.
-func onlyLoopback(next http.Handler) http.Handler {
+// admitted refuses requests that a page of another site may have sent whose name leads here (DNS rebinding). Without
+// credentials it also refuses those that do not come from a program of this machine.
+func (s *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := fromLoopback(r); err != nil {
+		err := s.knowsHost(r)
+		if s.authenticate == nil {
+			err = fromLoopback(r)
+		}
+		if err != nil {
 			refuse(w, http.StatusForbidden, api.CodeForbidden, err)
 			return
 		}
@@ -149,21 +157,40 @@ func onlyLoopback(next http.Handler) http.Handler {
 	})
 }
 
-// fromLoopback returns why a request may come from elsewhere, or nil.
+// knowsHost returns the error of a request for a host that is not this server, or nil. No name leads to an address in its
+// place, so an address is not checked.
+func (s *Server) knowsHost(r *http.Request) error {
+	name := r.Host
+	if host, _, err := net.SplitHostPort(name); err == nil {
+		name = host
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || loopback(name) {
+		return nil
+	}
+	for _, host := range s.hosts {
+		if strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
+			return nil
+		}
+	}
+	return errors.New("the lock service does not serve this Host")
+}
+
+// fromLoopback returns why a request may come from elsewhere, or nil. A proxy on this machine has a loopback address too; the
+// headers, or the version of HTTP, give it away.
 func fromLoopback(r *http.Request) error {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	switch {
 	case local == nil || !loopback(local.String()) || !loopback(r.RemoteAddr):
-		return errors.New("the lock service has no credentials yet, and so serves only its own machine, on a loopback address")
+		return errors.New("without credentials the lock service serves only its own machine, on a loopback address")
 	case !loopback(r.Host):
-		return errors.New("the lock service has no credentials yet, and so serves only requests to localhost or a loopback address: " +
+		return errors.New("without credentials the lock service serves only requests to localhost or a loopback address: " +
 			"the Host is another")
 	case !r.ProtoAtLeast(1, 1): // nginx forwards like this by default: with a Host of its own, and without any header that shows it
-		return errors.New("the lock service has no credentials yet, and so serves no proxy: only proxies send HTTP/1.0")
+		return errors.New("without credentials the lock service serves no proxy: only proxies send HTTP/1.0")
 	}
 	for _, name := range forwarding {
 		if r.Header.Get(name) != "" {
-			return fmt.Errorf("the lock service has no credentials yet, and so serves no proxy: the request has the header %s", name)
+			return fmt.Errorf("without credentials the lock service serves no proxy: the request has the header %s", name)
 		}
 	}
 	return nil

@@ -52,6 +52,11 @@ type lockRequest struct {
 	arrived time.Time
 }
 
+// isLock reports whether a request is one of the simple API.
+func isLock(r *http.Request) bool {
+	return r.URL.Path == locksPath || strings.HasPrefix(r.URL.Path, locksPath+"/")
+}
+
 // locks answers the simple API. It stands before the mux, which would redirect a name such as a//b to another name.
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	q := &lockRequest{Request: r, arrived: time.Now()}

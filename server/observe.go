@@ -40,6 +40,9 @@ func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 	case s.breaker == nil:
 		return nil, driver.ErrUnsupported
 	}
+	if err := callerOf(ctx).must(q.Name, Break); err != nil {
+		return nil, err
+	}
 	c, err := s.breaker.Break(ctx, &driver.BreakRequest{Name: q.Name, Ticket: q.Ticket, Ask: q.Ask, Record: string(q.Record)})
 	if err != nil {
 		return nil, err
@@ -58,6 +61,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, driver.ErrUnsupported)
 		return
 	}
+	who := callerOf(r.Context())
+	if err := who.mustList(&q); err != nil {
+		s.fail(w, err)
+		return
+	}
+	all := q.Name != "" || who.may(q.Prefix, Read)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var (
@@ -81,7 +90,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		case <-ended:
 			over = true
 		}
-		if n := heard.Swap(0); n > 0 && !out.part(&api.ListPart{Heard: int(n)}) {
+		n := heard.Swap(0)
+		part := &api.ListPart{}
+		if all { // what the caller may not read is not counted for it
+			part.Heard = int(n)
+		}
+		if n > 0 && !out.part(part) {
 			cancel() // the client is gone
 		}
 	}
@@ -93,12 +107,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		out.part(&api.ListPart{Error: errorOf(err)})
 		return
 	}
-	for i := range list {
-		if !out.part(&api.ListPart{Listing: api.NewListing(list[i])}) {
-			return
-		}
-	}
-	out.part(&api.ListPart{End: true})
+	out.list(who, list)
 }
 
 // notify reports news, unless there is news already that nobody has received.
@@ -120,6 +129,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, driver.ErrUnsupported)
 		return
 	}
+	who := callerOf(r.Context())
+	mayRead := func(who *caller) error { return who.must(name, Read) }
+	if err := mayRead(who); err != nil {
+		s.fail(w, err)
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(s.ending, cancel)
@@ -137,11 +152,20 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		err = s.watcher.Watch(ctx, name, func() { notify(news) })
 	}()
 	for {
-		var there bool
+		var (
+			there   bool
+			refused error
+		)
 		select {
 		case <-news:
+			if refused = who.still(mayRead); refused != nil {
+				break
+			}
 			there = out.write(api.EventChanged + "\n" + api.EventData + "{}\n\n")
 		case <-alive.C:
+			if refused = who.still(mayRead); refused != nil {
+				break
+			}
 			there = out.write(":\n\n")
 		case <-ended:
 			if s.ending.Err() != nil {
@@ -152,7 +176,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		}
 		if !there {
 			cancel()
-			<-ended // the client is gone, so there is no reason to send
+			<-ended
+			if refused != nil { // otherwise the client is gone, so there is no reason to send
+				out.end(refused)
+			}
 			return
 		}
 	}
@@ -189,6 +216,16 @@ func (st *stream) write(text string) bool {
 func (st *stream) part(p *api.ListPart) bool {
 	line, err := json.Marshal(p)
 	return err == nil && st.write(string(line)+"\n")
+}
+
+// list sends the queues that a caller may read, and the end of the list.
+func (st *stream) list(who *caller, list []driver.Listing) {
+	for i := range list {
+		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: api.NewListing(list[i])}) {
+			return
+		}
+	}
+	st.part(&api.ListPart{End: true})
 }
 
 // end sends the error that ends a watch.

@@ -244,6 +244,10 @@ func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]boo
 		}
 		note(method, a)
 	}
+	closed := guarded(t, newFake(), newDoor(nil))
+	for _, method := range methods {
+		note(method, simple(t, closed, "nobody", method, "a", ""))
+	}
 	// What the contract of a driver lets its calls return.
 	shared := []error{driver.ErrForeign, io.ErrUnexpectedEOF, driver.ErrUnsupported, driver.Unreachable(errors.New("no")), driver.ErrClosed}
 	gone := []error{driver.ErrGone, driver.ErrSession, &driver.BrokenError{}}

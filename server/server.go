@@ -1,6 +1,6 @@
 // Package server serves the locks of a store over HTTP, to clients that cannot reach the store or do not speak its protocol:
 //
-//	s, err := server.New(store) // of driver.Open
+//	s, err := server.New(store, nil) // of driver.Open
 //	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
@@ -8,8 +8,9 @@
 // So several servers over one store are replicas: a client may send each request to another one, and a server that dies
 // takes no lease with it. Package store/remote is the client, for URLs of the scheme stile.
 //
-// There are no credentials yet. So a server answers only programs of its own machine that connect to it directly, on a
-// loopback address: see [Server.ServeHTTP].
+// Without an [Authenticator] a server answers only programs of its own machine that connect to it directly, on a loopback
+// address: see [Server.ServeHTTP]. With one it answers principals with credentials, each by its rights. The program that serves
+// then sees to TLS.
 package server
 
 import (
@@ -18,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -34,6 +34,9 @@ type Server struct {
 	adopter  driver.Adopter
 	alerter  bool // the driver is an Alerter
 
+	authenticate Authenticator // nil if all requests are from one caller
+	hosts        []string
+
 	handler http.Handler
 	client  string          // of the claims of the simple API
 	replica string          // its name; empty if the driver is no Adopter
@@ -43,16 +46,30 @@ type Server struct {
 	end     context.CancelFunc
 }
 
+// Options are the options of a server.
+type Options struct {
+	// Authenticate tells from whom a request is, and so what it may do. Nil means that requests need no credentials, and may do
+	// everything.
+	Authenticate Authenticator
+
+	// Hosts are the host names by which clients that have credentials reach the server, beside its addresses and localhost. A
+	// request for another name is refused: a page of another site may have made the name lead here.
+	Hosts []string
+}
+
 // New returns a server over a store, and takes the driver's alerts. The caller closes the store, after the last request.
 //
 // A store whose claims live in a client's session is refused: for the store, all clients of a server are one, whose claims
-// would end together.
-func New(d driver.Driver) (*Server, error) {
+// would end together. Nil options are the default ones.
+func New(d driver.Driver, o *Options) (*Server, error) {
 	if t := d.Traits(); t.InSession || t.OwnClient {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
 			driver.ErrUnsupported, t.Store)
 	}
 	s := &Server{d: d, client: rand.Text(), calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
+	if o != nil {
+		s.authenticate, s.hosts = o.Authenticate, o.Hosts
+	}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)
@@ -84,19 +101,22 @@ func New(d driver.Driver) (*Server, error) {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
-	s.handler = onlyLoopback(origins.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == locksPath || strings.HasPrefix(r.URL.Path, locksPath+"/") {
+	s.handler = s.admitted(origins.Handler(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isLock(r) {
 			s.locks(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})))
+	}))))
 	return s, nil
 }
 
-// ServeHTTP answers a request, if it comes from a program of this machine: the connection has loopback addresses on both
-// sides, the Host is that of a loopback address, no proxy has forwarded the request, and no page of another site has sent
-// it. It refuses any other request with status 403.
+// ServeHTTP answers a request.
+//
+// A server without an Authenticator answers it only if it comes from a program of this machine: the connection has loopback
+// addresses on both sides, the Host is that of a loopback address, and no proxy has forwarded the request. One with an
+// Authenticator answers it if the Host is an address, localhost or one of [Options.Hosts], and if its credentials are valid.
+// A request that a page of another site has sent is never answered. What is refused gets status 401 or 403.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // EndWaits ends the requests that wait for news, from now on: their clients ask another server, or this one again. Every

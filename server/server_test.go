@@ -62,7 +62,7 @@ func (f *fake) Leave(ctx context.Context, l *driver.Release) error {
 
 func newServer(t *testing.T, d driver.Driver) *server.Server {
 	t.Helper()
-	s, err := server.New(d)
+	s, err := server.New(d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestSessionsAreRefused(t *testing.T) {
 	} {
 		f := newFake()
 		f.traits = trait
-		if _, err := server.New(f); !errors.Is(err, driver.ErrUnsupported) {
+		if _, err := server.New(f, nil); !errors.Is(err, driver.ErrUnsupported) {
 			t.Errorf("%s: %v; want ErrUnsupported", name, err)
 		}
 	}

@@ -35,6 +35,9 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if s.lister == nil {
 		return nil, failed(driver.ErrUnsupported)
 	}
+	if err := callerOf(ctx).must(q.name, Read); err != nil {
+		return nil, failed(err)
+	}
 	all, err := s.lister.List(ctx, &driver.Query{Name: q.name})
 	if err != nil {
 		return nil, failed(err)

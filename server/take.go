@@ -72,8 +72,13 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if err != nil {
 		return nil, failed(invalid(err))
 	}
-	c := s.claim(q.name, &h, s.short(h.ttl))
-	c.Owner, c.Try = q.query.Get("owner"), wait == 0 && h.ticket == 0
+	who := callerOf(ctx)
+	mayTake := func(who *caller) error { return who.mustClaim(q.name, h.weight, h.capacity) }
+	if err := mayTake(who); err != nil {
+		return nil, failed(err)
+	}
+	c := s.claim(who, q.name, &h, s.short(h.ttl))
+	c.Try = wait == 0 && h.ticket == 0
 	if c.Record, err = q.holder(h.ttl); err != nil {
 		return nil, failed(invalid(err))
 	}
@@ -96,9 +101,13 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		case p.Holds:
 			return s.grant(q, &h, sent, &p), nil
 		case h.ticket == 0 || !time.Now().Before(end):
-			return nil, s.held(&h, &p)
+			return nil, s.held(who, q.name, &h, &p)
 		}
-		if err := s.hear(waiting, c, &p, end); err != nil {
+		err = s.hear(waiting, c, &p, end)
+		if err == nil {
+			err = who.still(mayTake)
+		}
+		if err != nil {
 			return nil, notHad(&h, err)
 		}
 		switch {
@@ -111,11 +120,11 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	}
 }
 
-// claim is what a driver gets of a handle.
-func (s *Server) claim(name string, h *handle, ttl time.Duration) *driver.Claim {
-	return &driver.Claim{
+// claim is what a driver gets of a caller's handle.
+func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration) *driver.Claim {
+	return who.claim(&driver.Claim{
 		Name: name, ID: h.id, Client: s.client, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket,
-	}
+	})
 }
 
 // find enters a claim, or finds it and starts its lease anew. A claim with another ticket is not the one of the handle: a
@@ -160,7 +169,11 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	if err != nil {
 		return nil, failed(invalid(err))
 	}
-	c := s.claim(q.name, &h, h.ttl)
+	who := callerOf(ctx)
+	if err := who.mustClaim(q.name, h.weight, h.capacity); err != nil {
+		return nil, failed(err)
+	}
+	c := s.claim(who, q.name, &h, h.ttl)
 	c.Wait = s.short(h.ttl)
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, nil)
 	if err != nil {
@@ -173,7 +186,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	case err != nil:
 		return nil, failed(err)
 	case !p.Holds:
-		return nil, s.held(&h, &p)
+		return nil, s.held(who, q.name, &h, &p)
 	}
 	return s.grant(q, &h, sent, &p), nil
 }
@@ -187,7 +200,11 @@ func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure
 	if err != nil {
 		return nil, failed(invalid(err))
 	}
-	c := s.claim(q.name, &h, h.ttl)
+	who := callerOf(ctx)
+	if err := who.mustHave(q.name); err != nil {
+		return nil, failed(err)
+	}
+	c := s.claim(who, q.name, &h, h.ttl)
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, nil)
 	if err != nil {
 		return nil, failed(err)

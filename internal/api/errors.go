@@ -36,7 +36,9 @@ const (
 	CodeMissing     = "missing"     // driver.MissingError
 	CodeFailed      = "failed"      // any other error of the store
 	CodeInvalid     = "invalid"     // the request violates the contract, and no driver got it
-	CodeForbidden   = "forbidden"   // the service does not serve this caller
+	CodeForbidden   = "forbidden"   // the service does not serve this caller, or the caller lacks the right
+
+	CodeUnauthenticated = "unauthenticated" // the service needs credentials, and the request has no valid ones
 )
 
 // statuses are the HTTP statuses, for proxies and people; clients of this package only read the code.
@@ -45,6 +47,7 @@ var statuses = map[string]int{
 	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
 	CodeRecord: http.StatusConflict, CodeMissing: http.StatusNotImplemented, CodeFailed: http.StatusInternalServerError,
 	CodeInvalid: http.StatusBadRequest, CodeForbidden: http.StatusForbidden,
+	CodeUnauthenticated: http.StatusUnauthorized,
 }
 
 // Status returns the error's HTTP status.

@@ -50,7 +50,7 @@ func Service(t testing.TB, replicas int, open func(testing.TB) driver.Driver) (a
 	for range replicas {
 		d := open(t)
 		t.Cleanup(func() { d.Close() })
-		s, err := server.New(d)
+		s, err := server.New(d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/secure"
 )
 
 // A request is a request that is sent to one host after the other.
@@ -114,6 +115,9 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if q.method == http.MethodPost {
 		r.Header.Set("Content-Type", api.JSON)
 	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	// An http.Client would follow a redirect, and so send the request a second time.
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
@@ -154,6 +158,7 @@ func (x *exchange) failed(err error) error {
 func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
+			e.Message = secure.Hide(e.Message, x.c.token)
 			return e.Err()
 		}
 	}

@@ -3,11 +3,13 @@
 //
 // Importing it registers the schemes stile, plain HTTP, and stiles, TLS:
 //
-//	stile://host[:7845][,host2]
+//	stile://[:token@]host[:7845][,host2]
 //
 // Several hosts are replicas of one service, over one store. A request that was not sent to one of them is sent to the next.
 // After a host that does not answer in time, the next request goes to another one.
-// Parameters: dial_timeout; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
+// A service with credentials wants a token, in the URL as above or in a file that the parameter token_file names. Over plain
+// HTTP it is sent to loopback addresses only.
+// Parameters: dial_timeout, token_file; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
 package remote
 
 import (
@@ -17,6 +19,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,13 +62,17 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 			return nil, err
 		}
 	}
+	token, err := credential(a)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.Done(); err != nil {
 		return nil, err
 	}
-	if a.User != "" || a.Password != "" || a.Path != "" {
-		return nil, driver.Refused(errors.New("the URL of a lock service has no user, no password and no path: it is stile://host:port"))
+	if a.User != "" || a.Path != "" {
+		return nil, driver.Refused(errors.New("the URL of a lock service has no user and no path: it is stile://host:port, or stile://:token@host:port"))
 	}
-	c := &client{silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{}, transport: &http.Transport{
+	c := &client{token: token, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{}, transport: &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
@@ -79,6 +88,36 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	}
 	c.alerts.able = t.Alerts
 	return c.able(t), nil
+}
+
+// credential returns the token for a service; "" if there is none.
+func credential(a *driver.Address) (string, error) {
+	token, file := a.Password, a.Param("token_file", "")
+	if file != "" {
+		if token != "" {
+			return "", driver.Refused(errors.New("the token is in the URL or in token_file, not in both"))
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", driver.Refused(fmt.Errorf("parameter token_file: %w", err))
+		}
+		if token = strings.TrimSpace(string(text)); token == "" {
+			return "", driver.Refused(fmt.Errorf("parameter token_file: %s is empty", file))
+		}
+	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", driver.Refused(errors.New("a token has only letters, digits and signs"))
+	}
+	if token == "" || a.Scheme == "stiles" {
+		return token, nil
+	}
+	for _, hostPort := range a.HostPorts("127.0.0.1", DefaultPort) {
+		host, _, _ := net.SplitHostPort(hostPort) // without an error: see HostPorts
+		if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
+			return "", driver.Refused(errors.New("stile:// would send the token as plain text to another machine: use stiles://"))
+		}
+	}
+	return token, nil
 }
 
 // connect asks for the traits. A host that is silent for as long as connecting may take counts as frozen, and the next one
@@ -100,6 +139,7 @@ func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.Tra
 
 // A client is the driver without optional interfaces.
 type client struct {
+	token     string   // "" for none
 	hosts     []string // as beginnings of URLs
 	transport *http.Transport
 	silence   time.Duration // silence between events after which their service counts as dead

@@ -38,7 +38,7 @@ func open(t *testing.T, addrs ...string) driver.Driver {
 // service starts a service over a store, in front of which a test may stand.
 func service(t *testing.T, d driver.Driver, stand func(next http.Handler) http.Handler) (addr string, s *server.Server) {
 	t.Helper()
-	s, err := server.New(d)
+	s, err := server.New(d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestWatchOfTheDead(t *testing.T) {
 // secured starts a service by TLS, and returns a file with its authority, and its address.
 func secured(t *testing.T) (ca, addr string) {
 	t.Helper()
-	s, err := server.New(memory.New())
+	s, err := server.New(memory.New(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestTraitsOfReplicas(t *testing.T) {
 	for i := range 3 {
 		f := &fading{Driver: store.Driver()}
 		f.faded.Store(i == 1)
-		s, err := server.New(f)
+		s, err := server.New(f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

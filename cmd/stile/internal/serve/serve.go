@@ -96,7 +96,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) er
 		return err
 	}
 	defer d.Close()
-	answers, err := server.New(d)
+	answers, err := server.New(d, nil)
 	if err != nil {
 		return exit.Usage("%s: %w", name, err)
 	}
