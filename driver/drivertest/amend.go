@@ -298,7 +298,7 @@ func amendResumed(r *run) {
 	c.Ticket = r.holds(r.a, c).Ticket
 	c = r.amended(r.a, c, driver.Amendment{Record: "second"})
 	resumed := *c
-	resumed.Record, resumed.Wait = "", c.TTL // as one has it who attaches a claim
+	resumed.Record, resumed.Wait = "", c.TTL // as a client has it that attaches a claim
 	for range 2 {
 		if err := r.renew(r.b, &resumed).Err; err != nil {
 			r.Fatalf("renewal by another client = %v; want nil", err)

@@ -15,8 +15,8 @@ var anewCases = []Case{
 	{"RenewAnew", "A renewal that began before a claim was lost does nothing to the claim once that has entered anew.", 0, renewAnew},
 }
 
-// An asked context has something happen when it is asked for the nth time whether it has ended: the caller of a driver decides
-// what its context does, and for how long.
+// An asked context calls a function when the driver asks for the nth time whether it has ended. It may: a context belongs
+// to the caller, and may do anything for any time.
 type asked struct {
 	context.Context
 	nth      int64
@@ -35,7 +35,7 @@ func (a *asked) note() {
 	}
 }
 
-// over reports whether it has happened, which it does not after that any more.
+// over reports whether the call has happened. If not, it never happens from now on.
 func (a *asked) over() bool {
 	if a.times.Add(a.nth+1) <= 2*a.nth+1 {
 		return false
@@ -44,22 +44,22 @@ func (a *asked) over() bool {
 	return true
 }
 
-// renewAnew stops a renewal where it asks for its context, once after the other. The client does not know the store's
-// state of the first of its claims, so that there is something to ask before the second, which is lost and enters
-// again meanwhile.
+// renewAnew stops a renewal at each place where it asks for its context. The client does not know the store's state of
+// its first claim, so that it must ask the store about this one before the second. Meanwhile the second claim is lost and
+// enters again.
 func renewAnew(r *run) {
 	if r.store.Detour == nil && (r.traits.InSession || r.traits.OwnClient) { // and nothing ends the session, or the connection
 		return
 	}
 	for nth := range int64(2) {
 		on, unknown, c := r.warmed(), r.claim(), r.brief()
-		if r.traits.InSession { // it is to be lost with the session
+		if r.traits.InSession { // it must end with the session
 			c.TTL, c.Wait = 2*time.Minute, 2*time.Minute
 		}
 		unknown.Name += "/unknown"
 		r.lost(on, "enter", func(ctx context.Context) error { _, err := on.Enter(ctx, unknown); return err })
 		var err error
-		r.until(recovers, "the claim holds", func() bool { // its place is not noted, as if no answer had come
+		r.until(recovers, "the claim holds", func() bool { // its ticket is not kept, as if no answer had come
 			var p driver.Place
 			p, err = on.Enter(r.ctx, c)
 			return err == nil && p.Holds
@@ -71,10 +71,10 @@ func renewAnew(r *run) {
 		asks := &asked{Context: r.ctx, nth: nth, happened: make(chan struct{}), then: func() { lost, entered, over = r.anew(on, &again) }}
 		on.Renew(asks, []*driver.Claim{unknown, c})
 		switch {
-		case !asks.over(): // it has asked less often
-		case !lost, over: // or the id is not to enter again
+		case !asks.over(): // the renewal asks less often
+		case !lost, over: // or the id must not enter again
 		default:
-			if !entered { // the driver has one call after the other on a claim
+			if !entered { // the driver makes the calls on one claim one after the other
 				r.until(recovers, "the claim holds again, which was lost "+when, func() bool {
 					p, err := on.Enter(r.ctx, &again)
 					return err == nil && p.Holds
@@ -96,11 +96,11 @@ func renewAnew(r *run) {
 
 const (
 	lostWithin = 20 * time.Second // how long a session of a detour may outlast its connection
-	anewWithin = 5 * time.Second  // how long a claim may take to enter again: it may have to wait for the call that stands still
+	anewWithin = 5 * time.Second  // how long a claim may take to enter again: it may have to wait for the stopped call
 )
 
-// anew loses a client's claim, and makes it enter again. It reports whether it was lost, and then whether it holds,
-// or is over for good.
+// anew loses a client's claim, and lets it enter again. It reports whether the claim was lost, and if so, whether it holds
+// again or is over for good.
 func (r *run) anew(on *Detour, c *driver.Claim) (lost, holds, over bool) {
 	on.Freeze(true, true)
 	if r.traits.OwnClient { // it goes with its connection

@@ -25,7 +25,7 @@ func (r *run) asks() func(ticket int64) (driver.ClaimInfo, error) {
 	}
 }
 
-// asked checks how often the renewals of a claim tell that somebody has asked for it.
+// asked checks how many requests for a claim its renewals report.
 func (r *run) asked(what string, c *driver.Claim, want int64) {
 	r.Helper()
 	if got := r.renew(r.a, c); got.Err != nil || got.Asks != want {

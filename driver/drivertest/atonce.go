@@ -18,8 +18,8 @@ type busyName struct {
 	last  int64         // the highest ticket that was given so far
 	taken *driver.Claim // of another client; nil while the name is free
 	asks  []*driver.Claim
-	holds []*driver.Claim // of those that ask
-	gone  []*driver.Claim // that are not there
+	holds []*driver.Claim // the claims in asks that hold
+	gone  []*driver.Claim // claims that are not in the store
 }
 
 // manyAtOnce enters claims of one client to many names at once: free ones, ones that another client holds, and some
@@ -66,7 +66,7 @@ func (r *run) on(name string) *driver.Claim {
 
 // enterAtOnce enters all claims at once, and checks who holds.
 func (r *run) enterAtOnce(d driver.Driver, all []*busyName) {
-	var mu sync.Mutex // guards what is noted of the names
+	var mu sync.Mutex // guards the fields of the names
 	r.atOnce(all, func(n *busyName) []func() {
 		var calls []func()
 		for _, c := range n.asks {
@@ -93,7 +93,7 @@ func (r *run) enterAtOnce(d driver.Driver, all []*busyName) {
 		case n.taken != nil:
 			least, most = 0, 0
 		case len(n.asks) > 1:
-			least = 0 // they may be in each other's way
+			least = 0 // they may block each other
 		}
 		if len(n.holds) < least || len(n.holds) > most {
 			r.Fatalf("name %d: %d claims of %d hold that enter at once with many, while another client holds it: %v; want %d to %d",

@@ -19,14 +19,14 @@ type Behind struct {
 	// until CatchesUp is called, or until it answers a request that the servers have to agree on.
 	FallsBehind, CatchesUp func()
 
-	// Reconnect breaks the client's connection, and Looked reports whether the client has asked again what the server
-	// then answers by itself, or FallsBehind is over. Nil means that the client asks for nothing by itself.
+	// Reconnect breaks the client's connection. Looked reports whether the client has then asked the server again for
+	// something that this server answers without the others, or FallsBehind is over. Nil means that the client never asks by
+	// itself.
 	Reconnect func()
 	Looked    func() bool
 
-	// Alone cuts the server off from the others for good. It goes on to answer what it can answer by itself, and
-	// refuses the rest. Session is how long after that the others give away the client's locks. Nil means that such a
-	// server answers nothing.
+	// Alone cuts the server off from the others for good. It still answers the requests that need no other server, and refuses
+	// the rest. After Session, the others give the client's locks away. Nil means that such a server answers nothing.
 	Alone   func()
 	Session time.Duration
 

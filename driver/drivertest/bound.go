@@ -7,14 +7,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A homed is one of two clients whose claims only the client can renew by which they entered: it picks the right one,
-// so cases need not know.
+// A homed is one of two clients, in a store where a claim can only be renewed by the client that entered it. It picks the
+// right client, so cases need not know.
 type homed struct {
 	driver.Driver
 	home *sync.Map // claim id: the client that it entered by
 }
 
-// A bound is a homed client of a store where all else can be done with a claim by the client that was asked.
+// A bound is a homed client of a store where any client can do everything but renew.
 type bound struct {
 	homed
 	driver.Lister

@@ -8,17 +8,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Cleaning is a store that removes now and then what nobody uses any more, and of which the suite decides when that is.
+// A Cleaning is a store that now and then removes unused names. The suite decides when it does so.
 type Cleaning struct {
 	Driver driver.Driver // the suite closes it
 
-	// Later makes everything in the store so much older, or moves its clock on.
+	// Later makes everything in the store older by a time, or moves its clock on.
 	Later func(by time.Duration)
 
 	// Clean looks once for names that nobody has used for an hour, and removes no more than 3 of them.
 	Clean func() error
 
-	// Names returns how many names the store has something of.
+	// Names returns for how many names the store keeps something.
 	Names func() int
 
 	// LockTx locks a name in a transaction that ends, and Locked returns for how many names the store keeps something

@@ -23,17 +23,18 @@ import (
 // holders fall, or if a name is not free when all claims have left.
 //
 // The calls of one claim come one after the other. A round is a few dozen calls on two names. The same seed makes the same
-// clients and the same choices; which call is faster is the store's. The failure names the seed and has all calls on the
-// name until the answer that cannot be; then the same of fewer steps of the clients with which it fails too. What a round meets is a
-// matter of luck: more rounds come until all of that was met, for five minutes at most, and then it fails and names what was not.
+// clients and the same choices, but not the same order of the calls, which depends on the store. The failure names the seed
+// and lists all calls on the name until the impossible answer; then the same for fewer steps that fail too. Luck decides
+// which events a round has: more rounds follow until all events were seen. After five minutes Concurrent fails and names
+// the missing ones.
 //
-// Of a store without order, or one where claims are seen halfway, it compares no places.
+// If the store has no order, or shows claims halfway, places are not compared.
 func Concurrent(t testing.TB, s Store, seed uint64, rounds int) {
 	t.Helper()
 	concurrent(t, s, seed, rounds, patience)
 }
 
-// concurrent is Concurrent that is patient for a while.
+// concurrent is Concurrent with another bound than five minutes.
 func concurrent(t testing.TB, s Store, seed uint64, rounds int, patience time.Duration) {
 	t.Helper()
 	var (
@@ -65,7 +66,7 @@ func concurrent(t testing.TB, s Store, seed uint64, rounds int, patience time.Du
 	}
 }
 
-// missing returns what some crowds have not met yet.
+// missing returns the events that some crowds have not seen yet.
 func missing(crowds []*crowd) []string {
 	return slices.DeleteFunc(crowds[0].wanted(), func(what string) bool {
 		return slices.ContainsFunc(crowds, func(c *crowd) bool {
@@ -76,14 +77,14 @@ func missing(crowds []*crowd) []string {
 	})
 }
 
-// How many there are of what in a round.
+// The sizes of a round.
 const (
 	crowdClients = 3
 	crowdWorkers = 2 // of each client, each with one claim at a time
 	crowdSteps   = 12
 )
 
-// A crowd is some clients of one store, and one more that only looks and never has any trouble.
+// A crowd is some clients of one store, and one more that only lists and never has trouble on its way.
 type crowd struct {
 	store   Store
 	traits  driver.Traits
@@ -95,14 +96,14 @@ type crowd struct {
 	lister  driver.Lister
 	breaker driver.Breaker
 	brief   time.Duration // a lease that runs out, and how long a claim is kept
-	lasting bool          // there is time for those
+	lasting bool          // there is time for brief leases
 	unheard time.Duration // how long a caller waits for an answer that does not come
-	ends    time.Duration // when all is over after the last trouble, at the latest
+	ends    time.Duration // bound of the time from the last trouble until all claims are over
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	calls  []*judge.Call
-	hits   map[string]int // how often it met what
-	rounds int            // that it began, some of them again
+	hits   map[string]int // how often each event happened
+	rounds int            // rounds that were begun, repeated ones included
 }
 
 // A member is one client of a crowd. Its workers share its way.
@@ -117,7 +118,7 @@ func newCrowd(t testing.TB, s Store, seed uint64, number int) *crowd {
 	t.Helper()
 	c := &crowd{store: s, seed: seed, tag: rand.Text(), start: time.Now(), unheard: heldUp / 2, ends: 2 * time.Minute,
 		brief: heldUp / 2, hits: map[string]int{}}
-	if s.Detour == nil { // there is no network that a client would have to come back to
+	if s.Detour == nil { // there is no network, so no client has to connect again
 		c.unheard, c.ends, c.brief = time.Millisecond, 5*time.Second, 20*time.Millisecond
 	}
 	c.witness = s.Open(t)
@@ -132,7 +133,7 @@ func newCrowd(t testing.TB, s Store, seed uint64, number int) *crowd {
 	return c
 }
 
-// A place to meet: one name of a round, and the claims that may be made on it.
+// A scene is one name of a round, and the claims that may be made on it.
 type scene struct {
 	name     string
 	capacity int64
@@ -142,8 +143,8 @@ type scene struct {
 // isBrief reports that the lease of a claim may run out.
 func (c *crowd) isBrief(claim *driver.Claim) bool { return claim.TTL == c.brief }
 
-// round lets the clients do as they like with two names, or only the named steps of that, ends all of it, and returns
-// the mistakes; empty if there are none.
+// round lets the clients make random calls on two names, or only the given steps of them. Then it ends all claims, and
+// returns the mistakes; empty if there are none.
 func (c *crowd) round(number int, only []int) string {
 	c.calls = nil
 	c.rounds++
@@ -189,7 +190,7 @@ func (c *crowd) round(number int, only []int) string {
 	return ""
 }
 
-// clear has everything arrive and all claims leave until both names are free.
+// clear lets everything arrive, and removes claims until both names are free.
 func (c *crowd) clear(ctx context.Context, scenes []*scene, workers []*worker) string {
 	for _, m := range c.clients {
 		m.Pass()
@@ -224,14 +225,14 @@ func (c *crowd) free(ctx context.Context, s *scene) bool {
 	return err == nil && p.Holds && c.witness.Leave(ctx, &driver.Release{Claim: claim}) == nil
 }
 
-// did keeps a call for the judge.
+// did records a call for the judge.
 func (c *crowd) did(one *judge.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, one)
 }
 
-// of returns what was called on one name.
+// of returns the calls on one name.
 func (c *crowd) of(s *scene) *judge.History {
 	h := &judge.History{Name: s.name, Capacity: s.capacity, Traits: c.traits, Halfway: c.store.Halfway}
 	for _, one := range c.calls {

@@ -17,13 +17,13 @@ type Detour struct {
 
 // A Way stands between a client and its store.
 type Way interface {
-	Hold(after int) // once so many more messages have passed, requests that change the store are held up
+	Hold(after int) // after this many more messages, requests that change the store are held up
 	Pass()          // later requests arrive again; the held ones do not yet
 	Held() int      // how many messages are held up
-	Arrive()        // the held ones arrive, and are answered to nobody
+	Arrive()        // the held ones arrive, and nobody gets their answers
 
 	Freeze(requests, answers bool) // from now on, requests do not arrive, or arrive and are not answered
-	Drop()                         // what Freeze kept back is lost; later requests arrive and are answered
+	Drop()                         // the messages that Freeze kept back are lost; later requests arrive and are answered
 }
 
 // detour opens a client with a way of trouble: the store's own, or one on which whole calls are delayed and lost.
@@ -43,15 +43,15 @@ func (s *Store) detour(t testing.TB) *Detour {
 	return on
 }
 
-// lateCalls makes a detour of whole calls: those that are held up are made later, by nobody's context.
+// lateCalls makes a detour of whole calls: a call that is held up is made later, without its caller's context.
 func lateCalls(d driver.Driver) *Detour {
 	late := &lateDriver{Driver: d}
 	return &Detour{late, &late.way}
 }
 
-// A CallWay is a way for calls of any kind, where there are no messages that could be told apart.
+// A CallWay is a way that delays and loses whole calls, for stores without separate messages.
 type CallWay struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state wayState
 	after int           // calls that pass before the first that is delayed
 	over  chan struct{} // closed when the state ends, unless it is passes
@@ -156,7 +156,7 @@ func (w *CallWay) Meet(ctx context.Context, call func(context.Context)) error {
 	}
 }
 
-// A lateDriver is a client whose whole calls meet what is in their way.
+// A lateDriver is a client whose calls pass a CallWay.
 type lateDriver struct {
 	driver.Driver
 	way CallWay

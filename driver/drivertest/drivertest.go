@@ -29,89 +29,90 @@ type Store struct {
 	// MinTTL and 600 ms.
 	Lease time.Duration
 
-	// Slack is how long after its end a lease may be noticed to have ended; 0 means one second.
+	// Slack is how late the store may notice the end of a lease; 0 means one second.
 	Slack time.Duration
 
-	// Wake is how long after a claim left the next one may be told; 0 means 500 ms where the store pushes, and one second
-	// where it is polled.
+	// Wake is how long after a claim left its successor may learn that it holds; 0 means 500 ms if the store pushes, and one
+	// second if it is polled.
 	Wake time.Duration
 
-	// Detour connects a client whose requests can be held up on their way; nil means one whose calls are made late.
+	// Detour connects a client whose requests can be held up on their way; nil means a client whose whole calls are made late.
 	Detour func(t testing.TB) *Detour
 
-	// Halfway says that a claim may be seen while it comes or goes, such as a try that is refused or a claim whose Leave has
-	// lost its answer: then Concurrent compares no places. Where nothing is ordered either, a claim that left may be in the way of
-	// the next one for a moment, such as on the servers that are no majority: that one may wait as long as Wake.
+	// Halfway says that others may see a claim that has half entered or half left, such as a refused try or a claim whose Leave
+	// lost its answer: then Concurrent compares no places. If the store has no order either, a claim that left may block the
+	// next one for a moment, such as on a minority of the servers: the next claim may wait as long as Wake.
 	Halfway bool
 
-	// OneCase says that names which differ only in case are one lock, as they are to other programs that the store has.
+	// OneCase says that names which differ only in case are one lock, as in other programs that use the store.
 	OneCase bool
 
-	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns what connects a client to it.
-	// The suite closes the clients. Nil means that there is only one store, and the ids of stores are not compared.
+	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns a function that connects a
+	// client to it. The suite closes the clients. Nil means that there is only one store, and the ids of stores are not
+	// compared.
 	Fresh func(t testing.TB) (open func() driver.Driver)
 
-	// Taken reports whether another program, which knows no more than the format that it shares with the driver, finds a lock
-	// taken. Nil means that there is no such program.
+	// Taken reports whether a lock is taken for another program, which knows only the format that it shares with the driver. Nil
+	// means that there is no such program.
 	Taken func(t testing.TB, name string) bool
 
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
 	// there is no such client.
 	Stall func(t testing.TB) *Stalled
 
-	// Mishaps make stores that nobody else uses, by what is to happen to each, such as "the file is removed". Nil means that
-	// nothing can happen to the store.
+	// Mishaps make stores that nobody else uses. The key says what happens to the store, such as "the file is removed". Nil
+	// means that nothing can happen to the store.
 	Mishaps map[string]func(t testing.TB) *Mishap
 
-	// Jumps are what clocks on the wall may do, such as "summer time begins". Nil means that no client has one.
+	// Jumps are the jumps of wall clocks, such as "summer time begins". Nil means that clients use no wall clock.
 	Jumps map[string]func(t testing.TB) *Jump
 
-	// Losses are ways to lose an answer beside Detour, such as with a pooler's connection to the server, by what happens. Nil means
-	// that there are none.
+	// Losses are more ways to lose an answer than Detour has, such as with a pooler's connection to the server. The key says what
+	// happens. Nil means that there are none.
 	Losses map[string]func(t testing.TB) *Loss
 
 	// Transactions makes a database in which transactions lock names. Nil means that transactions lock nothing.
 	Transactions func(t testing.TB) *Transactions
 
-	// Full makes a store that nobody else uses and that can be full. Nil means that the store has no limit that it finds out.
+	// Full makes a store that nobody else uses and that can be full. Nil means that the store never reports that it is full.
 	Full func(t testing.TB) *Full
 
-	// Cleaning makes a store that nobody else uses and that is cleaned when the suite says so. Nil means that the store has
-	// nothing to clean, or cleans by itself.
+	// Cleaning makes a store that nobody else uses and that the suite can clean. Nil means that the store has nothing to clean,
+	// or cleans by itself.
 	Cleaning func(t testing.TB) *Cleaning
 
 	// Work makes a store that nobody else uses and that counts its work. Nil means that the traffic of a Detour is
 	// counted, if the Detour counts bytes.
 	Work func(t testing.TB) *Work
 
-	// Idle opens a client that is soon idle for long. Nil means that the suite waits a while with one of Open.
+	// Idle opens a client for which much idle time passes soon. Nil means that the suite waits a while with a client of Open.
 	Idle func(t testing.TB) *Idle
 
-	// Behind makes stores of several servers, of which one can be apart from the others, by what the store is. Nil means that no
-	// server answers alone.
+	// Behind makes stores of several servers, one of which can be cut off from the others. The key names the kind of store. Nil
+	// means that no server answers alone.
 	Behind map[string]func(t testing.TB) *Behind
 
 	// Several makes a store of several servers that nobody else uses. Nil means that the store is on one.
 	Several func(t testing.TB) *Several
 
-	// Edge connects clients to stores that nobody else uses and that, for this name at the least, have counted almost up to an edge,
-	// by what the edge is, such as 2^31. The suite closes the clients. Nil means that the store counts nothing.
+	// Edge connects clients to stores that nobody else uses and whose counters, at least for this name, stand just below an edge.
+	// The key names the edge, such as 2^31. The suite closes the clients. Nil means that the store counts nothing.
 	Edge map[string]func(t testing.TB, name string) driver.Driver
 
-	// Foreign makes other programs, by their names, that lock a name and know no more than the format that they share with the
-	// driver. Nil means that there are none.
+	// Foreign makes other programs, by their names, that lock a name and know only the format that they share with the driver.
+	// Nil means that there are none.
 	Foreign map[string]func(t testing.TB, name string) *Foreign
 
-	// Failover makes a store of which one server takes over from another. Nil means that there is none, or that clients
-	// cannot tell.
+	// Failover makes a store where one server takes over from another. Nil means that there is none, or that clients do not
+	// notice.
 	Failover func(t testing.TB) *Failover
 
-	// Succession makes a store of several servers of which one leads. Nil means that there is none, or that what a leader does that
-	// was replaced cannot be had.
+	// Succession makes a store of several servers, one of which leads. Nil means that there is none, or that the suite cannot let
+	// a replaced leader go on.
 	Succession func(t testing.TB) *Succession
 
-	// Lacking makes stores in which a user may not do all that a client does, by what is lacking, such as "the right to write", and
-	// returns what opens a client of that user. Nil means that all who may use the store may do all.
+	// Lacking makes stores whose user lacks a right that a client needs, and returns a function that opens a client of this user.
+	// The key names the right, such as "the right to write". Nil means that every user of the store has all rights.
 	Lacking map[string]func(t testing.TB) (open func() (driver.Driver, error))
 }
 
@@ -123,7 +124,7 @@ type Case struct {
 	check    func(r *run)
 }
 
-// A power is something that a driver's traits may say it lacks.
+// A power is something that a driver can lack, by its traits.
 type power int
 
 const (
@@ -135,13 +136,13 @@ const (
 	amends
 )
 
-// powers are the traits that tell whether a driver has what a case needs.
+// powers are the traits that show whether a driver has a power.
 var powers = map[power]driver.Trait{
 	ordered: driver.TraitOrder, shared: driver.TraitReaders, permits: driver.TraitPermits, fencing: driver.TraitFencing,
 	delay: driver.TraitLockDelay, amends: driver.TraitAmend,
 }
 
-// Powers returns the traits that cases of the contract need. A case that needs one which a driver lacks is not asked of it.
+// Powers returns the traits that cases of the contract need. A case is left out if the driver lacks the trait that it needs.
 func Powers() []driver.Trait { return slices.Sorted(maps.Values(powers)) }
 
 // Cases returns the contract.
@@ -177,8 +178,8 @@ func Run(t *testing.T, s Store) {
 	}
 }
 
-// longest is how long a case may take. Some make a thousand calls, which a machine that is busy takes a minute for. The leases of
-// [run.claim] are longer.
+// longest is how long a case may take. Some cases make a thousand calls, for which a busy machine needs a minute. The leases
+// of [run.claim] are longer.
 const longest = 100 * time.Second
 
 // check runs one case with two clients of the store.
@@ -188,7 +189,7 @@ func check(t testing.TB, s Store, a, b driver.Driver, c Case) {
 	r.does(c)
 }
 
-// does checks what a case says, as far as the driver has what that needs.
+// does runs a case, if the driver has the power that the case needs.
 func (r *run) does(c Case) {
 	if r.declared(c.needs) {
 		c.check(r)
@@ -217,7 +218,7 @@ func newRun(t testing.TB, s Store, a, b driver.Driver, c Case) *run {
 	return r
 }
 
-// anewTime restarts the time that the case may take.
+// anewTime restarts the time limit of the case.
 func (r *run) anewTime() {
 	r.cancel()
 	r.ctx, r.cancel = context.WithTimeout(r.Context(), longest)
@@ -233,7 +234,7 @@ type run struct {
 	cancel   context.CancelFunc
 	a, b     driver.Driver // two clients
 	name     string
-	paced    time.Duration // the lease of the case; 0 means that it was not measured how slow the machine is
+	paced    time.Duration // the lease of the case; 0 means that the machine's slowness was not measured
 	giveWay  func()        // lets other tests run, and returns when it is this one's turn again; nil means that there are none
 }
 
@@ -247,7 +248,8 @@ func (r *run) Fatalf(format string, args ...any) {
 	r.TB.Fatalf("%s\n\tthe contract: %s", fmt.Sprintf(format, args...), r.sentence)
 }
 
-// declared reports that the driver has all that a case needs. What it lacks, it must refuse.
+// declared reports whether the driver has the power that a case needs. A driver must refuse a call that needs a power which
+// it lacks.
 func (r *run) declared(needs power) bool {
 	lacks := needs
 	for p, trait := range powers {

@@ -22,7 +22,7 @@ type trial struct {
 	what string
 	call func(ctx context.Context) error
 
-	// applied reports whether the store did what it was asked to, by asking it. It is nil where that cannot be seen.
+	// applied asks the store whether it applied the call. It is nil if the store does not show that.
 	applied func() bool
 }
 
@@ -76,7 +76,7 @@ func (r *run) entering(what string, c *driver.Claim, try bool) trial {
 		func() bool { return !errors.Is(r.renew(r.a, c).Err, driver.ErrGone) }}
 }
 
-// renewing is a renewal that makes the lease longer, which is seen where the store lists leases.
+// renewing is a renewal that makes the lease longer. A store that lists leases shows whether it was applied.
 func (r *run) renewing() trial {
 	c := r.apart()
 	c.TTL, c.Wait = time.Minute, time.Minute
@@ -90,7 +90,7 @@ func (r *run) renewing() trial {
 		}
 		for _, a := range answers {
 			if a.Err == nil || driver.OutcomeOf(a.Err) != driver.OutcomeUnsent {
-				return a.Err // it is one claim, and one of its two renewals was sent
+				return a.Err // both renewals are of one claim, and one of them was sent
 			}
 		}
 		return answers[0].Err
@@ -119,7 +119,7 @@ func (r *run) leaving(what string, keep time.Duration) trial {
 		func() bool { return r.renew(r.a, c).Err != nil }}
 }
 
-// causes are why a caller's context may end. Some are another claim's errors.
+// causes are the causes with which a caller's context may end. Some are errors that belong to another claim.
 func causes() []error {
 	return []error{
 		nil, // the context's own
@@ -147,7 +147,7 @@ func endedBefore(r *run) {
 		for _, t := range r.trials() {
 			err := t.call(ctx)
 			r.checkEnded(&t, ctx, err)
-			if err != nil && !errors.Is(err, context.Cause(ctx)) { // a call may be over before it looks at its context
+			if err != nil && !errors.Is(err, context.Cause(ctx)) { // a call may end before it checks its context
 				r.Errorf("%s with a context that ended as %q = %v; want the cause", t.what, context.Cause(ctx), err)
 			}
 		}
@@ -184,7 +184,7 @@ func unsent(r *run) {
 	}
 	r.interrupt(note)
 	for range 20 {
-		poll(r.ctx) // for what is on its way after all
+		poll(r.ctx) // for requests that are on their way after all
 	}
 	for _, q := range never {
 		if q.applied() {
@@ -200,7 +200,7 @@ func (r *run) interrupt(see func(t *trial, ctx context.Context, err error)) {
 		for i, t := range r.trials() {
 			ctx, cancel := context.WithCancelCause(r.ctx)
 			switch {
-			case round == 0 && t.what == "await": // which ends with its context alone
+			case round == 0 && t.what == "await": // which ends only with its context
 				took[i] = 20 * time.Millisecond
 				cancel(nil)
 			case round == 0: // to see how long it takes

@@ -6,11 +6,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A rememberer is a driver that can tell how many claims it remembers, most likely by a method that only its tests have.
+// A rememberer is a driver that reports how many claims it remembers, most likely by a method that only its tests have.
 type rememberer interface{ Remembered() int }
 
-// forgets renews claims once more, as when they are detached, and then leaves them alone. The next claims come when the
-// leases of those before are over.
+// forgets renews claims once more, as Detach does, and then leaves them alone. The next claims enter when the leases of the
+// earlier ones are over.
 func forgets(r *run) {
 	d := r.store.Open(r)
 	defer d.Close()

@@ -7,19 +7,19 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Full is a store that nobody else uses, and that can run out of room for more, such as a server whose memory is limited.
+// A Full is a store that nobody else uses and that can run out of room, such as a server whose memory is limited.
 type Full struct {
 	// Open connects one more client to the store. The suite closes the client.
 	Open func() driver.Driver
 
-	// Fill is called once, and leaves no room for anything that is new.
+	// Fill is called once, and leaves no room for anything new.
 	Fill func()
 
 	// Says is the text of a refusal.
 	Says string
 
-	// Renews says that a claim that is there needs no more room to be renewed, or to leave and be kept; without it, that may be
-	// refused, and takes nothing away. Turns says that whoever waits needs none to hold when its turn comes.
+	// Renews says that renewing a claim, or keeping one that leaves, needs no more room. Without it, these calls may be
+	// refused, which takes nothing away. Turns says that a waiting claim needs no more room when its turn comes.
 	Renews, Turns bool
 }
 
@@ -75,7 +75,7 @@ func fullStore(r *run) {
 	}
 }
 
-// refuses fails unless an error is a refusal that says what it is for, and that does not pass by itself.
+// refuses fails unless an error is a refusal that names its reason, and that does not pass by itself.
 func (f *Full) refuses(r *run, what string, err error) {
 	r.Helper()
 	if err == nil || driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) || !strings.Contains(err.Error(), f.Says) {

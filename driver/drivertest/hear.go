@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The cases of a claim that somebody breaks, whose client hears of it.
+// The cases of a client that is alerted when somebody breaks its claim.
 var hearCases = []Case{
 	{"BreakIsHeard", "With HearsBreak, the client of a claim that somebody breaks is alerted at once, however long it was idle.", 0,
 		breakIsHeard},
@@ -17,11 +17,11 @@ var hearCases = []Case{
 }
 
 const (
-	idleBefore = 12 * time.Second // longer than a client goes on to listen that no longer needs to
-	idleLease  = time.Hour        // so long a suite may have a client be idle, while other cases run
+	idleBefore = 12 * time.Second // longer than a client listens after it has no need to
+	idleLease  = time.Hour        // how long a suite may leave a client idle while other cases run
 )
 
-// An ear is a client that is alerted, and what it was alerted of.
+// An ear is a client that is alerted, and the alerts that it got.
 type ear struct {
 	driver.Driver
 	client string // of its claims
@@ -73,7 +73,7 @@ func (e *ear) alerted(id string) bool {
 	}
 }
 
-// breaks has another client break a claim, and returns what it broke.
+// breaks lets another client break a claim, and checks the claim that it returns.
 func (r *run) breaks(c *driver.Claim, record string) {
 	r.Helper()
 	s, err := r.b.(driver.Breaker).Break(r.ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket, Record: record})

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver/drivertest/internal/judge"
 )
 
-// met counts what the answers of a history tell of.
+// met counts the events that the answers of a history show.
 func (c *crowd) met(h *judge.History) {
 	c.mu.Lock() // the other crowd looks at them meanwhile
 	defer c.mu.Unlock()
@@ -15,10 +15,10 @@ func (c *crowd) met(h *judge.History) {
 	}
 }
 
-// wanted returns what a run must meet.
+// wanted returns the events that a run must show.
 func (c *crowd) wanted() []string {
 	list := []string{requestLost, answerLost, requestLate, requestPast, judge.MetKeep, judge.MetReclaim}
-	if c.brief < time.Second { // in a store of longer leases a round is mostly over before that
+	if c.brief < time.Second { // with longer leases, most rounds end before a lease does
 		list = append(list, judge.MetLapse)
 	}
 	if _, whole := c.clients[0].Driver.(*lateDriver); whole {

@@ -18,7 +18,7 @@ var identityCases = []Case{
 	{"IdentityAtOnce", "All clients of a store get the same id, also those that are the first to ask.", 0, identityAtOnce},
 }
 
-// identify returns what a client says of its store, and whether it can.
+// identify returns the id that a client gives for its store, and whether it can give one.
 func (r *run) identify(d driver.Driver) (string, bool) {
 	r.Helper()
 	i, ok := d.(driver.Identifier)
@@ -55,7 +55,7 @@ func identity(r *run) {
 	if !ok {
 		return
 	}
-	for range 2 { // the second opens the store when nobody else of this case has it open
+	for range 2 { // the second opens the store when no other client of this case has it open
 		d := r.store.Open(r)
 		for range 2 {
 			if again, _ := r.identify(d); again != id {
@@ -128,7 +128,7 @@ func identityIsNoLock(r *run) {
 	if !ok {
 		return
 	}
-	var want []string // what the id may be called in a store, or look like
+	var want []string // names and texts that a store may use for the id
 	for _, name := range []string{"%25id", "%id", "id", "stile/id", id} {
 		c := r.claim()
 		c.Name = name

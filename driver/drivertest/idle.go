@@ -8,11 +8,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Idle is a client that does soon, and often, what a client does from time to time while nobody asks it for anything.
+// An Idle is a client whose regular background work comes soon and often.
 type Idle struct {
 	driver.Driver // closed by the suite
 
-	// Beats is how often it has done so on the connection that it has.
+	// Beats is how often the work was done on the present connection.
 	Beats func() int
 }
 
@@ -21,14 +21,14 @@ var idleCases = []Case{
 }
 
 const (
-	beforeLeft = 16 // claims that leave before what is remembered is counted
-	moreLeft   = 64 // and then
-	fewBeats   = 6  // after which a client remembers as many of its beats as it ever will, or forgets none
+	beforeLeft = 16 // claims that leave before the first count of remembered claims
+	moreLeft   = 64 // claims that leave before the second count
+	fewBeats   = 6  // after these, a client remembers as many of its beats as it ever will, or never forgets any
 	manyBeats  = 3 * fewBeats
-	beatEvery  = 100 * time.Millisecond // where the store does not count them
+	beatEvery  = 100 * time.Millisecond // if the store does not count them
 )
 
-// idle asks what the client remembers, before and after.
+// idle counts what the client remembers, before and after.
 func idle(r *run) {
 	i := r.store.idle(r)
 	defer i.Close()
@@ -50,7 +50,7 @@ func idle(r *run) {
 		r.Errorf("%d things are remembered after %d claims that left, and %d after %d more; want about as many",
 			before, beforeLeft, after, moreLeft)
 	}
-	for again := true; again; again = i.Beats() < manyBeats { // until it is idle for so long on one connection
+	for again := true; again; again = i.Beats() < manyBeats { // until it has had that many beats on one connection
 		r.until(recovers, "the client does what it does while it is idle", func() bool { return i.Beats() >= fewBeats })
 		before := tells.Remembered()
 		r.until(recovers, "the client has done that often, or anew", func() bool {
@@ -64,7 +64,7 @@ func idle(r *run) {
 	}
 }
 
-// idle opens a client: the store's own, or the usual one, whose beats are told by a clock.
+// idle opens a client: the store's own, or a usual one, whose beats are counted by a clock.
 func (s *Store) idle(t testing.TB) *Idle {
 	if s.Idle != nil {
 		return s.Idle(t)

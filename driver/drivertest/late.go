@@ -30,7 +30,7 @@ var lateCases = []Case{
 const (
 	heldUp    = 200 * time.Millisecond // how long a caller waits for the answer to a request that is held up
 	afterward = 200 * time.Millisecond // how long the store is watched after such a request arrived
-	recovers  = 30 * time.Second       // when a client is through to the store again, at the latest
+	recovers  = 30 * time.Second       // bound of the time until a client reaches the store again
 )
 
 func lateEnter(r *run) {
@@ -50,7 +50,7 @@ func lateEnterLostLeave(r *run) {
 		on.Freeze(true, false)
 		ctx, cancel := context.WithTimeout(r.ctx, heldUp)
 		defer cancel()
-		// Whatever it says, and whatever the client does now about a claim of which it does not know what became.
+		// The result does not matter, nor what the client now does about a claim whose fate it does not know.
 		_ = on.Leave(ctx, &driver.Release{Claim: c})
 		on.Drop()
 		if on.Held() == 0 {
@@ -62,7 +62,7 @@ func lateEnterLostLeave(r *run) {
 
 func lateEnterRemoved(r *run) {
 	breaker, ok := r.b.(driver.Breaker)
-	if !ok || r.store.Detour == nil { // without one a whole call is late, which the client makes
+	if !ok || r.store.Detour == nil { // without a detour a whole call of the client is late
 		return
 	}
 	on := r.store.detour(r)
@@ -74,7 +74,7 @@ func lateEnterRemoved(r *run) {
 			p   driver.Place
 			err error
 		)
-		defer func() { // a case that fails ends here
+		defer func() { // a failed case ends here
 			if err != nil || !p.Holds {
 				r.Logf("the last enter = %+v, %v", p, err)
 			}
@@ -88,10 +88,11 @@ func lateEnterRemoved(r *run) {
 			r.Fatalf("break = %v; want nil", err)
 		}
 		on.Arrive()
-		// What arrives may be done after its client has heard so, on a busy machine: then the client hears it once more.
+		// On a busy machine, the store may apply the late request only after the client has learned that its claim is gone. Then
+		// the client must learn it once more.
 		r.until(recovers, "the name is free once the client knows that the claim is gone", func() bool {
 			_, err := on.Enter(r.ctx, c)
-			if err == nil { // it found what came late
+			if err == nil { // it found the claim of the late request
 				err = on.Leave(r.ctx, &driver.Release{Claim: c})
 				return (err == nil || errors.Is(err, driver.ErrGone)) && r.free()
 			}
@@ -100,7 +101,7 @@ func lateEnterRemoved(r *run) {
 	})
 }
 
-// lateCleanup loses the answer to one message of an Enter after the other, and holds up what the client sends about that.
+// lateCleanup loses the answer to each message of an Enter in turn, and holds up the messages that the client then sends.
 func lateCleanup(r *run) {
 	on := r.warmed()
 	for after := range mostMessages {
@@ -115,7 +116,7 @@ func lateCleanup(r *run) {
 			return gone || err == nil && p.Holds
 		})
 		on.Arrive()
-		if gone { // for good, and the next claim has another id
+		if gone { // gone for good; the next claim has another id
 			r.until(r.store.Slack, "the name is free", r.free)
 			if through {
 				return
@@ -133,8 +134,8 @@ func lateCleanup(r *run) {
 	}
 }
 
-// unanswered makes a call of which one message arrives, and its answer does not. What the client then sends is held up. It
-// reports whether the call needed fewer messages, and got all answers.
+// unanswered makes a call. The answer to one of its messages is lost, and all later messages of the client are held up. It
+// reports whether the call needed fewer messages, and so got all answers.
 func (r *run) unanswered(on *Detour, after int, call func(context.Context)) (through bool) {
 	r.Helper()
 	on.Hold(after)
@@ -151,14 +152,14 @@ func (r *run) unanswered(on *Detour, after int, call func(context.Context)) (thr
 		r.pauses()
 		cancel()
 		<-ended
-		r.pauses() // for what the client does about that
+		r.pauses() // time for the client to react
 	}
 	on.Pass()
 	on.Drop()
 	return through
 }
 
-// upTo waits until a message is held up, or reports that the call ended before, and so needed no more of them.
+// upTo waits until a message is held up. It reports true if the call ended first, so it needed fewer messages.
 func (r *run) upTo(on *Detour, ended <-chan struct{}) (through bool) {
 	r.until(recovers, "a message is held up, or the call ends", func() bool {
 		select {
@@ -171,7 +172,7 @@ func (r *run) upTo(on *Detour, ended <-chan struct{}) (through bool) {
 	return through
 }
 
-// pauses gives what is under way a moment.
+// pauses gives messages on their way a moment.
 func (r *run) pauses() {
 	for range 10 {
 		poll(r.ctx)
@@ -213,7 +214,7 @@ func lateLeave(r *run) {
 	}, r.lateFor)
 }
 
-// lateLeaveInDoubt is lateLeave of a claim of which its client does not know what the store has, since the answer to the last
+// lateLeaveInDoubt is lateLeave for a claim whose state in the store its client does not know, since the answer to the last
 // message of an amendment was lost.
 func lateLeaveInDoubt(r *run) {
 	on := r.warmed()
@@ -255,7 +256,7 @@ func lateRenew(r *run) {
 	}, r.lateFor)
 }
 
-// holder returns what makes a claim that holds.
+// holder returns a function that makes a claim and lets it hold.
 func (r *run) holder(on *Detour) func() *driver.Claim {
 	return func() *driver.Claim {
 		r.Helper()
@@ -266,22 +267,23 @@ func (r *run) holder(on *Detour) func() *driver.Claim {
 	}
 }
 
-// mostMessages is how many messages a call may take, at the most.
+// mostMessages bounds the messages of a call.
 const mostMessages = 12
 
-// heldUp makes a call whose first message does not arrive before its caller gives up, and then sees what comes of it. Then
-// it does the same with another claim and the second message, and so on, until a call is through.
+// heldUp makes a call whose first message does not arrive before its caller gives up, and then checks the effect. Then it
+// does the same with another claim and the second message, and so on, until a call needs no more messages.
 func (r *run) heldUp(
 	on *Detour, verb string, claim func() *driver.Claim, call func(context.Context, *driver.Claim) error,
 	then func(*Detour, *driver.Claim),
 ) {
 	r.Helper()
-	// Some drivers prepare a request once, and some what the next claim needs: then what is held up is the claim's own.
+	// The first call lets the driver prepare its requests, and whatever else the next claim needs. From then on only the claim's
+	// own messages are held up.
 	first := claim()
 	if err := call(r.ctx, first); err != nil {
 		r.Fatalf("%s = %v; want nil", verb, err)
 	}
-	// What arrived at the server may be done much later on a busy machine, when the case is about the next claim already.
+	// A busy server may apply a request long after it arrived, when the case has gone on to the next claim.
 	made := []*driver.Claim{first}
 	allOut := func() bool {
 		return !slices.ContainsFunc(made, func(c *driver.Claim) bool { return !r.out(on, c) }) && r.free()
@@ -300,7 +302,7 @@ func (r *run) heldUp(
 			err = call(ctx, c)
 		}()
 		if !r.upTo(on, ended) {
-			r.pauses() // while the caller waits, in vain
+			r.pauses() // while the caller waits in vain
 		}
 		cancel()
 		<-ended
@@ -319,13 +321,13 @@ func (r *run) heldUp(
 	r.Fatalf("%s is not through after %d messages", verb, mostMessages)
 }
 
-// out removes a claim, and reports that it is not there.
+// out removes a claim, and reports whether it is gone.
 func (r *run) out(on *Detour, c *driver.Claim) bool {
 	err := on.Leave(r.ctx, &driver.Release{Claim: c})
 	return err == nil || errors.Is(err, driver.ErrGone)
 }
 
-// lateFor takes a claim out that has a request on its way, and sees what that does to the client's next claim.
+// lateFor removes a claim that has a request on its way, and checks the client's next claim.
 func (r *run) lateFor(on *Detour, first *driver.Claim) {
 	r.Helper()
 	r.until(recovers, "the client knows that its claim is out", func() bool { return r.out(on, first) })
@@ -336,7 +338,7 @@ func (r *run) lateFor(on *Detour, first *driver.Claim) {
 		return err == nil && p.Holds
 	})
 	on.Arrive()
-	if r.store.Taken != nil { // before a renewal, which may mend it
+	if r.store.Taken != nil { // before a renewal, which may repair it
 		r.during(afterward, "other programs find the lock taken", func() bool { return r.store.Taken(r, r.name) })
 	}
 	r.during(afterward, "the next claim stands, and keeps others out", func() bool {

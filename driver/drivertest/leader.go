@@ -2,15 +2,15 @@ package drivertest
 
 import "github.com/stilelock/stile/driver"
 
-// A Succession is a store of several servers that nobody else uses, of which one leads.
+// A Succession is a store of several servers that nobody else uses. One of them leads.
 type Succession struct {
 	// Open connects one more client to the store. The suite closes the client.
 	Open func() driver.Driver
 
-	// Succeeds has another server lead. From then on, the one that led stands still, with what it knows.
+	// Succeeds makes another server the leader, and stops the former leader, which keeps its knowledge.
 	Succeeds func()
 
-	// GoesOn lets the former leader go on by what it knows, long after all leases have run out that it knows of.
+	// GoesOn lets the former leader go on with its old knowledge, long after all leases in it have run out.
 	GoesOn func()
 }
 
@@ -39,7 +39,7 @@ func lateLeader(r *run) {
 		_, not := r.renewals(a, claims)
 		return len(not) == 0
 	}
-	for range 2 { // leases that were had from the second leader have to outlive it too
+	for range 2 { // the leases that the second leader gave must outlive it too
 		s.Succeeds()
 		r.until(recovers, "all claims are renewed", renewed)
 		r.until(recovers, "a claim that enters again holds", func() bool {

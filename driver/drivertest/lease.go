@@ -35,7 +35,7 @@ func expiry(r *run) {
 	r.ends(r.runsOut(), "the lock is free", r.free)
 	length := r.lease()
 	if r.traits.Clock == "session" {
-		length = p.TTL // a session that is some time old
+		length = p.TTL // of a session that has lasted for some time
 	}
 	if early := length - time.Since(start); early > r.traits.Granularity {
 		r.Errorf("the lock was free %v before the end of the lease", early)
@@ -133,7 +133,7 @@ func renewBatch(r *run) {
 		}
 		cs = append(cs, c)
 	}
-	got := r.b.Renew(r.ctx, cs) // by another client than the one that they entered by, if that can be
+	got := r.b.Renew(r.ctx, cs) // by another client than the one that entered them, if the store allows that
 	if len(got) != len(want) {
 		r.Fatalf("renew of %d claims has %d answers", len(want), len(got))
 	}
@@ -169,7 +169,8 @@ func neverShorter(r *run) {
 	r.during(2*r.lease(), "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
 }
 
-// neverShorterInBatch renews a claim twice at once: what a store reads of all claims first is old when it comes to the second.
+// neverShorterInBatch renews a claim twice in one batch: if a store first reads all claims, that reading is out of date when
+// it comes to the second renewal.
 func neverShorterInBatch(r *run) {
 	longer := r.claim()
 	longer.Name += "-twice"
@@ -181,15 +182,16 @@ func neverShorterInBatch(r *run) {
 		if a.Err != nil {
 			r.Fatalf("answer %d to a batch with one claim twice is %+v; want a lease", i, a)
 		}
-		// Where a majority has answered, the others may yet have to hear of it.
+		// If a majority has answered, the other servers may still lack the change.
 		what := fmt.Sprintf("at least half is left of the %v that answer %d to a batch with one claim twice has", a.TTL, i)
 		r.until(recovers, what, func() bool { return r.holds(r.a, &c).TTL >= a.TTL/2 })
 	}
 	r.leave(r.a, &c)
 }
 
-// delayed enters a claim whose lease runs out soon, with a lock-delay, and returns when it was asked for. If the machine stands
-// still for its lease before all servers have voted, the claim is gone for its own client too, and one on another name is entered.
+// delayed enters a claim whose lease runs out soon, with a lock-delay, and returns when it asked for the claim. If the machine
+// stands still for the whole lease before all servers have voted, the claim is gone for its own client too. Then delayed
+// enters a claim on another name.
 func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
 	r.Helper()
 	r.inTime(notStill, func() bool {

@@ -32,7 +32,7 @@ func (r *run) lost(on *Detour, verb string, call func(context.Context) error) {
 	}
 }
 
-// warmed opens a client with a way of trouble that has prepared what its first request needs.
+// warmed opens a client with a way of trouble, and lets it make the requests that come before its first claim.
 func (r *run) warmed() *Detour {
 	r.Helper()
 	on := r.store.detour(r)
@@ -69,7 +69,7 @@ func lostRenew(r *run) {
 		err = r.renew(on, c).Err
 		return err == nil || r.traits.OwnClient && errors.Is(err, driver.ErrSession)
 	})
-	if err != nil { // it was in its client's connection
+	if err != nil { // it ended with its client's connection
 		r.until(recovers, "the name is free", r.free)
 		return
 	}
@@ -88,7 +88,7 @@ func lostLeave(r *run) {
 		}
 		again, cancel := context.WithTimeout(r.ctx, heldUp)
 		defer cancel()
-		return on.Leave(again, &driver.Release{Claim: c}) // nothing was heard since that proves it gone
+		return on.Leave(again, &driver.Release{Claim: c}) // no answer since then proves it gone
 	})
 	r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
 	r.until(recovers, "the next claim holds", func() bool {
@@ -105,7 +105,8 @@ func lostLeave(r *run) {
 	r.leave(r.b, next)
 }
 
-// lostConnection has a client's connection break while it holds. If somebody else holds then, the claim is not to come back.
+// lostConnection breaks a client's connection while its claim holds. If another claim then holds, the first must not come
+// back.
 func lostConnection(r *run) {
 	on := r.warmed()
 	c, other := r.holder(on)(), r.claim()
@@ -116,7 +117,7 @@ func lostConnection(r *run) {
 	for start := time.Now(); !taken && time.Since(start) < r.store.Slack && poll(r.ctx); {
 		taken = r.enter(r.b, other).Holds
 	}
-	if !taken { // it is in the store
+	if !taken { // the claim is in the store
 		r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
 		return
 	}
@@ -132,8 +133,8 @@ func lostConnection(r *run) {
 	}
 }
 
-// lostCapacity lets a client that waited a moment ago ask for the name when it has a smaller capacity. The answer to
-// each of its messages in turn is lost.
+// lostCapacity lets a client that waited a moment ago ask for the name, which has a smaller capacity by then. The answer to
+// each of its messages is lost in turn.
 func lostCapacity(r *run) {
 	const capacity, was = 3, 5
 	on := r.warmed()

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Loss is a client whose requests, from Freeze(false, true) on, are applied and not answered. Drop makes the
-// waiting calls fail because their answers are lost, in whatever words, and later requests are answered.
+// A Loss is a client whose requests, from Freeze(false, true) on, are applied but not answered. Drop fails the waiting calls,
+// with any error that says that their answers are lost; later requests are answered.
 type Loss struct {
 	Detour
 	Other driver.Driver // another client of the same store, which can list its claims all the time; the suite closes it
@@ -43,7 +43,7 @@ func (r *run) midway(what string, on *Loss) {
 	held, first := r.claim(), r.claim()
 	held.Name += "/held"
 	held.Ticket = r.holds(on, held).Ticket
-	first.Ticket = r.holds(on, first).Ticket // so that nothing is to be prepared any more
+	first.Ticket = r.holds(on, first).Ticket // so that all preparation is done
 	r.leave(on, first)
 	var c *driver.Claim
 	for attempt := 1; ; attempt++ {
@@ -56,7 +56,7 @@ func (r *run) midway(what string, on *Loss) {
 		if _, lists := on.Other.(driver.Lister); applied || !lists {
 			break
 		}
-		if attempt == attempts { // a proxy or pooler between may just then reconnect
+		if attempt == attempts { // a proxy or pooler in between may be reconnecting
 			r.Fatalf("%s: no claim comes to the store while answers are held back", what)
 		}
 		r.until(recovers, "the claim is out", func() bool { return r.out(&on.Detour, c) })
@@ -71,7 +71,8 @@ func (r *run) midway(what string, on *Loss) {
 	r.until(recovers, "the claims are out", func() bool { return r.out(&on.Detour, c) && r.out(&on.Detour, held) })
 }
 
-// unheard makes a call whose answer is lost while it is waited for: once it was applied, or, if that cannot be seen, soon.
+// unheard makes a call, and loses its answer while the client waits for it: as soon as the call is applied or, if that
+// cannot be seen, after a short time.
 func (r *run) unheard(what string, on *Loss, verb string, call func() error, applied func() bool) (was bool, err error) {
 	r.Helper()
 	on.Freeze(false, true)
@@ -91,7 +92,7 @@ func (r *run) unheard(what string, on *Loss, verb string, call func() error, app
 	return was, err
 }
 
-// waitsFor reports whether a claim is in the store, of which its client waits to hear.
+// waitsFor reports whether a claim is in the store while its client waits for the answer.
 func (r *run) waitsFor(on *Loss, c *driver.Claim) bool {
 	if on.Waits != nil {
 		return on.Waits()

@@ -15,22 +15,22 @@ import (
 // A Mishap is something that may happen to a store while a claim holds, such as by an operator: a file that is removed, a
 // log that is replaced, a restart that forgets. The suite makes a store for it that nobody else uses.
 type Mishap struct {
-	// Open connects one more client to the store as it is by then. An error says that the store refuses clients now. The
+	// Open connects one more client to the store in its present state. An error says that the store refuses clients now. The
 	// suite closes the client.
 	Open func() (driver.Driver, error)
 
 	// Happens is called once, when a claim holds.
 	Happens func()
 
-	// Over ends what happens, once the clients that were there before are refused; until then nothing is confirmed to them. Nil
-	// means that it does not end.
+	// Over ends the mishap. The suite calls it once the earlier clients are refused; until then, the store must confirm nothing
+	// to them. Nil means that the mishap does not end.
 	Over func()
 
-	// Keeps says that the store still has the claim, so its renewal must succeed. Frees says that the claim is void for
-	// sure, so the first who tries then holds.
+	// Keeps says that the store still has the claim, so its renewal must succeed. Frees says that the claim is certainly void,
+	// so the first claim that tries then holds.
 	Keeps, Frees bool
 
-	// Told says that the claim is void for its holder too, who is told so when the claim is renewed next, whoever else has come.
+	// Told says that the claim is void for its holder too: its next renewal says so, whether or not others have entered.
 	Told bool
 
 	// Forgets says that the store no longer knows which tickets it gave, for example because it was restored from an
@@ -38,7 +38,7 @@ type Mishap struct {
 	// until it is opened again.
 	Forgets bool
 
-	// Back is how long it may take a client to be through to the store again; 0 means that no connection broke.
+	// Back is how long a client may need to reach the store again; 0 means that no connection broke.
 	Back time.Duration
 }
 
@@ -51,14 +51,14 @@ func mishap(r *run) {
 	for _, name := range slices.Sorted(maps.Keys(r.store.Mishaps)) {
 		for _, first := range []bool{false, true} {
 			one := *r
-			one.name = r.name + "/" + rand.Text() // a store may have what is left of the mishap before
+			one.name = r.name + "/" + rand.Text() // a store may have remains of the previous mishap
 			var cancel context.CancelFunc
 			one.ctx, cancel = context.WithTimeout(r.Context(), time.Minute)
 			m := r.store.Mishaps[name](r)
 			one.strike(name, m, first)
 			cancel()
 			if m.Back > 0 {
-				break // before others tried, the holder would only find out that its connection broke
+				break // before others try, the holder would only notice that its connection broke
 			}
 		}
 	}
@@ -77,12 +77,12 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 	if err != nil {
 		r.Fatalf("before %s: open: %v; want nil", name, err)
 	}
-	left := r.claim() // the first of all, as the one who comes after the mishap will be: the store may restart its counts
+	left := r.claim() // the first claim, like the first one after the mishap: the store may restart its counts
 	left.Name += "/left"
 	left.Ticket = r.holds(holder, left).Ticket
 	held := r.claim()
 	held.Ticket = r.holds(holder, held).Ticket
-	earlier, err := open() // a client that was there before
+	earlier, err := open() // a client from before the mishap
 	if err != nil {
 		r.Fatalf("before %s: open: %v; want nil", name, err)
 	}
@@ -128,7 +128,7 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 			r.Fatalf("after %s %s does not hold; want it to", name, who)
 		}
 		if got {
-			_ = holder.Leave(r.ctx, &driver.Release{Claim: held}) // which is gone, or unknown
+			_ = holder.Leave(r.ctx, &driver.Release{Claim: held}) // the claim is gone, or the outcome unknown
 			if err := other.Renew(r.ctx, []*driver.Claim{next})[0].Err; err != nil {
 				r.Fatalf("after %s %s holds, and the claim of before has left: renewal = %v; want nil", name, who, err)
 			}
@@ -147,7 +147,7 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 	if err != nil {
 		r.Fatalf("after %s, when all clients are closed: open: %v; want nil", name, err)
 	}
-	next := r.claim() // what could not leave is in its way, until its lease ends
+	next := r.claim() // a claim that could not leave blocks it until its lease ends
 	if next.Ticket = r.enter(last, next).Ticket; !m.Forgets && r.traits.Fencing != driver.NoFencing && next.Ticket <= held.Ticket {
 		r.Fatalf("after %s, when all are closed, the ticket is %d; want above %d, which was given before", name, next.Ticket, held.Ticket)
 	}
@@ -166,8 +166,8 @@ func (r *run) refuses(name string, m *Mishap, call func() error) {
 	})
 }
 
-// takes lets a new client take the lock of a claim that the mishap met too, and returns the check that its own claim
-// stands, for when the former holder has left.
+// takes lets a new client take the lock of a claim that the mishap hit too. It returns a check that the new claim still
+// holds, to be made when the former holder has left.
 func (r *run) takes(name string, m *Mishap, d driver.Driver, left *driver.Claim) (check func()) {
 	next, got := r.comesBack(m, d, left)
 	switch {
@@ -186,7 +186,7 @@ func (r *run) takes(name string, m *Mishap, d driver.Driver, left *driver.Claim)
 	}
 }
 
-// comesBack is tries, made again while the client may not be through to the store.
+// comesBack is tries, repeated while the client may not have reached the store again.
 func (r *run) comesBack(m *Mishap, d driver.Driver, beside *driver.Claim) (next *driver.Claim, holds bool) {
 	_ = r.back(m, func() (err error) {
 		next, holds, err = r.attempt(d, beside)
@@ -195,7 +195,7 @@ func (r *run) comesBack(m *Mishap, d driver.Driver, beside *driver.Claim) (next 
 	return next, holds
 }
 
-// back makes a call again while it is lost on its way, until a client may be expected to be through to the store.
+// back repeats a call that is lost on its way, until the client must have reached the store again.
 func (r *run) back(m *Mishap, call func() error) error {
 	for over := awake.For(m.Back); ; {
 		err := call()

@@ -49,7 +49,7 @@ func Model(t testing.TB, s Store, seed uint64, steps int) {
 	}
 }
 
-// A model is a store beside its reference. Time stands still in the reference but for steps that let a claim run out.
+// A model is a store beside its reference. In the reference, time moves only in the steps that let a claim run out.
 type model struct {
 	testing.TB
 	seed    uint64
@@ -60,7 +60,7 @@ type model struct {
 	drivers []driver.Driver
 	lister  driver.Lister
 	breaker driver.Breaker
-	brief   time.Duration // the lease of a claim that is to run out
+	brief   time.Duration // the lease of a claim that must run out
 	asks    bool          // holders can be asked
 	delays  bool          // listings show claims in their lock-delay
 	amends  bool
@@ -69,8 +69,8 @@ type model struct {
 	now     int64
 	names   []string
 	queues  map[string]*driver.Queue
-	tickets map[string]map[int64]int64 // the store's, by the reference's
-	claims  []*driver.Claim            // all that have asked to enter
+	tickets map[string]map[int64]int64 // the store's tickets, by those of the reference
+	claims  []*driver.Claim            // all claims that have asked to enter
 
 	amendments int // asked for so far
 
@@ -81,7 +81,7 @@ const modelLease = time.Hour
 
 func (m *model) leaveAll() {
 	for _, c := range m.claims {
-		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // what is left of the claims; most are gone
+		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // for the claims that are left; most are gone
 	}
 	m.cancel()
 	for _, d := range m.drivers {
@@ -89,7 +89,7 @@ func (m *model) leaveAll() {
 	}
 }
 
-// differ ends the run with what was done, the latest last.
+// differ ends the run, and lists the operations in their order.
 func (m *model) differ(format string, args ...any) {
 	m.Helper()
 	for _, line := range m.log[max(0, len(m.log)-12):] {
@@ -141,7 +141,7 @@ func (m *model) fresh() *driver.Claim {
 	return c
 }
 
-// reclaim lets a job leave a claim that is kept behind, and perhaps one that is not, and then a later run of it enter.
+// reclaim lets a job leave a kept claim behind, and perhaps another one, and then lets a later run of the job enter.
 func (m *model) reclaim() {
 	var kept *driver.Claim
 	for range 1 + m.rand.IntN(2) {
@@ -226,7 +226,7 @@ func (m *model) renew() {
 	}
 }
 
-// amended returns a claim that is to be lighter or to have another record, now and then one that the store refuses.
+// amended returns a claim with an amendment: a smaller weight or another record, now and then one that the store must refuse.
 func (m *model) amended(c *driver.Claim) *driver.Claim {
 	m.amendments++
 	claim := *c
@@ -274,7 +274,7 @@ func (m *model) breaks() {
 	}
 }
 
-// expire lets one claim enter that runs out, and waits until the store has let it go. Its lock-delay counts if it held.
+// expire enters a claim that runs out, and waits until the store has dropped it. Its lock-delay counts if it held.
 func (m *model) expire() {
 	if m.lister == nil {
 		return
@@ -295,7 +295,7 @@ func (m *model) expire() {
 			m.differ("the list is %+v after the lease of %s ended; want %+v", m.list(c.Name), c.ID, q.List(m.now))
 		}
 	}
-	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // should it enter again
+	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // in case it enters again
 }
 
 func (m *model) list(name string) []driver.ClaimInfo {

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/awake"
 )
 
-// The cases of a driver that can be observed. What it does not implement is not asked of it.
+// The cases of a driver that can be observed. They call only the interfaces that the driver implements.
 var observerCases = []Case{
 	{"List", "A listing is the queue of one name as an observer sees it, in ticket order.", ordered | shared, list},
 	{"ListKept", "A listing shows a claim that was released, and is kept for a while.", 0, listKept},
@@ -78,7 +78,7 @@ func listKept(r *run) {
 
 func listDelay(r *run) {
 	lister, ok := r.b.(driver.Lister)
-	if !ok || r.traits.Clock == "session" { // a claim goes with its session, and the lock-delay is kept elsewhere
+	if !ok || r.traits.Clock == "session" { // a claim ends with its session, and the lock-delay is kept elsewhere
 		return
 	}
 	c, _ := r.delayed(time.Minute)
@@ -185,7 +185,8 @@ func breakHead(r *run) {
 	r.gone("renewal of the broken claim", r.renew(r.a, holder).Err)
 }
 
-// breakWaiter removes a claim that waits and then the one before it, and hears of both before the claim's client asks.
+// breakWaiter removes a waiting claim and then the one before it. A watch must report both before the client of the waiting
+// claim asks.
 func breakWaiter(r *run) {
 	breaker, ok := r.b.(driver.Breaker)
 	if !ok {

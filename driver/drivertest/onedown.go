@@ -7,16 +7,16 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Several is a store of several servers that nobody else uses, of which any may be out of reach for a while.
+// A Several is a store of several servers that nobody else uses. Any server may be out of reach for a while.
 type Several struct {
 	// Open connects one more client to the store. The suite closes the client.
 	Open func() driver.Driver
 
-	// Servers is how many there are. Spare is how many of them may be out of reach at once while all names can be had: 0 means
-	// that each name is on one server, and that the other names do without that one.
+	// Servers is the number of servers. Spare is how many of them may be out of reach at once while all names can still be
+	// locked: 0 means that each name is on one server, and does not need the others.
 	Servers, Spare int
 
-	// Down puts a server out of reach of all clients, and Up ends that. The server has all that it had.
+	// Down puts a server out of reach of all clients, and Up ends that. The server loses nothing.
 	Down, Up func(server int)
 }
 
@@ -36,7 +36,7 @@ func oneDown(r *run) {
 		b.Close()
 	})
 	var claims []*driver.Claim
-	for i := range 40 { // so that each server has some
+	for i := range 40 { // so that each server has some of them
 		c := r.claim()
 		c.Name = fmt.Sprint(r.name, "/", i)
 		c.Ticket = r.holds(a, c).Ticket
@@ -56,8 +56,8 @@ func oneDown(r *run) {
 	}
 }
 
-// renewals renews claims in one batch, and returns which of them are renewed and which are not. For each that is not,
-// its server was out of reach, or the outcome is unknown.
+// renewals renews claims in one batch, and returns the renewed claims and the others. The server of each of the others was
+// out of reach, or the outcome is unknown.
 func (r *run) renewals(d driver.Driver, claims []*driver.Claim) (renewed, not []*driver.Claim) {
 	r.Helper()
 	for i, a := range d.Renew(r.ctx, claims) {
@@ -73,8 +73,8 @@ func (r *run) renewals(d driver.Driver, claims []*driver.Claim) (renewed, not []
 	return renewed, not
 }
 
-// renewedWithout renews claims, of which those on one server cannot be, in a batch that begins with these. With servers to
-// spare all can be, as soon as those have caught up with the majority that let a claim in.
+// renewedWithout renews claims in a batch that begins with the claims on a server that is out of reach. These cannot be
+// renewed. With servers to spare all can, as soon as the other servers have caught up with the majority that let a claim in.
 func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim) {
 	r.Helper()
 	if s.Spare > 0 {
@@ -96,12 +96,12 @@ func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim
 	}
 }
 
-// leaveBehind lets claims leave as soon as a server is back that was just found to be out of reach. They are out of
-// that one too, so others can do without any that may fail next.
+// leaveBehind lets claims leave as soon as a server is back that was just found out of reach. The claims must be off that
+// server too, so that another server may fail next.
 func (r *run) leaveBehind(s *Several, a, b driver.Driver, claims []*driver.Claim) {
 	s.Down(0)
 	other := r.claim()
-	r.until(recovers, "a lock is to be had without one server", func() bool { // those that were out of reach are asked again
+	r.until(recovers, "a lock is to be had without one server", func() bool { // the client asks servers again that were out of reach
 		p, err := a.Enter(r.ctx, other)
 		return err == nil && p.Holds
 	})

@@ -12,14 +12,14 @@ var outageCases = []Case{
 		0, outage},
 }
 
-// A Counter counts what is on a [Way]. One that is none is not asked.
+// A Counter is a [Way] that counts its messages.
 type Counter interface {
 	Asked() int // how many messages clients have sent so far
 }
 
 const (
-	restful    = 1500 * time.Millisecond // for how long what a waiter asks is counted
-	occasional = 8                       // messages that it may send meanwhile for other reasons, such as to keep a connection open
+	restful    = 1500 * time.Millisecond // for how long a waiter's messages are counted
+	occasional = 8                       // messages that the waiter may send meanwhile for other reasons, such as to keep a connection open
 )
 
 func outage(r *run) {
@@ -76,7 +76,7 @@ func outage(r *run) {
 	}
 }
 
-// messages counts for a while what is sent on two ways.
+// messages counts for a while the messages that are sent on two ways.
 func (r *run) messages(one, other Counter) (byOne, byOther int) {
 	byOne, byOther = -one.Asked(), -other.Asked()
 	for begun := time.Now(); time.Since(begun) < restful && poll(r.ctx); {

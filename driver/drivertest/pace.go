@@ -8,20 +8,19 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Some cases take leases that are to run out soon, and yet not before the case has looked. How long such a lease must be depends on
-// the machine, and on what it does beside: so each case measures how late things are just now, and takes longer leases where they
-// are late. What only a machine that is fast enough can show, or luck, is tried until it has happened.
+// Some cases need leases that run out soon, but not before the case has checked something. How long such a lease must be
+// depends on the machine and its load. So each case measures how late timers and calls are now, and takes longer leases if
+// they are late. A case that needs a fast machine, or luck, tries until it succeeds.
 
 const (
-	patience  = 5 * time.Minute       // after which what was tried again and again has not happened
-	slowest   = 8                     // how many times as long a lease is at most
-	longLease = 5 * time.Second       // which no machine is too slow for
-	roomFor   = 20                    // how many calls, as late as the latest of a few, come in time for a lease
-	tick      = 10 * time.Millisecond // of the timers whose lateness is measured
+	patience  = 5 * time.Minute       // bound of the tries
+	slowest   = 8                     // the largest factor of a lease
+	longLease = 5 * time.Second       // no machine is too slow for it
+	roomFor   = 20                    // a lease has room for this many calls, each as late as the latest of a few
+	tick      = 10 * time.Millisecond // the length of the timers whose lateness is measured
 )
 
-// paced returns a lease that lasts where things are so late. Its parts are whole milliseconds, as
-// stores count.
+// paced returns a lease that is long enough for a measured lateness, in whole milliseconds, as stores count.
 func paced(lease, late time.Duration) time.Duration {
 	return max(lease, min(roomFor*late, slowest*lease, longLease).Round(100*time.Millisecond))
 }
@@ -37,14 +36,14 @@ func (r *run) lease() time.Duration {
 	return r.paced
 }
 
-// slack is how much later than its lease a claim of the case may end: in some stores that grows with the lease.
+// slack is how long after its lease a claim of the case may end: in some stores this time grows with the lease.
 func (r *run) slack() time.Duration { return r.store.Slack + r.lease() - r.store.Lease }
 
-// runsOut is when the short lease of the case is over, at the latest.
+// runsOut bounds the time until the short lease of the case is over.
 func (r *run) runsOut() time.Duration { return r.lease() + r.slack() }
 
-// ends waits until what the store ends by itself is over. If that is late, it has as much longer as a lease would have that was
-// taken now: the machine may have become slow since the case began.
+// ends waits until the store has ended something by itself. If that is late, ends waits longer, as for a lease that is taken
+// now: the machine may have become slow since the case began.
 func (r *run) ends(bound time.Duration, what string, over func() bool) {
 	r.Helper()
 	if r.within(bound, over) {
@@ -56,7 +55,8 @@ func (r *run) ends(bound time.Duration, what string, over func() bool) {
 	}
 }
 
-// lateness is by how much the latest of a few short timers was late, or how long the slowest of a few calls to the store took.
+// lateness is the larger of two times: by how much the latest of a few short timers was late, and how long the slowest of a
+// few calls to the store took.
 func (r *run) lateness() (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(r.ctx, longLease)
 	defer cancel()
@@ -71,16 +71,16 @@ func (r *run) lateness() (worst time.Duration) {
 		worst = max(worst, time.Since(begin)-tick)
 		c := r.claim()
 		c.Name, c.Try = "drivertest/pace/"+rand.Text(), true
-		took(func() { _, _ = d.Enter(ctx, c) }) // whatever it says: the case is about that
+		took(func() { _, _ = d.Enter(ctx, c) }) // the result does not matter: the case itself checks it
 		took(func() { _ = d.Leave(ctx, &driver.Release{Claim: c}) })
 	}
 	return worst
 }
 
-// notStill is the condition under which a lease that is renewed again and again does not run out.
+// notStill is the condition under which a steadily renewed lease does not run out.
 const notStill = "the machine does not stand still for a lease"
 
-// inTime tries what needs a machine that is fast enough until it reports true. Each time it has leases as the machine is then.
+// inTime repeats a step that needs a fast machine until it reports true. Each time it first measures the machine again.
 func (r *run) inTime(what string, try func() bool) {
 	r.Helper()
 	for began := time.Now(); ; r.anewTime() {
@@ -94,8 +94,8 @@ func (r *run) inTime(what string, try func() bool) {
 	}
 }
 
-// waitsInTime enters a claim that must wait for another one, until the lease of that is over, at the earliest. It reports false if
-// the claim holds and the lease may have been over by then: that says nothing.
+// waitsInTime enters a claim that must wait for another one at least until the other's lease is over. It reports false if the
+// claim holds and that lease may have been over by then, which proves nothing.
 func (r *run) waitsInTime(d driver.Driver, c *driver.Claim, over time.Time) (p driver.Place, inTime bool) {
 	r.Helper()
 	p = r.enter(d, c)
@@ -109,13 +109,13 @@ func (r *run) waitsInTime(d driver.Driver, c *driver.Claim, over time.Time) (p d
 	return p, true
 }
 
-// leased enters a claim that must hold, and returns when its lease is over, at the earliest.
+// leased enters a claim that must hold, and returns the earliest end of its lease.
 func (r *run) leased(d driver.Driver, c *driver.Claim) (over time.Time) {
 	r.Helper()
 	begin := time.Now()
 	length := c.TTL
 	if p := r.holds(d, c); p.TTL > 0 {
-		length = min(length, p.TTL) // a session that is some time old
+		length = min(length, p.TTL) // of a session that has lasted for some time
 	}
 	return begin.Add(length - r.traits.Granularity)
 }

@@ -29,7 +29,7 @@ func reclaimMeanwhile(r *run) {
 	r.holds(r.a, holder)
 	for round := range 60 {
 		if round == 30 {
-			r.leave(r.a, holder) // from now on, who comes first holds
+			r.leave(r.a, holder) // from now on, the first claim that enters holds
 		}
 		earlier, later := r.claim(), r.claim()
 		earlier.Owner = "job"

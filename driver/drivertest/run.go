@@ -25,7 +25,7 @@ func (r *run) brief() *driver.Claim {
 	return c
 }
 
-// delay returns a lock-delay, or none where there is none.
+// delay returns a lock-delay, or 0 if the store has none.
 func (r *run) delay(d time.Duration) time.Duration {
 	if !r.traits.Delay {
 		return 0
@@ -56,13 +56,13 @@ func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 }
 
 const (
-	askOthers = time.Second            // after which another client asks in place of a call without an answer
-	prompt    = 500 * time.Millisecond // what the other client's call takes at most where the store answers
+	askOthers = time.Second            // after that long without an answer, another client asks the store
+	prompt    = 500 * time.Millisecond // bound of the other client's call if the store answers
 )
 
-// answered makes a call about a claim, and again if that got no answer and the machine is to blame, which says nothing of the
-// contract: either the store has no prompt answer for another client meanwhile, or the machine stood still for the lease, which
-// may be over on one node of several then before all have voted. A driver that loses an answer is not excused.
+// answered makes a call about a claim. It repeats the call if it got no answer because of the machine, which says nothing of
+// the contract: either the store does not answer another client promptly either, or the machine stood still for the lease,
+// which may then be over on one node before all have voted. A driver that loses an answer is not excused.
 func (r *run) answered(d driver.Driver, c *driver.Claim, call func() error) error {
 	for n := 0; ; n++ {
 		begin, busy := time.Now(), make(chan bool, 1)
@@ -77,7 +77,7 @@ func (r *run) answered(d driver.Driver, c *driver.Claim, call func() error) erro
 	}
 }
 
-// busy reports that the store has no prompt answer for another client than this one.
+// busy reports whether the store does not answer another client promptly.
 func (r *run) busy(d driver.Driver) bool {
 	other, c := r.b, r.claim()
 	if d == r.b {
@@ -122,14 +122,14 @@ func (r *run) leave(d driver.Driver, c *driver.Claim) {
 		return d.Leave(r.ctx, &driver.Release{Claim: c})
 	})
 	if asked > 1 && errors.Is(err, driver.ErrGone) {
-		return // the call before has taken it out
+		return // the previous call has removed it
 	}
 	if err != nil {
 		r.Fatalf("leave: %v; want nil", err)
 	}
 }
 
-// rid removes a claim if it stands.
+// rid removes a claim if it is there.
 func (r *run) rid(d driver.Driver, c *driver.Claim) {
 	r.Helper()
 	if err := d.Leave(r.ctx, &driver.Release{Claim: c}); err != nil && !errors.Is(err, driver.ErrGone) {
@@ -169,7 +169,8 @@ func (r *run) free() bool {
 	return true
 }
 
-// soon reports whether a condition is true. Where a claim that left may be in the way for a moment, it looks again so long.
+// soon reports whether a condition is true. In a store where a claim that left may block for a moment, soon checks again for
+// that long.
 func (r *run) soon(condition func() bool) bool {
 	r.Helper()
 	is := condition()
@@ -183,7 +184,8 @@ func (r *run) soon(condition func() bool) bool {
 	return is
 }
 
-// until waits for a condition, and returns how long that took. A bound is of the time in which the machine does not stand still.
+// until waits for a condition, and returns how long that took. Time in which the machine stands still does not count against
+// the bound.
 func (r *run) until(bound time.Duration, what string, condition func() bool) time.Duration {
 	r.Helper()
 	start := time.Now()
@@ -214,8 +216,8 @@ func (r *run) during(length time.Duration, what string, condition func() bool) {
 	}
 }
 
-// steadily is during, but reports false if the machine stood still meanwhile for so long that a lease may have run
-// out which began after a time, since a condition that is false then proves nothing. Each look restarts the lease.
+// steadily is during, but reports false if the machine stood still long enough for a lease to run out: then a false condition
+// proves nothing. Each check restarts the lease.
 func (r *run) steadily(leased time.Time, length time.Duration, what string, condition func() bool) bool {
 	r.Helper()
 	start := time.Now()

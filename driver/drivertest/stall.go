@@ -8,11 +8,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Stalled is a client that can be made to stand still in the middle of a request, as one that is stopped.
+// A Stalled is a client that can be stopped in the middle of a request.
 type Stalled struct {
 	driver.Driver
-	After func(messages int) // stops it when it has sent so many messages more
-	Still func() bool        // it stands still, and the server has not given it up yet
+	After func(messages int) // stops it after this many more messages
+	Still func() bool        // it is stopped, and the server has not given it up yet
 	Pass  func()             // lets it go on
 }
 
@@ -29,8 +29,8 @@ var stallCases = []Case{{
 	},
 }}
 
-// stall stops a client after so many messages of a request on one name, while another client does all that it can do
-// with other names, joins both names in a renewal, and takes a name that was never used.
+// stall stops a client after some messages of a request on one name. Meanwhile another client makes every kind of call on
+// other names, renews claims on both names in one batch, and takes a name that was never used.
 func (r *run) stall(messages int) {
 	s := r.store.Stall(r)
 	defer s.Close()
@@ -42,7 +42,7 @@ func (r *run) stall(messages int) {
 		c.Name = base + "/" + name
 		return c
 	}
-	// Both names have a queue, so that no request on them is shorter than it can be.
+	// Both names have a queue, so that no request on them can take a short way.
 	first, waits, held, behind := on("stalled"), on("stalled"), on("held"), on("held")
 	for _, c := range []*driver.Claim{first, waits, held, behind} {
 		c.Ticket = r.enter(r.a, c).Ticket

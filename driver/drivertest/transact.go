@@ -9,7 +9,7 @@ import (
 
 // Transactions are a database's transactions, which can lock names. They share a number, which is 0 at first.
 type Transactions struct {
-	// Levels are the isolation levels that the database has, and what a transaction reads at each, by names of the store's own.
+	// Levels are the database's isolation levels, by the store's names for them, each with what a transaction reads at it.
 	Levels map[string]Reads
 
 	// Begin begins a transaction on a connection of its own. The suite ends the transaction.
@@ -27,7 +27,7 @@ type Transaction interface {
 	Lock(ctx context.Context, name string) error
 	Read(ctx context.Context) (int64, error) // the number
 	Write(ctx context.Context, number int64) error
-	Waits() bool // it waits for a lock now
+	Waits() bool // whether it waits for a lock now
 	Commit(ctx context.Context) error
 	Rollback() // does nothing if it has ended
 	Kill()     // the server ends its connection
@@ -37,10 +37,10 @@ type Transaction interface {
 type Reads int
 
 const (
-	ReadsLatest   Reads = iota // what was committed last
-	ReadsSnapshot              // what was there when it read first, so a lock after that may be stale
-	ReadsAtBegin               // what was there when it began, so a lock that had to wait may be stale
-	ReadsLocked                // what was committed last, and nobody writes that until it ends
+	ReadsLatest   Reads = iota // the last commit
+	ReadsSnapshot              // the state at its first read, so a later lock may be stale
+	ReadsAtBegin               // the state at its begin, so a lock that had to wait may be stale
+	ReadsLocked                // the last commit, and nobody writes there until it ends
 	ReadsRefused               // a lock is refused at once
 )
 
@@ -96,7 +96,7 @@ var closings = map[closing]string{committed: "it is committed", rolledBack: "it 
 
 // A pair is two transactions that lock one name. The first one writes.
 type pair struct {
-	known bool // somebody has had the lock before
+	known bool // the name was locked before
 	late  bool // the second one reads before it locks
 	ends  closing
 }
@@ -167,7 +167,7 @@ func (x *transactions) waiting(tx Transaction, name string, mayBeStale bool) <-c
 // follows lets the second of two transactions wait for the first.
 func (x *transactions) follows(p pair) {
 	if p.late && x.reads != ReadsLatest && x.reads != ReadsSnapshot {
-		return // it has read as it began, or keeps the first one from writing
+		return // it has read when it began, or keeps the first one from writing
 	}
 	name := x.name + "/" + rand.Text()
 	if p.known {
@@ -213,7 +213,7 @@ func (x *transactions) follows(p pair) {
 	x.commit(second)
 }
 
-// many has transactions at once each add to the number, of which none is lost.
+// many lets transactions add to the number at once. No addition may be lost.
 func (x *transactions) many() {
 	const workers, rounds = 6, 3
 	name := x.name + "/" + rand.Text()
@@ -302,7 +302,7 @@ func (x *transactions) beside() {
 	x.leave(x.b, next)
 }
 
-// refused lets a transaction ask for a lock at a level where there is none, also while another has it.
+// refused lets a transaction ask for a lock at a level that refuses locks, also while another transaction has the lock.
 func (x *transactions) refused() {
 	for level, reads := range x.Levels {
 		if reads == ReadsRefused {

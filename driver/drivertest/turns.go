@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// worthATurn is how long a case lets pass, at the least, if others run meanwhile.
+// worthATurn is the shortest wait for which a case lets others run.
 const worthATurn = time.Second
 
-// inTurns runs a case of a suite. While the case only lets time pass, it is no test that runs: what comes then is a subtest, and
-// begins behind the tests that wait for their turn already. So the suite does not stand still for a client that is to be idle.
+// inTurns runs a case of a suite. While the case only lets time pass, it does not count as a running test: its rest is a
+// subtest, which queues behind the tests that already wait for their turn. So an idle client does not stop the suite.
 func (r *run) inTurns(t *testing.T, c Case) {
-	next, _ := iter.Pull(func(giveWay func(struct{}) bool) { // a case that fails ends here, and with it the test that asked for more
+	next, _ := iter.Pull(func(giveWay func(struct{}) bool) { // a failed case ends here, and with it the test that runs its next part
 		r.giveWay = func() { giveWay(struct{}{}) }
 		r.does(c)
 	})
@@ -31,7 +31,7 @@ func (r *run) goesOn(t *testing.T, next func() (struct{}, bool)) {
 	}
 }
 
-// pass waits. In a suite other cases have their turn meanwhile, so it may become much longer.
+// pass waits. In a suite other cases run meanwhile, so the wait may become much longer.
 func (r *run) pass(length time.Duration) {
 	r.Helper()
 	over := time.Now().Add(length)

@@ -27,7 +27,7 @@ func (r *run) watch(ctx context.Context, d driver.Driver) (*watched, bool) {
 		w.ended <- watcher.Watch(ctx, r.name, func() {
 			select {
 			case w.calls <- struct{}{}:
-			default: // a call that nobody has looked at yet stands for this one
+			default: // an earlier call that nobody has received yet stands for this one
 			}
 		})
 	}()
@@ -59,7 +59,7 @@ func (w *watched) waitEnd(want error) {
 	}
 }
 
-// watch does each thing when the call for the one before has come, and the call for it must come then. A call too many
+// watch makes each change after the call of changed for the previous one, and the call for it must follow. An extra call
 // makes the case more lenient, never wrong.
 func watch(r *run) {
 	ctx, cancel := context.WithCancel(r.ctx)

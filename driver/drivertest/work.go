@@ -6,16 +6,16 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Work is a store that nobody else uses, and that counts what it does, such as the rows that it reads.
+// A Work is a store that nobody else uses, and that counts its work, such as the rows that it reads.
 type Work struct {
 	// Open connects one more client to the store. The suite closes the client.
 	Open func() driver.Driver
 
-	// Settle is called when the store has but one name. The store then does what it does from time to time by itself, such as to
-	// note how little it has.
+	// Settle is called when the store has only one name. The store then does the work that it does from time to time by itself,
+	// such as updating its statistics.
 	Settle func()
 
-	// Done returns the store's work so far, when the clients are closed that made so many calls.
+	// Done returns the store's work so far. The clients that made this many calls are closed by then.
 	Done func(calls int) int
 }
 
@@ -29,9 +29,9 @@ var workCases = []Case{
 }
 
 const (
-	others = 100 // how many names others hold
-	forNew = 20  // what a new name may cost, such as rows that are looked for and not found
-	warm   = 8   // how often a client enters before, after which it does what it always does: PostgreSQL plans the sixth for all
+	others = 100 // names that others hold
+	forNew = 20  // the extra work of a new name, such as searches for missing rows
+	warm   = 8   // how often a client enters before the count, until its work stays the same: PostgreSQL's sixth plan is generic
 )
 
 func flatWork(r *run) {
@@ -42,8 +42,8 @@ func flatWork(r *run) {
 	}
 }
 
-// work lets a client enter and leave a name again and again while another holds so many names, or again and again the
-// one, and returns the cost of that.
+// work lets a client enter and leave a name again and again while another client holds many names, or uses the one name
+// again and again. It returns the cost.
 func (r *run) work(names int) int {
 	var (
 		worker, holder driver.Driver
@@ -89,7 +89,7 @@ func (r *run) work(names int) int {
 	return done(2 * (1 + warm + 2*others))
 }
 
-// pairs enters and leaves a name so many times.
+// pairs enters and leaves a name a number of times.
 func (r *run) pairs(d driver.Driver, n int) {
 	for range n {
 		c := r.claim()

@@ -18,15 +18,15 @@ type worker struct {
 	*crowd
 	member *member
 	ctx    context.Context
-	rand   *mathrand.Rand // of the step
+	rand   *mathrand.Rand // for the step
 	scenes []*scene
 	label  string
 	round  int
-	number int                      // among the workers of the round
-	only   []int                    // the steps that are made; nil means all
+	number int                      // its number among the workers of the round
+	only   []int                    // the steps to make; nil means all
 	keeps  map[string]time.Duration // by claim: how long it is kept when it leaves
 	serial int
-	lapsed bool // a request of it has arrived after a lease
+	lapsed bool // a request for it has arrived after its lease
 
 	claim *driver.Claim // nil means that it has none
 	stand workerStand
@@ -45,13 +45,13 @@ const (
 	asking workerStand = iota
 	waiting
 	holding
-	leaving // it was asked to, and no answer came
+	leaving // its Leave got no answer
 )
 
-// errRepeated stands for the answer to the second of two requests, which nobody gets.
+// errRepeated stands for the answer to a repeated request, which nobody gets.
 var errRepeated = errors.New("not answered")
 
-// What befalls a call.
+// The kinds of trouble on a call's way.
 const (
 	requestLost  = "its request is lost"
 	answerLost   = "its answer is lost"
@@ -66,14 +66,14 @@ func (w *worker) run() {
 		if w.only != nil && !slices.Contains(w.only, step) {
 			continue
 		}
-		// Each step has choices of its own, so that it is the same without those before it.
+		// Each step draws its own random choices, so that it stays the same if earlier steps are left out.
 		w.rand = mathrand.New(mathrand.NewPCG(w.seed, uint64(w.round)<<16|uint64(step)))
 		w.step()
 		w.arrive()
 	}
 }
 
-// arrive lets late requests of the client arrive when it is time.
+// arrive lets the client's late requests arrive when it is time.
 func (w *worker) arrive() {
 	w.member.mu.Lock()
 	defer w.member.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *worker) step() {
 		w.claim, w.stand = w.fresh(), asking
 		w.enter()
 	case w.stand == leaving && n < 40:
-		w.out() // and comes back to it
+		w.out() // leaveAll removes it
 	case w.stand == leaving, w.stand == asking && n < 40, w.stand == waiting && n < 30, w.stand == holding && n < 65:
 		w.stand = leaving
 		if w.leave(w.claim) {
@@ -138,13 +138,13 @@ func (w *worker) fresh() *driver.Claim {
 	return c
 }
 
-// mayFail reports that trouble can befall a call of the client.
+// mayFail reports whether a call of the client can meet trouble.
 func (w *worker) mayFail(verb string) bool {
 	_, whole := w.member.Driver.(*lateDriver)
 	return verb == "enter" || verb == "leave" || verb == "renew" || verb == "break" && !whole
 }
 
-// called makes a call, with or without trouble on its way, and keeps what came of it.
+// called makes a call, with or without trouble on its way, and records its result.
 func (w *worker) called(verb string, c *driver.Claim, do func(ctx context.Context, claim *driver.Claim, one *judge.Call)) *judge.Call {
 	fault := ""
 	if w.mayFail(verb) && w.rand.IntN(5) == 0 && w.ctx.Err() == nil {
@@ -199,7 +199,7 @@ func (w *worker) troubled(
 		w.member.held = late
 	case requestPast:
 		w.member.Pass()
-		for time.Since(w.start) < one.Ended+c.TTL && poll(w.ctx) { // the lease that it may have begun, too, is over
+		for time.Since(w.start) < one.Ended+c.TTL && poll(w.ctx) { // until a lease that the call may have begun is over too
 		}
 		w.member.Arrive()
 	}
@@ -213,7 +213,7 @@ func (w *worker) troubled(
 	return one
 }
 
-// hit counts what befell a call, if it did.
+// hit counts the trouble of a call, if it had any.
 func (w *worker) hit(one *judge.Call) {
 	done := one.Err != nil && !one.Answered()
 	if one.Fault == requestLate || one.Fault == requestPast {
@@ -264,7 +264,7 @@ func (w *worker) renew() {
 	}
 }
 
-// leave reports that the claim is out.
+// leave reports whether the claim is out.
 func (w *worker) leave(c *driver.Claim) bool {
 	one := w.called("leave", c, func(ctx context.Context, c *driver.Claim, one *judge.Call) {
 		one.Err = w.member.Leave(ctx, &driver.Release{Claim: c, Keep: one.Keep})
@@ -272,7 +272,7 @@ func (w *worker) leave(c *driver.Claim) bool {
 	return one.Err == nil || errors.Is(one.Err, driver.ErrGone)
 }
 
-// breaks removes a claim of anybody's by hand.
+// breaks removes any worker's claim by hand.
 func (w *worker) breaks(s *scene) {
 	breaker, own := w.member.Driver.(driver.Breaker)
 	if !own {
@@ -308,7 +308,7 @@ func (w *worker) list(s *scene) {
 	})
 }
 
-// leaveAll removes all claims that the worker ever had, and reports that all are out.
+// leaveAll removes all claims that the worker ever had, and reports whether all are out.
 func (w *worker) leaveAll(ctx context.Context) bool {
 	if w.claim != nil {
 		w.out()

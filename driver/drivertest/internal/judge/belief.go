@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A belief is a time in which a client may believe that its claim holds: from an answer that says so until the lease ends of
-// which the client knows, or until a call began that may end the claim.
+// A belief is a time in which a client may believe that its claim holds: from an answer that says so to the end of the lease
+// that the client knows of, or to the begin of a call that may end the claim.
 type belief struct {
 	claim       *driver.Claim
 	ticket      int64
@@ -29,7 +29,7 @@ func (c *Call) mayEnd(claim *driver.Claim, ticket int64) bool {
 	}
 	switch c.Verb {
 	case "break":
-		return c.Claim.Ticket == 0 || c.Claim.Ticket == ticket // without a ticket, of whom it was is the judge's to say
+		return c.Claim.Ticket == 0 || c.Claim.Ticket == ticket // without a ticket, the judge finds out which claim it was
 	case "enter":
 		return c.Claim.Reclaim && c.Claim.Owner != "" && c.Claim.Owner == claim.Owner && c.Claim.Client != claim.Client
 	}
@@ -41,8 +41,8 @@ func (c *Call) confirms() bool {
 	return c.Err == nil && (c.Verb == "renew" || c.Verb == "enter" && c.Place.Ticket != 0)
 }
 
-// lease is how long the lease that the call began lasts, at the least. A driver may let a claim in on a lease that it
-// had ready, of which up to a half is over, and returns the rest, unless its answer is lost.
+// lease is how long the lease that the call began lasts at least. A driver may let a claim in on a lease that it had ready,
+// of which up to a half is over. Its answer says how much is left, unless it is lost.
 func (c *Call) lease() time.Duration {
 	least := c.Claim.TTL / 2
 	switch {
@@ -59,7 +59,7 @@ func (c *Call) lease() time.Duration {
 type knowledge struct {
 	ticket int64
 	holds  bool
-	lease  time.Duration // when it ends, at the earliest
+	lease  time.Duration // when the lease ends at the earliest
 }
 
 // learn adds the answer to a call to the client's knowledge.
@@ -70,7 +70,7 @@ func (k *knowledge) learn(one *Call, early time.Duration) {
 	}
 	switch {
 	case one.Err != nil || one.Verb == "leave":
-	case one.Verb == "renew": // of a claim that ran out and came back by a late request, it does not say that it holds
+	case one.Verb == "renew": // the claim may have run out and come back by a late request: then its renewal does not say that it holds
 		k.holds = k.holds && one.Ended < before
 	default:
 		k.holds = one.Place.Holds
@@ -80,7 +80,7 @@ func (k *knowledge) learn(one *Call, early time.Duration) {
 	}
 }
 
-// beliefs returns when which claim was believed to hold. While a claim is kept, it holds too.
+// beliefs returns the times in which claims were believed to hold. A kept claim holds too.
 func (h *History) beliefs() []*belief {
 	var (
 		list  []*belief
@@ -107,7 +107,7 @@ func (h *History) beliefs() []*belief {
 		}
 		tells := one.Verb == "enter" || one.Verb == "await"
 		for _, other := range h.Calls {
-			// Whose claim was taken out, and came back by a late request, hears from no renewal that it waits.
+			// If a claim was removed, and came back by a late request, no renewal shows its client that it waits.
 			over := tells && other.Verb != "leave" && other.Answered() && other.Ended <= since
 			if !over && !(kept && other.Verb == "leave") && other.mayEnd(b.claim, b.ticket) {
 				b.until = min(b.until, other.Began)
@@ -120,8 +120,8 @@ func (h *History) beliefs() []*belief {
 	return list
 }
 
-// believed returns which claims that exclude each other were believed to hold at once, or followed each other with
-// tickets that fell.
+// believed returns claims that exclude each other and were believed to hold at once, or that followed each other with falling
+// tickets.
 func (h *History) believed() string {
 	list := h.beliefs()
 	for _, b := range list {
@@ -144,7 +144,7 @@ func (h *History) believed() string {
 	return ""
 }
 
-// seen reports that a list which began after a time shows the claim with a ticket.
+// seen reports whether a list that began after a time shows the claim with a ticket.
 func seen(all []*Call, after time.Duration, ticket int64) bool {
 	return slices.ContainsFunc(all, func(one *Call) bool {
 		return one.Verb == "list" && one.Began >= after &&
@@ -152,9 +152,9 @@ func seen(all []*Call, after time.Duration, ticket int64) bool {
 	})
 }
 
-// goneBySelf returns which claim is said to be gone that had entered, whose lease had not ended, and that nobody took
-// out. In a store without order a claim that waits need not be there. A claim may be gone with its session, as where
-// the machine stood still, unless it is seen after that.
+// goneBySelf returns a claim that had entered and was reported gone although its lease had not ended and nobody removed it.
+// In a store without order, a waiting claim need not be there. A claim may go with its session, for example because the
+// machine stood still, unless a later list shows it.
 func (h *History) goneBySelf() string {
 	known := map[string]*knowledge{}
 	for _, one := range h.Calls {

@@ -13,7 +13,7 @@ import (
 type Call struct {
 	Client string
 	Verb   string
-	Fault  string // what befell it; empty means nothing
+	Fault  string // the trouble on its way; empty means none
 	Claim  driver.Claim
 	Keep   time.Duration // of a leave, or of a claim that is kept and runs out
 	Began  time.Duration // since the start of the run
@@ -25,7 +25,7 @@ type Call struct {
 	Err   error
 }
 
-// Answered reports that the caller knows what became of the call.
+// Answered reports whether the caller knows the outcome of the call.
 func (c *Call) Answered() bool {
 	if c.Verb == "expire" {
 		return false
@@ -34,7 +34,7 @@ func (c *Call) Answered() bool {
 	return c.Err == nil || driver.NotApplied(c.Err) && (capacity || errors.Is(c.Err, driver.ErrGone))
 }
 
-// matters reports that the call shows something of the queue, or may have changed it.
+// matters reports whether the call shows something of the queue, or may have changed it.
 func (c *Call) matters() bool {
 	switch {
 	case c.Verb == "await":

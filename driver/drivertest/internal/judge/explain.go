@@ -17,14 +17,14 @@ import (
 // end.
 type judge struct {
 	possible []*possibility
-	going    [slots]*Call       // what is on its way
-	unknown  [4]uint64          // the steps of those whose outcome is not known
-	steps    int                // that were tried
-	told     map[string][]int64 // the tickets that the store told of a claim, at any time
+	going    [slots]*Call       // calls on their way
+	unknown  [4]uint64          // the steps of calls of unknown outcome
+	steps    int                // tried so far
+	told     map[string][]int64 // all tickets that the store ever returned for a claim
 	lapses   []*Call            // the steps by which leases may run out
 }
 
-// mostSteps is how many steps a judge takes before it lets a case go that has too many possibilities.
+// mostSteps is how many steps a judge takes before it gives up a case with too many possibilities.
 const mostSteps = 200_000
 
 // explain finds an order of the calls that explains all their answers. If there is none, it returns the first call whose
@@ -58,7 +58,7 @@ func explain(calls []*Call) (*Call, []*possibility) {
 	return nil, nil
 }
 
-// begin puts a call under way, and is false if there are too many of them.
+// begin puts a call on its way, and reports false if there are too many of them.
 func (j *judge) begin(c *Call) bool {
 	slot := slices.Index(j.going[:], nil)
 	if slot < 0 {
@@ -71,7 +71,7 @@ func (j *judge) begin(c *Call) bool {
 	return true
 }
 
-// withdraw takes a step back that has come to pass by now or will not.
+// withdraw removes a step that is done by now, or never will be.
 func (j *judge) withdraw(slot int) {
 	j.going[slot] = nil
 	j.unknown[slot/32] &^= 3 << (slot % 32 * 2)
@@ -89,11 +89,11 @@ type moment struct {
 	call   *Call
 }
 
-// A said is when the last Enter of each claim began that was answered.
+// A said has, for each claim, when its last answered Enter began.
 type said map[string]time.Duration
 
-// since returns from when on the answer to a call may be true, of calls in the order in which they began. An Await may
-// answer with a notification that came before it was called, though not before its claim's last Enter.
+// since returns from when on the answer to a call may be true. The calls come in the order in which they began. An Await may
+// return a notification that came before its call, but not one from before its claim's last Enter.
 func (s said) since(c *Call) time.Duration {
 	if c.Verb == "enter" && c.Answered() {
 		s[c.Claim.ID] = c.Began
@@ -104,7 +104,7 @@ func (s said) since(c *Call) time.Duration {
 	return c.Began
 }
 
-// moments returns when calls that matter began, and when those ended of which the outcome is known.
+// moments returns when the calls that matter began, and when the calls of known outcome ended.
 func moments(calls []*Call) []moment {
 	var (
 		all  []moment
@@ -124,7 +124,7 @@ func moments(calls []*Call) []moment {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b moment) int {
-		if a.at == b.at && a.begins != b.begins { // at the same time, they may have met
+		if a.at == b.at && a.begins != b.begins { // a call that begins when another ends may have met it
 			return map[bool]int{true: -1, false: 1}[a.begins]
 		}
 		return cmp.Compare(a.at, b.at)
@@ -149,7 +149,7 @@ func (j *judge) learn(c *Call) {
 	}
 }
 
-// until returns the possibilities in which a call is done, after whatever else that is on its way was done before it.
+// until returns the possibilities in which a call is done, after any other calls on their way.
 func (j *judge) until(slot int) []*possibility {
 	var (
 		ends, seen = seenSet{}, seenSet{}
@@ -175,7 +175,7 @@ func (j *judge) until(slot int) []*possibility {
 	return ends.all()
 }
 
-// waits reports that a call of unknown outcome has a twin, which may as well come to pass first.
+// waits reports whether a call of unknown outcome has a twin that may just as well be done first.
 func (j *judge) waits(p *possibility, slot int) bool {
 	c := j.going[slot]
 	for other, twin := range j.going[:slot] {
@@ -187,7 +187,7 @@ func (j *judge) waits(p *possibility, slot int) bool {
 	return false
 }
 
-// after returns the possibilities that follow when the next step of a call is done, none if its answer is another.
+// after returns the possibilities that follow when the next step of a call is done; none if its answer differs.
 func (j *judge) after(p *possibility, slot int, c *Call) []*possibility {
 	i := find(&p.queue, c.Claim.ID)
 	if i < 0 || !j.takesOut(c, p.queue.Entries[i].Ticket) {
@@ -201,8 +201,8 @@ func (j *judge) after(p *possibility, slot int, c *Call) []*possibility {
 	return []*possibility{q}
 }
 
-// does returns the possibilities that follow when a call does to the claim by its id, which has an index in the queue or -1,
-// what it asks for.
+// does returns the possibilities that follow when a call is applied to the claim with its id, at this index of the queue; -1
+// if it is not there.
 func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
 	switch c.Verb {
 	case "enter":
@@ -217,7 +217,7 @@ func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
 		q := p.changing(slot, stepDone)
 		err := q.queue.Leave(0, &driver.Release{Claim: &c.Claim, Keep: c.Keep})
 		if err == nil && errors.Is(c.Err, driver.ErrGone) && c.Claim.Ticket == 0 {
-			return []*possibility{q} // its client was never told that it entered, and may say that it took out what it left
+			return []*possibility{q} // its client never learned that it entered, and may report that it removed the remains
 		}
 		switch {
 		case c.Answered() && !same(c.Err, err) || !c.Answered() && err != nil:
@@ -253,22 +253,22 @@ func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
 	return nil
 }
 
-// takesOut reports that a call finds its claim gone, since what stands by its id has another ticket. That came late, by an
-// Enter of unknown outcome, and the driver removes it.
+// takesOut reports whether a call finds its claim gone because the claim in the queue with its id has another ticket. An Enter
+// of unknown outcome put that one there late, and the driver removes it.
 func (j *judge) takesOut(c *Call, ticket int64) bool {
 	return (c.Verb == "enter" || c.Verb == "leave" || c.Verb == "renew") && c.Claim.Ticket != 0 && c.Claim.Ticket != ticket &&
 		(!c.Answered() || errors.Is(c.Err, driver.ErrGone)) && j.unheard("enter", c)
 }
 
-// unheard reports that another call of its claim, by a verb, is of unknown outcome: then a driver that finds the claim gone
-// may know by what.
+// unheard reports whether another call on its claim, with a given verb, has an unknown outcome: then a driver that finds the
+// claim gone may know why.
 func (j *judge) unheard(verb string, c *Call) bool {
 	return slices.ContainsFunc(j.going[:], func(other *Call) bool {
 		return other != nil && other.Verb == verb && !other.Answered() && other.Claim.ID == c.Claim.ID
 	})
 }
 
-// sees reports that the answer to a call which only looks, or renews, is true of a queue in which its claim has an index.
+// sees reports whether the answer to a call that only reads, or renews, is true of a queue in which its claim has an index.
 func (c *Call) sees(q *driver.Queue, i int) bool {
 	switch c.Verb {
 	case "await":
@@ -280,7 +280,7 @@ func (c *Call) sees(q *driver.Queue, i int) bool {
 	return false
 }
 
-// entered does the next step of an Enter whose claim has an index in the queue, or -1.
+// entered does the next step of an Enter whose claim has this index in the queue; -1 if it is not there.
 func (j *judge) entered(p *possibility, i, slot int, c *Call) []*possibility {
 	switch {
 	case !c.Answered() && (i >= 0 || c.Claim.Ticket != 0):
@@ -321,15 +321,15 @@ func (j *judge) entered(p *possibility, i, slot int, c *Call) []*possibility {
 	return all
 }
 
-// ahead reports that an Enter may return how many claims are ahead of its own. A waiter may learn of some that have
-// left: a driver counts the claims of which it has heard, and reads no more than it needs.
+// ahead reports whether an Enter may return this number of claims ahead of its own. The number may include claims that have
+// left: a driver counts the claims that it knows of, and reads no more than it needs.
 func ahead(c *Call, i int) bool {
 	return c.Place.Ahead == i || c.Place.Ahead > i && c.Claim.Ticket != 0 && !c.Place.Holds
 }
 
-// mayShow reports that a call which takes no lock may have seen the queue of a possibility, by its answer. Such a
-// call may read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by
-// then, and for which that Enter waits.
+// mayShow reports whether a call that takes no lock may have seen the queue of a possibility, by its answer. Such a call may
+// read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then, although that
+// Enter still waits for them.
 func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) bool) bool {
 	var ended []int // of its entries, from the last to the first
 	for i := len(p.queue.Entries) - 1; i >= 0; i-- {
@@ -351,23 +351,23 @@ func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) boo
 	return false
 }
 
-// lists reports that a listing shows this queue.
+// lists reports whether a listing shows this queue.
 func (c *Call) lists(q *driver.Queue) bool {
 	return slices.EqualFunc(c.List, q.List(0), func(a, b driver.ClaimInfo) bool { return shows(&a, &b) })
 }
 
-// misses reports that a queue has not the claim that a Break found gone.
+// misses reports whether a queue lacks the claim that a Break found gone.
 func (c *Call) misses(q *driver.Queue) bool {
 	_, err := q.Break(0, c.Claim.Ticket)
 	return errors.Is(err, driver.ErrGone)
 }
 
-// someMayBeOver reports that the lease of one in the queue may have run out while a call was on its way.
+// someMayBeOver reports whether some lease in the queue may have run out while a call was on its way.
 func (j *judge) someMayBeOver(p *possibility, during *Call) bool {
 	return slices.ContainsFunc(p.queue.Entries, func(e driver.Entry) bool { return j.mayBeOver(&e, during) })
 }
 
-// mayBeOver reports that the lease of an entry may have run out while a call was on its way.
+// mayBeOver reports whether the lease of an entry may have run out while a call was on its way.
 func (j *judge) mayBeOver(e *driver.Entry, during *Call) bool {
 	return slices.ContainsFunc(j.lapses, func(c *Call) bool {
 		return c.Claim.ID == e.ID && c.Keep > 0 == e.Left && c.Began <= during.Ended && (c.until == 0 || c.until >= during.Began)
@@ -378,7 +378,7 @@ func shows(a, b *driver.ClaimInfo) bool {
 	return a.Ticket == b.Ticket && a.Record == b.Record && a.Weight == b.Weight && a.Holds == b.Holds && a.Left == b.Left
 }
 
-// same reports that two errors say the same of a claim.
+// same reports whether two errors say the same of a claim.
 func same(got, want error) bool {
 	if have, ok := errors.AsType[*driver.CapacityError](got); ok {
 		need, is := errors.AsType[*driver.CapacityError](want)

@@ -1,7 +1,7 @@
 // Package judge decides whether the answers that several clients of a store got can all be right.
 //
 // It is pure: it gets the calls on one name, each with its time and its answer, and looks for an order of them in which
-// [driver.Queue] gives the same answers. It knows nothing of the store, nor of who made the calls.
+// [driver.Queue] gives the same answers. It knows nothing of the store and the callers.
 package judge
 
 import (
@@ -18,11 +18,11 @@ type History struct {
 	Name     string
 	Capacity int64
 	Traits   driver.Traits
-	Halfway  bool    // claims may be seen while they come or go: then no places are compared
+	Halfway  bool    // others may see claims that have half entered or half left: then no places are compared
 	Calls    []*Call // in the order in which they began
 }
 
-// Fault returns which answer cannot be, and the calls until then; empty if there is none.
+// Fault returns the first impossible answer, and the calls until then; empty if there is none.
 func (h *History) Fault() string {
 	if wrong := cmp.Or(h.believed(), h.goneBySelf()); wrong != "" {
 		return wrong + h.String()

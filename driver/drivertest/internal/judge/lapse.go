@@ -6,9 +6,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lapses returns the steps by which leases may have run out in the course of some calls on one name, each in the time
-// in which it may have come. A lease that a call restarted lasts until its time after the begin of that call, at the
-// least; so once the call is answered, the claim did not run out by a lease from before.
+// lapses returns the steps by which leases may have run out during some calls on one name, each with the time in which it may
+// have come. A lease that a call restarted lasts at least its full time from the begin of that call. So once the call is
+// answered, the claim did not run out by an earlier lease.
 func lapses(all []*Call, early time.Duration) []*Call {
 	var (
 		list  []*Call
@@ -43,7 +43,7 @@ func lapses(all []*Call, early time.Duration) []*Call {
 type life struct {
 	claim driver.Claim
 	from  time.Duration // when its lease may end
-	again int           // how often it may have entered again, by an Enter of unknown outcome
+	again int           // how often it may have entered again by an Enter of unknown outcome
 }
 
 // until returns the steps by which the lease may have ended before a moment, or, if that is 0, at any time.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What the answers of a history may tell of.
+// The events that the answers of a history may show.
 const (
 	MetKeep    = "a claim is kept"
 	MetBreak   = "a claim is removed by hand"
@@ -13,7 +13,7 @@ const (
 	MetLapse   = "a claim's lease runs out"
 )
 
-// Met returns what the answers tell of, as often as they do. Claims whose lease is brief may run out.
+// Met returns the events that the answers show, each as often as it happened. Claims with a brief lease may run out.
 func (h *History) Met(brief time.Duration) (list []string) {
 	for i, one := range h.Calls {
 		switch {
@@ -32,8 +32,7 @@ func (h *History) Met(brief time.Duration) (list []string) {
 	return list
 }
 
-// ranOut reports that calls went on after the lease that a call began, and that nobody took the claim out before or renewed
-// it.
+// ranOut reports whether calls went on after the lease that a call began, and nobody had removed or renewed the claim.
 func ranOut(all []*Call, one *Call) bool {
 	over, on := one.Ended+one.Claim.TTL, false
 	for _, other := range all {
@@ -47,7 +46,7 @@ func ranOut(all []*Call, one *Call) bool {
 	return on
 }
 
-// earlierRun reports that before a claim entered, another of its job had entered by another client, and had not left.
+// earlierRun reports whether, before a claim entered, another claim of its job had entered by another client and had not left.
 func earlierRun(before []*Call, one *Call) bool {
 	return slices.ContainsFunc(before, func(e *Call) bool {
 		return e.Verb == "enter" && e.Err == nil && e.Place.Ticket != 0 && e.Ended < one.Began && one.mayEnd(&e.Claim, e.Place.Ticket) &&

@@ -9,15 +9,15 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A possibility is one queue that a name may have, and how far the calls that are on their way have come in it.
+// A possibility is one queue that a name may have, with the steps that the calls on their way have done in it.
 type possibility struct {
 	queue driver.Queue
-	steps [4]uint64 // what was done of each call that is on its way, in two bits by its slot
+	steps [4]uint64 // the step of each call on its way, in two bits by its slot
 }
 
-// The steps of a call. An Enter has two: a driver may let the claim in first and look afterwards where it stands; or it
-// decides on what it has read, and its change is made if nobody has changed the queue meanwhile. Time goes on between the
-// two, so leases may run out that counted when it was decided.
+// The steps of a call. An Enter has two: a driver may let the claim in first and look up its place afterwards; or it decides
+// by a read, and makes its change if nobody has changed the queue meanwhile. Time passes between the two, so leases that
+// counted in the decision may run out.
 //
 //	none ──let in──► entered ──looked up──► done
 //	 │ ▲ └───────────────at once────────────▲
@@ -34,15 +34,15 @@ const slots = 128 // calls that may be on their way at once
 
 func (p *possibility) step(slot int) uint64 { return p.steps[slot/32] >> (slot % 32 * 2) & 3 }
 
-// with returns a copy that has come to a step of a call. The copies share their entries until one of them changes.
+// with returns a copy in which a call has come to a step. The copies share their entries until one of them changes.
 func (p *possibility) with(slot int, step uint64) *possibility {
 	q := &possibility{queue: p.queue, steps: p.steps}
 	q.steps[slot/32] = q.steps[slot/32]&^(3<<(slot%32*2)) | step<<(slot%32*2)
 	return q
 }
 
-// changing returns such a copy that has entries of its own, with room for one more. Earlier decisions are to be made
-// again.
+// changing returns such a copy that has entries of its own, with room for one more. Decisions that were not carried out yet
+// must be made again.
 func (p *possibility) changing(slot int, step uint64) *possibility {
 	q := p.aging(slot, step)
 	for i, n := range q.steps {
@@ -52,18 +52,17 @@ func (p *possibility) changing(slot int, step uint64) *possibility {
 	return q
 }
 
-// lowBits has the lower bit of each step.
+// lowBits masks the lower bit of each step.
 const lowBits = 0x5555555555555555
 
-// aging is changing for a lease that runs out: nobody has changed the queue for that.
+// aging is changing for a lease that runs out: earlier decisions stand, since nobody has changed the queue.
 func (p *possibility) aging(slot int, step uint64) *possibility {
 	q := p.with(slot, step)
 	q.queue.Entries = append(make([]driver.Entry, 0, len(p.queue.Entries)+1), p.queue.Entries...)
 	return q
 }
 
-// key is the same for possibilities that differ only in the calls of unknown outcome that have come to pass, and in what
-// the next ticket may be.
+// key is the same for possibilities that differ only in which calls of unknown outcome were done, and in the next ticket.
 func (p *possibility) key(unknown *[4]uint64) string {
 	b := make([]byte, 0, 256)
 	for i, n := range p.steps {
@@ -79,8 +78,8 @@ func (p *possibility) key(unknown *[4]uint64) string {
 	return string(b)
 }
 
-// covers reports that all that can follow from another possibility of the same key can follow from this one: calls of
-// unknown outcome that have not come to pass may do so yet, or never.
+// covers reports whether everything that can follow from another possibility of the same key can follow from this one too: a
+// call of unknown outcome that is not done yet may be done later, or never.
 func (p *possibility) covers(other *possibility, unknown *[4]uint64) bool {
 	for i := range p.steps {
 		if p.steps[i]&unknown[i]&^other.steps[i] != 0 {
@@ -90,10 +89,10 @@ func (p *possibility) covers(other *possibility, unknown *[4]uint64) bool {
 	return p.queue.Last <= other.queue.Last
 }
 
-// A seenSet is the possibilities that were seen, by their keys, without those that another covers.
+// A seenSet has the possibilities seen so far, by their keys. It leaves out a possibility that another one covers.
 type seenSet map[string][]*possibility
 
-// add reports that no possibility in the set covers this one, which it then is a part of.
+// add adds a possibility, unless one in the set covers it, and reports whether it did.
 func (s seenSet) add(p *possibility, unknown *[4]uint64) bool {
 	key := p.key(unknown)
 	for _, other := range s[key] {
