@@ -22,7 +22,7 @@ type Address struct {
 	Scheme, User, Password string
 	Hosts                  []string // as given, "host" or "host:port"; empty if there is none
 	Path                   string   // after the hosts, without the first slash, decoded
-	Slash                  bool     // there is that slash: with an empty Path, the URL ends in one, and may lack a path by mistake
+	Slash                  bool     // the slash is there: with an empty Path, the URL ends in it, and may lack a path by mistake
 	params                 map[string]string
 	asked                  map[string]bool
 }
@@ -41,7 +41,7 @@ func ParseAddress(rawURL string) (*Address, error) {
 		return nil, err
 	}
 	if authority != "" && strings.Contains(path+query, "@") {
-		// The rest of a password, most likely, and a path and a parameter are shown.
+		// Most likely, this text is the rest of a password. As a path or a parameter it would be shown.
 		return nil, a.has("an @ after the host: in a password, '/', '?' and '@' must be written %2F, %3F and %40")
 	}
 	var err error
@@ -54,7 +54,7 @@ func ParseAddress(rawURL string) (*Address, error) {
 	return a, nil
 }
 
-// has is the error of a URL that has something wrong.
+// has returns the error for a mistake in the URL.
 func (a *Address) has(what string) error {
 	return fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", a.Scheme, what)
 }
@@ -126,7 +126,7 @@ func goodHost(h string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '@' })
 }
 
-// HostPorts returns the hosts, each with the default port where it has none, or only the fallback if there is no host.
+// HostPorts returns the hosts, with the default port for each host without one, or only the fallback if there is no host.
 func (a *Address) HostPorts(fallback, port string) []string {
 	if len(a.Hosts) == 0 {
 		return []string{net.JoinHostPort(fallback, port)}
@@ -141,8 +141,8 @@ func (a *Address) HostPorts(fallback, port string) []string {
 	return list
 }
 
-// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and a parameter that was
-// asked for still counts as asked for.
+// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and [Address.Done] of it
+// knows which of them were read so far.
 func (a *Address) At(scheme, host string) *Address {
 	one := *a
 	one.Scheme, one.Hosts, one.params, one.asked = scheme, []string{host}, maps.Clone(a.params), maps.Clone(a.asked)
@@ -171,7 +171,7 @@ func (a *Address) Duration(key string, fallback time.Duration) (time.Duration, e
 	return d, nil
 }
 
-// Done returns an error if the URL has a parameter that was never asked for; it lists the known ones.
+// Done returns an error if the URL has a parameter that was never read; it lists the known ones.
 func (a *Address) Done() error {
 	for _, key := range slices.Sorted(maps.Keys(a.params)) {
 		if !a.asked[key] {
@@ -182,8 +182,8 @@ func (a *Address) Done() error {
 	return nil
 }
 
-// String returns the address without password and parameters, fit to be shown. A user without a password is left out too: it
-// is a password, most likely, that lacks its colon.
+// String returns the address without password and parameters, fit to be shown. A user without a password is left out too:
+// most likely it is a password that lacks its colon.
 func (a *Address) String() string {
 	s := a.Scheme + "://"
 	if a.User != "" && a.Password != "" {

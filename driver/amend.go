@@ -42,7 +42,7 @@ func (c *Claim) Amended(weight int64, record string, holds bool) (int64, string,
 	return weight, record, nil
 }
 
-// Amending reports whether one of the claims in a renewal has an Amend.
+// Amending reports whether any claim in a renewal has an Amend.
 func Amending(cs []*Claim) bool {
 	return slices.ContainsFunc(cs, func(c *Claim) bool { return c.Amend != nil })
 }

@@ -17,7 +17,7 @@ var (
 	ErrForeign     = errors.New("the place where the lock is kept holds a value that is not stile's")
 )
 
-// A CapacityError says that a name is in use with another capacity.
+// A CapacityError is the error of a claim whose name is in use with another capacity.
 type CapacityError struct{ Have, Want int64 }
 
 func (e *CapacityError) Error() string {
@@ -105,8 +105,8 @@ func Afterwards(err error) error {
 // this package's errors or marks: the cause is the caller's, such as that another claim is gone, and says nothing about this
 // request.
 //
-// If the deadline has passed and the context's timer was not heard yet, Ended waits for it, a second at most: connections keep the
-// same deadline by the clock, and on a busy machine their error comes first. Only the context knows its cause.
+// If the deadline has passed and the context's timer has not fired yet, Ended waits for it, for at most a second: connections
+// keep the same deadline by the clock, and on a busy machine their error comes first. Only the context knows its cause.
 func Ended(ctx context.Context, sent bool) error {
 	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
 		due := time.NewTimer(time.Second)
@@ -132,7 +132,7 @@ type ended struct{ cause error }
 
 func (e *ended) Error() string { return e.cause.Error() }
 
-// Is makes the error the cause, but for this package's errors.
+// Is reports what the cause's Is would, except for this package's errors.
 func (e *ended) Is(target error) bool {
 	return !slices.Contains(words, target) && errors.Is(e.cause, target)
 }
@@ -146,7 +146,7 @@ func (e *ended) As(target any) bool {
 	return errors.As(e.cause, target)
 }
 
-// words are the errors that say what became of a request.
+// words are the errors that give the outcome of a request.
 var words = []error{ErrGone, ErrSession, ErrUnsupported, ErrClosed, ErrForeign}
 
 func mark(o Outcome, err error) error {

@@ -9,8 +9,8 @@ import (
 // heardKey is the key of a context's function that notes progress.
 type heardKey struct{}
 
-// Heard says that the store has answered one more part of a long request, with n keys or rows that it has looked at.
-// A driver calls it after each page of a List, so that the caller is impatient only with a store that is silent.
+// Heard reports that the store has answered one more part of a long request, for which it has read n keys or rows. A driver
+// calls it after each page of a List, so that only a silent store exhausts the caller's patience.
 func Heard(ctx context.Context, n int) {
 	if heard, ok := ctx.Value(heardKey{}).(func(int)); ok {
 		heard(n)
@@ -45,15 +45,15 @@ func WithPatience(ctx context.Context, most time.Duration, silent error) (contex
 	}
 }
 
-// A patient context is one of WithPatience.
+// A patient is the context of WithPatience.
 type patient struct {
 	context.Context
 	most time.Duration
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
 	end   time.Time
-	over  bool // it was given up
+	over  bool // the patience is over
 }
 
 // Deadline is [context.Context.Deadline].

@@ -46,8 +46,8 @@ type Entry struct {
 	Left     bool  // released, and kept until Ends
 }
 
-// gone reports when the entry no longer counts. A lease that ran out under a client that had been told that it holds
-// keeps its weight for the lock-delay; a claim that left cleanly or only waited does not.
+// gone reports when the entry no longer counts. If the lease ran out and its client knew that it holds, the weight stays for
+// the lock-delay. A claim that left cleanly or only waited has no lock-delay.
 func (e *Entry) gone() int64 {
 	if e.Notified && !e.Left {
 		return e.Ends + e.Delay
@@ -59,7 +59,7 @@ func (e *Entry) live(now int64) bool { return now < e.Ends && !e.Left }
 
 // Expire removes the claims that have run out. Every other method begins with it.
 func (q *Queue) Expire(now int64) {
-	for i := range q.Entries { // mostly nothing has, and a function for slices takes a copy of each entry
+	for i := range q.Entries { // mostly no claim has run out, and a function of package slices would copy each entry
 		if q.Entries[i].gone() <= now {
 			q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
 			return
@@ -82,7 +82,7 @@ func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	rest := Queue{Capacity: q.Capacity, Entries: q.Entries} // the claims that this one would join
 	if c.Reclaim && c.Owner != "" {
 		rest.Entries = slices.DeleteFunc(slices.Clone(q.Entries), func(e Entry) bool {
-			// This run's own claims are no earlier run's, and one that is kept keeps everybody out, the next run too.
+			// The run's own claims are not an earlier run's. A kept claim keeps everybody out, the next run too.
 			return e.Owner == c.Owner && e.Client != c.Client && !e.Left
 		})
 	}
@@ -163,7 +163,7 @@ func (q *Queue) Break(now, ticket int64) (ClaimInfo, error) {
 	return s, err
 }
 
-// Remove is [Breaker.Break] which also returns the entry that it removed: the client of that is to be alerted.
+// Remove is [Breaker.Break] that also returns the removed entry, whose client must be alerted.
 func (q *Queue) Remove(now, ticket int64) (Entry, ClaimInfo, error) {
 	q.Expire(now)
 	for i, e := range q.Entries {
@@ -191,7 +191,7 @@ func (q *Queue) Ask(now, ticket int64) (ClaimInfo, error) {
 	return ClaimInfo{}, ErrGone
 }
 
-// Asks is [Renewal.Asks] of a claim that was renewed.
+// Asks is [Renewal.Asks] for a renewed claim.
 func (q *Queue) Asks(id string) int64 {
 	if i := q.find(id); i >= 0 {
 		return q.Entries[i].Asks
@@ -229,7 +229,7 @@ func (q *Queue) List(now int64) []ClaimInfo {
 	left, holds := q.Capacity, true
 	for i := range q.Entries {
 		if q.Entries[i].gone() <= now {
-			continue // and what ran out keeps nobody from holding
+			continue // an expired claim keeps nobody from holding
 		}
 		s := q.standing(now, i)
 		holds = holds && s.Weight <= left
@@ -284,12 +284,12 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 	return p
 }
 
-// alarm reports when a claim may run out that nobody but the one behind the first i has to notice. The first that waits
-// notices those that hold, and every other the one right before it.
+// alarm reports when a claim may run out that only the claim behind the first i has to notice. The first waiting claim
+// notices the holding claims, and every other waiting claim notices the one right before it.
 //
-// So at the end of each lease somebody asks, whoever else has left, died or come to hold meanwhile: if the next claim
-// is dead, the one after it notices. And of 200 clients that wait for a holder that has died, one asks when its lease
-// ends, where 199 did when each was to notice everybody ahead (TestLeaseEndsForOne).
+// So at the end of each lease some client asks, whichever others have left, died or come to hold meanwhile: if the next claim
+// is dead, the one after it notices. If 200 clients wait for a holder that has died, only one asks at the end of its lease;
+// when each client noticed all claims ahead, 199 asked (TestLeaseEndsForOne).
 func (q *Queue) alarm(i int) int64 {
 	if i > q.Holding() {
 		return q.Entries[i-1].gone()

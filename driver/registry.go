@@ -68,7 +68,8 @@ func (e *MissingError) Package() string {
 	return ""
 }
 
-// packages are those that register a scheme. A test of the command, which imports all of them, holds the list to be whole.
+// packages are the packages that register a scheme. The command imports all of them, and one of its tests checks that this
+// list is whole.
 var packages = map[string]string{
 	"consul": "consul", "consuls": "consul",
 	"etcd": "etcd", "etcds": "etcd",

@@ -25,7 +25,7 @@ const (
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails
 )
 
-// requirable are the traits that can be required, and how they are seen.
+// requirable are the traits that a program can require, each with its test.
 var requirable = []struct {
 	name Trait
 	has  func(*Traits) bool
@@ -44,7 +44,7 @@ var requirable = []struct {
 	{TraitFit, func(t *Traits) bool { return !slices.ContainsFunc(t.Warnings, func(w Warning) bool { return w.Unfit }) }},
 }
 
-// Requirable returns the traits that can be required.
+// Requirable returns the traits that a program can require.
 func Requirable() []Trait {
 	names := make([]Trait, len(requirable))
 	for i, r := range requirable {
@@ -74,7 +74,7 @@ func (t Traits) Lacks(required ...Trait) (lacking []Trait) {
 	return lacking
 }
 
-// Require returns why a program that requires some traits cannot use the store, marked [ErrUnsupported].
+// Require returns an error, marked [ErrUnsupported], if the store lacks a required trait.
 func (t Traits) Require(required ...Trait) error {
 	if err := CheckTraits(required...); err != nil {
 		return err

@@ -25,7 +25,7 @@ func Weakest(all ...Traits) Traits {
 	return t
 }
 
-// lackWith takes away what another store cannot do to a claim, or a name, that is there.
+// lackWith takes away the powers over present claims and names that another store lacks.
 func (t *Traits) lackWith(o *Traits) {
 	t.Amends, t.Asks = t.Amends && o.Amends, t.Asks && o.Asks
 	t.HearsBreak = t.HearsBreak && o.HearsBreak
@@ -41,7 +41,7 @@ func (t *Traits) remark(o *Traits) {
 	}
 }
 
-// The words of Clock and Wake, those that promise the most first.
+// The words of Clock and Wake, the strongest promise first.
 var (
 	clocks = []string{"process", "host", "server", "session"}
 	wakes  = []string{"push", "poll"}

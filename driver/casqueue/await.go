@@ -13,14 +13,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Await is [driver.Driver.Await]. It looks again and again.
+// Await is [driver.Driver.Await]. It polls.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	var p driver.Place
 	err := d.follow(ctx, c.Name, func(s *sight) (ahead int, over bool) {
 		q := s.clone()
 		is, err := q.Look(s.now, c.ID)
 		if err != nil || is.Holds && !q.Entries[is.Ahead].Notified {
-			return 0, true // it is gone, or holds since another's lease ran out: its next Enter reports it
+			return 0, true // it is gone, or holds because another's lease ran out: its next Enter reports this
 		}
 		if is.Holds {
 			p = driver.Place{Ticket: is.Ticket, Holds: true, Ahead: is.Ahead}
@@ -33,7 +33,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, nil
 }
 
-// Watch is [driver.Watcher.Watch]. It looks again and again, as often as one who waits at the head.
+// Watch is [driver.Watcher.Watch]. It polls as often as the first waiting claim.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	seen, first := "", true
 	return d.follow(ctx, name, func(s *sight) (int, bool) {
@@ -48,7 +48,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 // recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
-// shape differs whenever claims enter, leave, are kept, hold, run out, are gone, or are amended.
+// shape is a hash of the queue that changes whenever a claim enters, leaves, is kept, holds, runs out, is gone, or is amended.
 func shape(s *sight) string {
 	q := s.clone()
 	q.Expire(s.now)
@@ -60,16 +60,16 @@ func shape(s *sight) string {
 	return b.String()
 }
 
-// A wait is shown the queue of a name until it has seen enough.
+// A wait gets the states of a name's queue until it has seen enough.
 type wait struct {
-	told chan error // has room for one: why it is over
+	told chan error // has room for one: the reason why it is over
 
-	mu   sync.Mutex // is held while see runs, and over is set
+	mu   sync.Mutex // held while see runs, and while over is set
 	see  func(*sight) (ahead int, over bool)
 	over atomic.Bool
 }
 
-// show shows a queue. It returns how many claims stand before the one that is waited for; 0 if that does not matter.
+// show passes a queue to see. It returns how many claims stand before the awaited one; 0 if that does not matter.
 func (w *wait) show(s *sight) (ahead int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *wait) show(s *sight) (ahead int) {
 	return ahead
 }
 
-// finish ends it, with an error or because nobody waits any more. Nothing is shown after that.
+// finish ends the wait, with an error or because nobody waits any more. From then on see is not called.
 func (w *wait) finish(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,8 +94,8 @@ func (w *wait) finish(err error) {
 	}
 }
 
-// follow shows the queue of a name until see has seen enough. A store that cannot be reached is asked again; any other
-// failure ends it, and so does the end of ctx.
+// follow passes the states of a name's queue to see until see has seen enough. If the store is out of reach, follow asks
+// again. Any other failure ends it, and so does the end of ctx.
 func (d *Driver) follow(ctx context.Context, text string, see func(*sight) (ahead int, over bool)) error {
 	w := &wait{see: see, told: make(chan error, 1)}
 	one := d.names.use(text)
@@ -114,7 +114,7 @@ func (d *Driver) follow(ctx context.Context, text string, see func(*sight) (ahea
 	}
 }
 
-// join adds a wait, for which somebody looks at once. It is false if the driver is closed.
+// join adds a wait, and makes a goroutine read its name at once. It reports false if the driver is closed.
 func (d *Driver) join(one *name, w *wait) bool {
 	d.names.mu.Lock()
 	defer d.names.mu.Unlock()
@@ -142,7 +142,7 @@ func (d *Driver) part(one *name, w *wait) {
 	delete(one.waits, w)
 }
 
-// watch looks at a name until nobody waits for it any more.
+// watch polls a name until nobody waits for it any more.
 func (d *Driver) watch(one *name) {
 	var (
 		seen  *sight
@@ -151,7 +151,7 @@ func (d *Driver) watch(one *name) {
 	)
 	defer timer.Stop()
 	for {
-		waits := d.names.waiting(one) // before the look, so that later waiters get a look of their own
+		waits := d.names.waiting(one) // before the read, so that later waiters get a read of their own
 		if len(waits) == 0 {
 			return
 		}
@@ -180,7 +180,7 @@ func (d *Driver) watch(one *name) {
 	}
 }
 
-// show shows a queue to all who wait, and returns how many claims stand before the first that goes on waiting.
+// show passes a queue to all waits, and returns how many claims stand before the first one that goes on waiting.
 func show(waits []*wait, s *sight) (ahead int) {
 	for _, w := range waits {
 		if a := w.show(s); a > 0 && (ahead == 0 || a < ahead) {
@@ -190,27 +190,27 @@ func show(waits []*wait, s *sight) (ahead int) {
 	return ahead
 }
 
-// A pace is how long a client lets pass between two looks at a name, if its claim is next: a twentieth of the time for which
-// there was no news, so that a wait is hardly longer than it has to be, and no less than soon, nor more than last. Those behind
-// look less often, by as many times as they have others before them.
+// A pace bounds the pause of a client between two reads of a name. If its claim is next, the pause is a twentieth of the time
+// without news, which makes a wait hardly longer than necessary; it is at least soon and at most last. Claims further back
+// pause longer, in proportion to the number of claims before them.
 //
 // While 100 goroutines wait for a name that stays held, memcached gets 18 commands in a second, and got 200 with a pause of 8 ms
 // (cd proof/bench && go run . -store=memcached -only='^waiting$').
 type pace struct{ soon, last, most time.Duration }
 
-// A look at a [Store] brings a whole value; an [Exchanger] may answer in a few bytes.
+// A read of a [Store] transfers a whole value; an [Exchanger] may answer in a few bytes.
 var (
 	calm  = pace{soon: 2 * time.Millisecond, last: 20 * time.Millisecond, most: 200 * time.Millisecond}
 	brisk = pace{soon: time.Millisecond, last: 60 * time.Millisecond, most: 100 * time.Millisecond}
 )
 
-// pause returns how long to wait for the next look, when there was news so long ago and so many stand before.
+// pause returns the time until the next read, given the time since the last news and the number of claims before.
 func (p *pace) pause(quiet time.Duration, ahead int) time.Duration {
 	const part = 20
 	return min(min(max(quiet/part, p.soon), p.last)*time.Duration(max(ahead, 1)), p.most)
 }
 
-// news reports whether a queue differs from one that was seen by more than the ends of leases: renewals tell a waiter nothing.
+// news reports whether a queue differs from an earlier one by more than the ends of leases: renewals do not matter to a waiter.
 func (s *sight) news(seen *sight) bool {
 	return seen == nil || !slices.EqualFunc(s.queue.Entries, seen.queue.Entries, func(a, b driver.Entry) bool {
 		a.Ends = b.Ends

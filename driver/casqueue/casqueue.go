@@ -3,8 +3,8 @@
 //
 // The queue of a name is one value. A verb gets it, lets [driver.Queue] decide, and swaps it; if another client was
 // faster, the verb begins again. So all kinds of locks work, in the order in which claims entered, and a request that
-// arrives late, or twice, changes nothing: its version is no longer there. One goroutine looks at the value again and
-// again for all who wait for a name, most often for those at the head.
+// arrives late, or twice, changes nothing: its version is no longer there. One goroutine polls the value for all of a
+// client's goroutines that wait for a name, and more often for claims near the head.
 //
 // The store's clock judges leases: [Value.Now] comes with each value. The values of a [Store] are never removed, so
 // tickets rise for as long as the store keeps what it got. An [Exchanger] may forget values; it needs fewer requests.
@@ -63,16 +63,16 @@ type Value struct {
 type Driver struct {
 	store Exchanger
 	many  Many  // nil unless the store is one
-	tells bool  // an exchange returns the value after it, and Clock the time
+	tells bool  // the store is an Exchanger: an exchange returns the value after it, and Clock the time
 	step  int64 // microseconds between two readings of the store's clock
 	pace  *pace
 	names names
 
-	atOnce int // for how many names the store is asked at a time
+	atOnce int // how many names the store is asked about at a time
 
 	ctx     context.Context // ends when the driver is closed
 	stop    context.CancelFunc
-	work    sync.WaitGroup // the goroutines that look for those who wait
+	work    sync.WaitGroup // the goroutines that poll for waiters
 	closing sync.Once
 	failed  error // of the store's Close
 }
@@ -117,8 +117,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// enter enters a claim once. It is to be entered again if it came to hold by another's expiry, which the store has not
-// been told, or if the store's clock was far later than this client knew.
+// enter enters a claim once. It must be entered again if it holds because another claim expired, which the store does not
+// know yet, or if the store's clock was far later than this client knew.
 func (d *Driver) enter(ctx context.Context, c *driver.Claim) (p driver.Place, again bool, err error) {
 	var at moment
 	after, err := d.change(ctx, c.Name, func(q *driver.Queue, m moment) (err error) {
@@ -138,7 +138,7 @@ func (d *Driver) enter(ctx context.Context, c *driver.Claim) (p driver.Place, ag
 	return p, err != nil || short || p.Holds && !told, err
 }
 
-// Renew is [driver.Driver.Renew]. Names are renewed at the same time, some of them.
+// Renew is [driver.Driver.Renew]. It renews several names at the same time.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals := make([]driver.Renewal, len(cs))
 	var names []string
@@ -153,11 +153,11 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return renewals
 }
 
-// renew renews those claims of a list that are of one name.
+// renew renews the claims of a list that belong to one name.
 func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, list []int, renewals []driver.Renewal) {
 	var (
 		at      moment
-		refused error // the first claim's, if all of them are refused
+		refused error // the first claim's refusal, if all are refused
 	)
 	after, failed := d.change(ctx, name, func(q *driver.Queue, m moment) error {
 		at, refused = m, nil
@@ -174,7 +174,7 @@ func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, lis
 	})
 	for _, i := range list {
 		r := &renewals[i]
-		if failed != nil && !errors.Is(failed, refused) { // the refusals are each claim's own
+		if failed != nil && !errors.Is(failed, refused) { // each claim has its own refusal
 			r.Err = failed
 		}
 		if r.Err == nil {
@@ -214,14 +214,14 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.Cl
 func (d *Driver) Traits() driver.Traits {
 	t := d.store.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Delay, t.Amends, t.Asks, t.Wake = true, true, true, true, true, true, "poll"
-	t.Granularity = 0 // no lease ends early, since each is made longer than it was asked for
+	t.Granularity = 0 // no lease ends early, since each is made longer than requested
 	return t
 }
 
 // Close is [driver.Driver.Close].
 func (d *Driver) Close() error {
 	d.closing.Do(func() {
-		d.names.mu.Lock() // nobody begins to look after this
+		d.names.mu.Lock() // no goroutine begins to poll after this
 		d.stop()
 		d.names.mu.Unlock()
 		d.failed = d.store.Close()
@@ -230,7 +230,7 @@ func (d *Driver) Close() error {
 	return d.failed
 }
 
-// ended returns the error of a call that the end of its context, or of the driver, ends before anything was sent.
+// ended returns the error of a call whose context, or driver, ended before anything was sent.
 func (d *Driver) ended(ctx context.Context) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed

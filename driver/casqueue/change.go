@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A sight is the queue of a name as it was at one moment. It does not change.
+// A sight is the queue of a name at one moment. It does not change.
 type sight struct {
 	queue   driver.Queue
 	version Version
@@ -37,8 +37,8 @@ func (s *sight) ends() int64 {
 	return first
 }
 
-// read returns the queue of a name as it is now. An earlier state saves work if it has not changed; it may be nil.
-// After an error, no request was sent that could change the queue.
+// read returns the present queue of a name. An earlier state, which may be nil, saves work if nothing has changed since. An
+// error means that no request was sent that could change the queue.
 func (d *Driver) read(ctx context.Context, name string, seen *sight) (*sight, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ type change func(q *driver.Queue, m moment) error
 // change changes the queue of a name, and returns the queue right after the change. If the change is refused, it returns
 // the refusal and swaps nothing: the refusal was decided on a value that was read during this call.
 //
-// If another client was faster, the change is decided again. That ends: each time that a client has to begin again,
-// another one is done; and the goroutines of this client change a name one by one, in the order in which they came.
+// If another client was faster, the change is decided again. This ends: each time that a client has to begin again, another
+// client has finished; and the goroutines of this client change a name one by one, in the order in which they came.
 func (d *Driver) change(ctx context.Context, name string, decide change) (*sight, error) {
 	one, err := d.names.take(ctx, name)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 			if fresh {
 				return was, refused
 			}
-			was = nil // the present value alone decides
+			was = nil // only the present value decides
 			continue
 		}
 		is, made, err := d.exchange(ctx, one.text, was, &q)
@@ -123,7 +123,7 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 			return is, nil
 		}
 		if was, fresh = is, true; is != nil {
-			continue // a value that has just come is best changed at once
+			continue // a fresh value is best changed at once
 		}
 		if err := d.yield(ctx, tries); err != nil {
 			return nil, err
@@ -131,9 +131,8 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 	}
 }
 
-// guess returns the probable state of the name, without a request: the last one that this client saw, or that there
-// is none. It is nil if a lease may have run out since: an expired claim must not come back only because nobody has
-// noticed.
+// guess returns the probable state of the name, without a request: the last state that this client saw, or an empty one. It
+// is nil if a lease may have run out since: an expired claim must not come back only because nobody has noticed.
 func (d *Driver) guess(one *name) *sight {
 	switch s := one.seen; {
 	case !d.tells:
@@ -147,8 +146,8 @@ func (d *Driver) guess(one *name) *sight {
 	}
 }
 
-// exchange replaces the queue that was seen, if it is still there, and returns the state after it. That is nil if the
-// exchange was not made and the store does not return it.
+// exchange replaces the queue that was seen, if it is still there, and returns the state afterwards. The state is nil if the
+// exchange was not made and the store does not return the value.
 func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *driver.Queue) (*sight, bool, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, false, err
@@ -164,7 +163,7 @@ func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *drive
 		return nil, false, err
 	case made:
 		is := &sight{queue: *q, now: max(was.now, v.Now.Microseconds())}
-		if string(v.Text) == string(draft.Text) { // else another has changed it since
+		if string(v.Text) == string(draft.Text) { // else another client has changed it since
 			is.version = v.Version
 		}
 		return is, true, nil
@@ -175,8 +174,8 @@ func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *drive
 	return is, false, err
 }
 
-// The pause after a swap that failed is from nothing up to so much, more each time, so that the many who were too late do
-// not all come again at once.
+// Bounds of the random pause after a failed swap. The bound grows with each failure, so that the many clients that were too
+// late do not all return at once.
 const (
 	firstPause = 500 * time.Microsecond
 	longest    = 32 * time.Millisecond

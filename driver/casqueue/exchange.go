@@ -7,18 +7,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Exchanger is a store whose answer to a swap has the value after it. The promises of [Store]'s methods hold for
-// its methods too. It saves requests: a name that this client was the last to change is changed by one request, and a
-// client that came too late need not get the value. Its requests should travel together: one call may ask for 256
-// names at a time.
+// An Exchanger is a store whose answer to a swap has the value afterwards. The promises of [Store]'s methods hold for its
+// methods too. It saves requests: the client that changed a name last changes it again with one request, and a client that
+// came too late need not get the value. Its requests should travel together: one call may ask for 256 names at a time.
 //
 // It may forget: a value may be removed once all claims in it are over. So tickets are numbers of the store's clock.
 type Exchanger interface {
 	// Look is Get of [Store]. If the version is still the one that was seen, the text may be left out.
 	Look(ctx context.Context, name string, seen Version) (Value, error)
 
-	// Exchange is Swap of [Store]. It also returns the value after it, whoever put it there. After an exchange that
-	// was made, Now is read after it. A value without a version is not used.
+	// Exchange is Swap of [Store]. It also returns the value afterwards, whichever client put it there. If the exchange was
+	// made, Now is read after it. A value without a version is not used.
 	Exchange(ctx context.Context, d *Draft) (is Value, made bool, err error)
 
 	// Clock returns the time of the store's clock, or less. It makes no request. It serves to ask for leases that are
@@ -40,11 +39,11 @@ type Draft struct {
 
 // A Many is a [Store] or an [Exchanger] that can get the values of many names with few requests, as a listing does.
 type Many interface {
-	// GetMany returns the value of each name at the same index, as Get does, or why it could not be had.
+	// GetMany returns the value of each name at the same index, as Get does, or an error for it.
 	GetMany(ctx context.Context, names []string) ([]Value, []error)
 }
 
-// plain is a [Store] as an [Exchanger] that returns no more than it must.
+// plain makes an [Exchanger] of a [Store]. It returns no more than it must.
 type plain struct{ Store }
 
 func (p plain) Look(ctx context.Context, name string, _ Version) (Value, error) {

@@ -81,7 +81,7 @@ func (d *Driver) listed(list []driver.Listing, name string, s *sight) []driver.L
 	return append(list, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
 }
 
-// For how many names a [Store] and an [Exchanger] are asked at a time, for one call.
+// How many names one call asks a [Store] or an [Exchanger] for at a time.
 const (
 	calmAtOnce  = 16
 	briskAtOnce = 256

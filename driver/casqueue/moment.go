@@ -9,12 +9,12 @@ import (
 // A moment is when a queue is changed, in microseconds of the store's clock.
 type moment struct {
 	now   int64 // the clock's time for this queue; leases are judged by it
-	ahead int64 // by how much later it may be when the change is made
+	ahead int64 // how much later the change may be made
 	step  int64 // between two readings of the clock
 	stamp int64 // the least ticket
 }
 
-// moment returns when a queue is changed that was seen.
+// moment returns the time for changing a queue that was seen.
 func (d *Driver) moment(s *sight) moment {
 	m := moment{now: s.now, ahead: d.clock(s) + d.step - s.now, step: d.step, stamp: 1}
 	if d.tells {
@@ -26,9 +26,9 @@ func (d *Driver) moment(s *sight) moment {
 // clock returns the time of the store's clock, or less, in microseconds.
 func (d *Driver) clock(s *sight) int64 { return max(s.now, d.store.Clock().Microseconds()) }
 
-// lease returns what to ask for so that a lease of this length, at least, is left when the change is made. The clock
-// shows whole steps, so a lease is longer by one; and by another, since a clock that looks at the time once in a step, and a
-// little late, leaves a step out now and then.
+// lease returns the length to ask for, so that a lease of at least this length is left when the change is made. The clock
+// shows whole steps, so a lease is longer by one step; and by another, since a clock that reads the time once a step, and a
+// little late, now and then skips a step.
 func (m *moment) lease(length time.Duration) time.Duration {
 	micros := length.Microseconds()
 	if m.step > 0 {
@@ -44,7 +44,7 @@ func (m *moment) stretch(c *driver.Claim) *driver.Claim {
 	return &longer
 }
 
-// enter is [driver.Queue.Enter]. A claim that is new enters when the change is made, not when the queue was seen.
+// enter is [driver.Queue.Enter]. A new claim enters when the change is made, not when the queue was seen.
 func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
 	last := q.Last
 	p, err := q.Enter(m.now, m.stamp, m.stretch(c))
@@ -54,8 +54,8 @@ func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
 	return p, err
 }
 
-// place returns the place of a claim that asked for a lease at some moment, and whether the claim was told so if it
-// holds.
+// place returns the place of a claim that asked for a lease at some moment. It also reports whether the claim, if it holds,
+// counts as notified.
 func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, told bool, err error) {
 	q := s.clone()
 	if p, err = q.Look(s.now, c.ID); err != nil {
@@ -69,14 +69,14 @@ func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, to
 	p.TTL = time.Duration(e.Ends-d.clock(s)-d.step) * time.Microsecond // up to one step more has passed
 	if longest := at.now + at.lease(asked).Microseconds(); e.Ends <= longest+2*d.step {
 		p.TTL = min(p.TTL, asked)
-	} // else it has a longer lease from before
+	} // else it has an earlier lease that lasts longer
 	p.TTL = max(p.TTL, 0)
 	p.Retry = 0 // waiters look at the store's clock
 	p.Blocker = d.shown(p.Blocker)
 	return p, e.Notified, nil
 }
 
-// shown returns a claim as it is shown to people: with the lease that was asked for, not the longer one that was given.
+// shown returns a claim for people: with the lease that it asked for, not the longer one that it got.
 func (d *Driver) shown(s driver.ClaimInfo) driver.ClaimInfo {
 	if s.Remaining > 0 {
 		given := time.Duration(3*d.step) * time.Microsecond

@@ -7,28 +7,29 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// names are those that this client changes or waits for, and some that it changed before.
+// names are the names that this client changes or waits for, and some that it changed before.
 type names struct {
-	mu  sync.Mutex // guards what follows, and its elements
+	mu  sync.Mutex // guards the fields below, and their elements
 	all map[string]*name
 }
 
-// A name is where this client's goroutines meet.
+// A name connects this client's goroutines that use one name.
 type name struct {
 	text string
-	turn chan struct{} // has room for one, who changes it
+	turn chan struct{} // has room for one: the goroutine that changes the name
 	seen *sight        // the last value that this client saw, if the store returns it; guarded by turn
-	kick chan struct{} // has room for one: look now
+	kick chan struct{} // has room for one: poll now
 
 	uses  int            // guarded by the mutex of names, like the rest
-	waits map[*wait]bool // those who wait
-	awake bool           // a goroutine looks for them
+	waits map[*wait]bool // the waits for this name
+	awake bool           // a goroutine polls for them
 }
 
-// maxNames is how many names a client remembers, unless more are in use. To forget one costs a request the next time.
+// maxNames is how many names a client remembers, unless more are in use. A forgotten name costs one more request at its next
+// use.
 const maxNames = 1024
 
-// use returns the name, to be given back by done.
+// use returns the name. The caller gives it back with done.
 func (n *names) use(text string) *name {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +64,7 @@ func (n *names) trimLocked() {
 func (n *names) done(one *name) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if one.uses--; one.uses == 0 && one.seen == nil { // who has the turn uses the name
+	if one.uses--; one.uses == 0 && one.seen == nil { // a goroutine that has the turn still uses the name
 		delete(n.all, one.text)
 	}
 }
@@ -85,7 +86,7 @@ func (n *names) free(one *name) {
 	n.done(one)
 }
 
-// wakeLookers makes the waiters of the name look at once.
+// wakeLookers makes the goroutine that polls for the name's waiters poll at once.
 func (one *name) wakeLookers() {
 	select {
 	case one.kick <- struct{}{}:
@@ -93,7 +94,7 @@ func (one *name) wakeLookers() {
 	}
 }
 
-// changed makes the waiters of this client look, since this client has changed the name.
+// changed makes this client poll for its waiters, since it has changed the name.
 func (n *names) changed(one *name) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,8 +103,8 @@ func (n *names) changed(one *name) {
 	}
 }
 
-// waiting returns those who wait for a name, but not who has seen enough and has yet to find that out. If nobody waits, nobody
-// looks for them any more.
+// waiting returns the waits for a name, without those that have seen enough and will end. If there are none, the goroutine
+// that polls must end.
 func (n *names) waiting(one *name) []*wait {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // layout is the version of the layout of values.
 const layout = 1
 
-// A value is the queue of a name, whose times are microseconds of the store's clock.
+// A value is the queue of a name. Its times are microseconds of the store's clock.
 type value struct {
 	Stile    int     `json:"stile"` // layout
 	Name     string  `json:"name"`
@@ -59,7 +59,7 @@ func encode(name string, q *driver.Queue) []byte {
 	out := json.NewEncoder(&b)
 	out.SetEscapeHTML(false)
 	if err := out.Encode(&v); err != nil {
-		panic(err) // numbers and text have a form
+		panic(err) // numbers and text can always be encoded
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
