@@ -88,6 +88,21 @@ func someWorlds() map[string]func() *small {
 		"by two drivers, behind another": func() *small {
 			return newSmall(nil, writer(), with(writer(), twin), writer())
 		},
+		"two calls, a new leader": func() *small {
+			return newSmall(passes(0, 0, 1), with(writer(), func(w *wish) { w.beside = atRenew }))
+		},
+		"two calls, lock-delay, a new leader": func() *small {
+			return newSmall(passes(0, 0, 1), with(writer(), func(w *wish) { w.delay, w.beside = true, atRenew }))
+		},
+		"two calls, lock-delay, kept": func() *small {
+			return newSmall(lost(1), with(writer(), func(w *wish) { w.delay, w.beside = true, atStay }))
+		},
+		"two calls, kept, a new leader": func() *small {
+			return newSmall(passes(0, 0, 1), with(writer(), func(w *wish) { w.keep, w.beside = true, atRenew }))
+		},
+		"two calls, leaves": func() *small {
+			return newSmall(lost(1), with(writer(), func(w *wish) { w.delay, w.beside = true, atLeave }), writer())
+		},
 		"etcd's own":          func() *small { return newSmall(lost(1), &wish{theirs: true}, writer()) },
 		"etcd's own, and two": func() *small { return newSmall(nil, &wish{theirs: true}, writer(), writer()) },
 		"etcd's own, kept":    func() *small { return newSmall(nil, &wish{theirs: true}, with(writer(), keeps)) },
@@ -171,12 +186,29 @@ func TestGoalsWithMistakes(t *testing.T) {
 				holds(v, s, m)
 			}
 		})},
+		{"leases in hand are for the claim as it was", "two calls, lock-delay, a new leader", with(func(by *plan) {
+			by.stands = withLeasesOfBefore(stands)
+		})},
+		{"new leases in hand are for the claim as it was", "two calls, lock-delay, a new leader", with(func(by *plan) {
+			by.lives = withLeasesOfBefore(lives)
+		})},
 	} {
 		seen, wrong := someWorlds()[mistake.world]().walk(mistake.by)
 		if wrong == "" {
 			t.Errorf("nobody finds that %s (%s, %d worlds)", mistake.what, mistake.world, seen)
 		}
 		t.Logf("%s: %.80s, in world %d of %q", mistake.what, wrong, seen, mistake.world)
+	}
+}
+
+// withLeasesOfBefore is a goal that hangs the key on what is in hand, although another call has hung it elsewhere meanwhile.
+func withLeasesOfBefore(g goal) goal {
+	return func(s *seat, v *view, was *answer) move {
+		m := g(s, v, was)
+		if m.wants != wantsNone && m.wants == s.by {
+			return s.hangs(&v.q[s.own(v)], false)
+		}
+		return m
 	}
 }
 

@@ -272,27 +272,36 @@ func (m *small) write(h *hasher) {
 func (p *person) write(h *hasher) {
 	s := &p.seat
 	h.b = append(h.b, 0xff)
-	h.number(int(p.phase), p.claim, int(p.term), p.sure, p.delayed) //nolint:gosec // a few terms
-	h.flags(p.told, p.out, p.broken, p.stays, p.mended, p.keptAlive, p.known, p.fresh, s.c != nil && s.c.Ticket != 0)
+	h.number(p.claim, int(p.term), p.delayed) //nolint:gosec // a few terms
+	h.flags(p.told, p.out, p.broken, p.stays, p.mended, p.called, p.known, s.c != nil && s.c.Ticket != 0)
 	h.key(p.key)
 	h.revision(p.created)
 	h.revision(p.modified)
 	h.hold(p.has)
-	h.hold(p.kept)
-	h.hold(p.pending)
-	h.hold(p.hand)
-	h.number(int(p.by))
 	for _, list := range [][]int64{p.pool, p.open, p.heirs} {
 		for _, l := range list {
 			h.lease(l)
 		}
 		h.b = append(h.b, 0xfc)
 	}
-	if w := p.was; w != nil {
+	p.call().write(h)
+	if p.aside != nil {
+		h.b = append(h.b, 0xfb)
+		p.aside.write(h)
+	}
+}
+
+func (c *besides) write(h *hasher) {
+	h.number(int(c.phase), c.sure, int(c.by))
+	h.flags(c.fresh, c.keptAlive)
+	h.hold(c.kept)
+	h.hold(c.pending)
+	h.hold(c.hand)
+	if w := c.was; w != nil {
 		h.number(int(w.of.changes), int(w.of.after))
 		h.flags(w.met, w.leaseless, w.of.txn != nil, w.of.why != nil)
 	}
-	if v := p.v; v != nil {
+	if v := c.v; v != nil {
 		h.revision(v.seen)
 		h.number(int(v.term)) //nolint:gosec // a few terms
 		for i := range v.q {

@@ -10,34 +10,59 @@ import (
 // The goals only decide. So this walks every way in which a few clients with these very goals may meet on one name, in a model
 // of etcd's keys, leases, terms and transactions. Answers are lost, and their requests come late or not at all; leases run out;
 // leaders are replaced, and go on answering keep-alives and ending leases for a while; claims are kept, reclaimed, amended and
-// removed by hand; a client of etcd's own takes part, and a claim enters by two drivers at once.
+// removed by hand; a client of etcd's own takes part, a claim enters by two drivers at once, and a client makes two calls for one claim.
 
 // A person is one client. What it is like stands in want, which does not change.
 type person struct {
 	want  *wish
 	me    int
-	phase stage
 	claim int // which of its claims this is
-	seat
-
-	v   *view
-	was *answer
+	seat      // of the call that is on its way; what is known of the claim is the same for both calls
+	attending
+	aside  *besides // the other call, or nil
+	called bool     // it has made another call
 
 	term    uint64  // the latest that it was told
 	pool    []int64 // leases for the next claims; never changed in place, as what follows
 	open    []int64 // leases about which a request may be applied yet
 	heirs   []int64 // leases that were granted to keep its claim
 	stays   bool    // it was told that its claim is kept
-	pending hold    // what was kept alive, before something was read
-	sure    int     // how long what was kept alive lasts, if it counts
 	out     bool    // its claim was removed by another, or is to leave by another driver
 	broken  bool    // its claim was removed by hand
 	told    bool    // it was told that it holds, and its time is not over
 	delayed int     // until when its lock-delay keeps others out, since it ran out while it held
 
+	mended bool // it was amended
+	tries  int
+}
+
+// An attending is what a call knows beside its seat.
+type attending struct {
+	phase     stage
+	v         *view
+	was       *answer
+	pending   hold // what was kept alive, before something was read
+	sure      int  // how long what was kept alive lasts, if it counts
 	keptAlive bool // its keep-alives are answered, and it reads next
-	mended    bool // it was amended
-	tries     int
+}
+
+// A besides is a call that waits while the other one goes on: what it alone knows. It is never changed in place.
+type besides struct {
+	attending
+	kept, hand hold
+	fresh      bool
+	by         wants
+}
+
+func (p *person) call() *besides {
+	return &besides{attending: p.attending, kept: p.kept, hand: p.hand, fresh: p.fresh, by: p.by}
+}
+
+// swap has the other call go on.
+func (p *person) swap() {
+	to := p.aside
+	p.aside = p.call()
+	p.attending, p.kept, p.hand, p.fresh, p.by = to.attending, to.kept, to.hand, to.fresh, to.by
 }
 
 type wish struct {
@@ -47,13 +72,14 @@ type wish struct {
 	job     bool // of the owner "job"
 	reclaim bool
 	keep    bool
-	amend   bool // a writer becomes a reader
-	renews  bool // it may renew while it holds
-	gives   bool // it may give up while it waits, or does not know whether it entered
-	claims  int  // one after the other
-	gone    bool // it has a claim that holds, and does nothing more
-	theirs  bool // it is a client of etcd's own
-	twin    bool // its claim is that of the first client
+	amend   bool  // a writer becomes a reader
+	renews  bool  // it may renew while it holds
+	gives   bool  // it may give up while it waits, or does not know whether it entered
+	claims  int   // one after the other
+	gone    bool  // it has a claim that holds, and does nothing more
+	theirs  bool  // it is a client of etcd's own
+	twin    bool  // its claim is that of the first client
+	beside  stage // what another call does for its claim while it enters; none if it is atJoin
 }
 
 type stage byte
@@ -111,8 +137,8 @@ func (m *small) begin(i int) {
 		c.Delay = 1
 	}
 	*p = person{
-		want: p.want, me: i, claim: p.claim, phase: atJoin, seat: seat{c: c, folder: walkFolder, most: 64}, term: p.term, pool: p.pool, open: p.open,
-		delayed: p.delayed,
+		want: p.want, me: i, claim: p.claim, seat: seat{c: c, folder: walkFolder, most: 64}, term: p.term, pool: p.pool, open: p.open,
+		delayed: p.delayed, called: p.called,
 	}
 	m.outfit(p)
 }
@@ -136,8 +162,34 @@ func (m *small) outfit(p *person) {
 	p.text, _ = v.encode()
 }
 
-// next returns the worlds in which one client has gone on by one step.
+// next returns the worlds in which one client has gone on by one step, by each of its calls.
 func (m *small) next(i int, by *plan) (worlds []*small) {
+	worlds = m.goOn(i, by)
+	p, n := &m.clients[i], m.clone()
+	o := &n.clients[i]
+	switch {
+	case p.aside != nil:
+		o.swap()
+		for _, n := range n.goOn(i, by) {
+			if o := &n.clients[i]; o.aside != nil { // its claim is not over
+				if o.swap(); o.aside.phase == atHold {
+					o.aside = nil
+				}
+			}
+			worlds = append(worlds, n)
+		}
+	case p.want.beside != atJoin && p.phase == atStand && p.known && !p.called:
+		o.aside, o.called = &besides{attending: attending{phase: p.want.beside}}, true
+		if p.want.beside != atRenew {
+			o.told, o.out = false, true
+		}
+		worlds = append(worlds, n)
+	}
+	return worlds
+}
+
+// goOn is next for one of the calls.
+func (m *small) goOn(i int, by *plan) (worlds []*small) {
 	p := &m.clients[i]
 	if p.want.gives && (p.phase == atJoin && slices.Contains(p.open, p.has.life.id) || p.phase == atWait) {
 		n := m.clone()
@@ -574,6 +626,7 @@ func (m *small) away(i int, how state, by *plan) {
 		m.giveBack(p, by, ids...)
 	}
 	p.v, p.was, p.told, p.known, p.kept, p.pending, p.hand, p.phase = nil, nil, false, false, hold{}, hold{}, hold{}, atEnd
+	p.aside = nil // nothing is sent about a claim that is over
 	if p.claim++; p.claim < max(1, p.want.claims) && len(p.heirs) == 0 {
 		m.begin(i)
 	}
@@ -610,6 +663,12 @@ func (m *small) wrong() string {
 		at := keyAt(m.keys, p.key)
 		if at < 0 {
 			return fmt.Sprintf("%d holds without a key", i)
+		}
+		switch life := p.has.life.id; {
+		case m.lease(life) == nil || slices.Contains(m.ending, life):
+			return fmt.Sprintf("%d holds by a lease that is no more", i)
+		case p.want.delay && !p.has.apart():
+			return fmt.Sprintf("%d holds, and its key ends with its lease", i)
 		}
 		for j := range m.clients {
 			if j != i && m.now < m.clients[j].delayed {
