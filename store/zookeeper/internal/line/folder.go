@@ -121,3 +121,19 @@ func (f *Folder) read(ctx context.Context, q znode.Queue) error {
 	}
 	return nil
 }
+
+// set replaces a node's data, and reports whether they have another version than this; -1 means any. The data of a claim's own
+// node are changed by an amendment too.
+func (f *Folder) set(ctx context.Context, path, text string, version int32) (changed bool, err error) {
+	set := wire.SetAt(path, text, version)
+	if err := f.zk.Do(ctx, f.Session, set); err != nil {
+		return false, err
+	}
+	switch {
+	case errors.Is(set.Err, wire.NoNode):
+		return false, driver.ErrGone
+	case errors.Is(set.Err, wire.BadVersion):
+		return true, nil
+	}
+	return false, f.zk.Refused(path, set.Err)
+}

@@ -107,14 +107,8 @@ func (f *Folder) leaveKept(ctx context.Context, name string, length time.Duratio
 	}
 	held := znode.ReadData(get.Data)
 	held.Stile, held.Kept = znode.DataVersion, length
-	set := wire.Set(f.dir+"/"+name, held.Text())
-	if err := f.zk.Do(ctx, f.Session, set); err != nil {
-		return false, err
-	}
-	if errors.Is(set.Err, wire.NoNode) {
-		return false, driver.ErrGone
-	}
-	return true, f.zk.Refused(f.dir, set.Err)
+	_, err := f.set(ctx, f.dir+"/"+name, held.Text(), -1)
+	return err == nil, err
 }
 
 // LeaveNode removes the node whose name begins like this, or keeps it.
