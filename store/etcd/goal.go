@@ -300,11 +300,9 @@ func (s *seat) absent(v *view) move {
 	case s.created == v.q[i].created:
 		return move{end: endOther}
 	}
-	// It was put once more after the claim had gone, by a request that came late. Nobody holds by that key, and it would keep
-	// everybody out until its lease ends.
-	m := takes(&v.q[i], endGone)
-	m.txn.conditions = []condition{{isMadeAt, v.q[i].key, v.q[i].created}}
-	return m
+	// It was put once more after the claim had gone, by a request that came late. It would keep everybody out until its lease ends.
+	// Another driver may have found it since, and kept the claim.
+	return takes(&v.q[i], endGone)
 }
 
 // leaves takes a claim out. Mostly nobody has changed its key, which another client does only to keep it. A plain deletion would

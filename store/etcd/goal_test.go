@@ -22,6 +22,10 @@ func newSmall(change func(m *small), wants ...*wish) *small {
 			continue
 		}
 		m.begin(i)
+		if w.late {
+			m.late = append(m.late, request{i, *joins(&p.seat, m.read(""), nil).txn})
+			p.open = append(p.open, p.has.life.id)
+		}
 		if w.gone { // the client of an earlier run, whose lease lives
 			m.applied(i, new(joins(&p.seat, nil, nil)))
 			m.lease(p.has.life.id).ends = 1 << 10
@@ -47,6 +51,7 @@ func someWorlds() map[string]func() *small {
 	keeps := func(w *wish) { w.keep = true }
 	amends := func(w *wish) { w.amend = true }
 	dead := func(w *wish) { w.job, w.gone = true, true }
+	late := func(w *wish) { w.late = true }
 	reclaims := func(w *wish) { w.job, w.reclaim = true, true }
 	twin := func(w *wish) { w.twin = true }
 	twice := func(w *wish) { w.claims = 2 }
@@ -72,8 +77,11 @@ func someWorlds() map[string]func() *small {
 		"lock-delay, a new leader": func() *small {
 			return newSmall(passes(1, 1, 1), with(with(writer(), delayed), renews))
 		},
-		"lock-delay, kept":        func() *small { return newSmall(lost(1), with(with(writer(), delayed), keeps), writer()) },
-		"kept by two drivers":     func() *small { return newSmall(lost(1), writer(), with(with(writer(), twin), keeps)) },
+		"lock-delay, kept":    func() *small { return newSmall(lost(1), with(with(writer(), delayed), keeps), writer()) },
+		"kept by two drivers": func() *small { return newSmall(lost(1), writer(), with(with(writer(), twin), keeps)) },
+		"kept by two drivers, removed": func() *small {
+			return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), late), with(with(writer(), twin), keeps))
+		},
 		"amended, then kept":      func() *small { return newSmall(lost(1), with(with(writer(), amends), keeps), reader()) },
 		"kept":                    func() *small { return newSmall(lost(1), with(writer(), keeps), writer()) },
 		"kept, removed":           func() *small { return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), keeps), writer()) },
@@ -161,6 +169,13 @@ func TestGoalsWithMistakes(t *testing.T) {
 		{"a key is hung elsewhere though it is kept", "lock-delay, kept", dropping(atStand, isUnchanged)},
 		{"a key is kept that is gone", "kept", dropping(atStay, isUnchanged)},
 		{"a key is written though it is kept", "amended, then kept", dropping(atAmend, isUnchanged)},
+		{"a late key is deleted though it is kept", "kept by two drivers, removed", with(func(by *plan) {
+			by.drops = func(by stage, m *move) {
+				if m.changes == takesIt && m.after == endGone {
+					m.txn.conditions = nil
+				}
+			}
+		})},
 		{"a lease of unknown outcome serves the next claim", "gives up, again", with(func(by *plan) { by.reuses = true })},
 		{"a keep-alive counts in any term", "a new leader", with(func(by *plan) { by.terms = true })},
 		{"a claim of two drivers has two keys", "by two drivers, behind another", with(func(by *plan) {

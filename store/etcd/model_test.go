@@ -128,8 +128,6 @@ func (m *small) meets(c *condition) bool {
 		return at >= 0 && m.keys[at].modified == c.revision
 	case isMissing:
 		return at < 0
-	case isMadeAt:
-		return at >= 0 && m.keys[at].created == c.revision
 	default:
 		return !slices.ContainsFunc(m.keys, func(e entry) bool { return e.created > c.revision })
 	}

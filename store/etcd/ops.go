@@ -26,7 +26,6 @@ const (
 	isUnchanged property = iota // the key was changed last at the revision
 	isMissing                   // the key is not there
 	isNewest                    // of the name, no key that is there was made after the revision
-	isMadeAt                    // the key was made at the revision
 )
 
 // compare is the condition as the client library has it.
@@ -36,8 +35,6 @@ func (c *condition) compare() clientv3.Cmp {
 		return missing(c.key)
 	case isNewest:
 		return nobodySince(c.key, c.revision)
-	case isMadeAt:
-		return clientv3.Compare(clientv3.CreateRevision(c.key), "=", c.revision)
 	default:
 		return unchanged(c.key, c.revision)
 	}

@@ -77,6 +77,7 @@ type wish struct {
 	gives   bool  // it may give up while it waits, or does not know whether it entered
 	claims  int   // one after the other
 	gone    bool  // it has a claim that holds, and does nothing more
+	late    bool  // of an earlier run, it has asked for a claim, and does nothing more
 	theirs  bool  // it is a client of etcd's own
 	twin    bool  // its claim is that of the first client
 	beside  stage // what another call does for its claim while it enters; none if it is atJoin
