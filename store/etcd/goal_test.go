@@ -26,7 +26,9 @@ func newSmall(change func(m *small), wants ...*wish) *small {
 			m.late = append(m.late, request{i, *joins(&p.seat, m.read(""), nil).txn})
 			p.open = append(p.open, p.has.life.id)
 		}
-		if w.gone { // the client of an earlier run, whose lease lives
+		if w.gone && w.late {
+			p.phase = atEnd
+		} else if w.gone { // the client of an earlier run, whose lease lives
 			m.applied(i, new(joins(&p.seat, nil, nil)))
 			m.lease(p.has.life.id).ends = 1 << 10
 			p.c.ID, p.phase, p.v, p.was = "gone", atEnd, nil, nil
@@ -89,6 +91,9 @@ func someWorlds() map[string]func() *small {
 		"amended, among writers":  func() *small { return newSmall(lost(1), with(writer(), amends), writer()) },
 		"reclaims":                func() *small { return newSmall(lost(1), with(writer(), dead), with(writer(), reclaims)) },
 		"reclaims beside another": func() *small { return newSmall(nil, with(writer(), dead), with(writer(), reclaims), writer()) },
+		"reclaims, and another comes late": func() *small {
+			return newSmall(nil, with(writer(), dead), with(with(writer(), dead), late), with(writer(), reclaims))
+		},
 		"reclaims what is kept": func() *small {
 			return newSmall(nil, with(writer(), func(w *wish) { w.job, w.keep = true, true }), with(writer(), reclaims))
 		},
@@ -169,6 +174,7 @@ func TestGoalsWithMistakes(t *testing.T) {
 		{"a key is hung elsewhere though it is kept", "lock-delay, kept", dropping(atStand, isUnchanged)},
 		{"a key is kept that is gone", "kept", dropping(atStay, isUnchanged)},
 		{"a key is written though it is kept", "amended, then kept", dropping(atAmend, isUnchanged)},
+		{"a claim of an earlier run stays ahead", "reclaims, and another comes late", dropping(atJoin, isNewest)},
 		{"a late key is deleted though it is kept", "kept by two drivers, removed", with(func(by *plan) {
 			by.drops = func(by stage, m *move) {
 				if m.changes == takesIt && m.after == endGone {
@@ -176,6 +182,7 @@ func TestGoalsWithMistakes(t *testing.T) {
 				}
 			}
 		})},
+		{"a claim lives by what was read before it was kept alive", "a new leader, lost", with(func(by *plan) { by.blind = true })},
 		{"a lease of unknown outcome serves the next claim", "gives up, again", with(func(by *plan) { by.reuses = true })},
 		{"a keep-alive counts in any term", "a new leader", with(func(by *plan) { by.terms = true })},
 		{"a claim of two drivers has two keys", "by two drivers, behind another", with(func(by *plan) {

@@ -108,6 +108,7 @@ type plan struct {
 	drops  func(by stage, m *move) // changes the move that is sent; nil means as it is
 	reuses bool                    // a lease serves the next claim, whatever became of the last one
 	terms  bool                    // a keep-alive counts in any term
+	blind  bool                    // a key that was read is not read once more
 }
 
 func ships() *plan {
@@ -283,6 +284,9 @@ func (m *small) look(p *person, move *move, by *plan) {
 	case readsQueue:
 		p.v = m.read("")
 	case readsKey:
+		if by.blind && p.v != nil {
+			break
+		}
 		var e *entry
 		if at := keyAt(m.keys, p.key); at >= 0 {
 			e = &m.keys[at]
@@ -643,6 +647,9 @@ func (m *small) wrong() string {
 	}
 	for i := range m.clients {
 		p := &m.clients[i]
+		if at := keyAt(m.keys, p.key); at > 0 && p.want.reclaim && len(queue(m.keys[:at]).Earlier(p.c)) > 0 {
+			return fmt.Sprintf("%d waits for an earlier run", i)
+		}
 		if slices.ContainsFunc(m.keys, func(e entry) bool { return slices.Contains(p.pool, e.lease) }) {
 			return fmt.Sprintf("a key hangs on a lease that is to serve the next claim of %d", i)
 		}
