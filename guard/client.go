@@ -47,7 +47,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-// maxProblem is the length of a problem document that is read.
+// maxProblem bounds the part of a problem document that is read.
 const maxProblem = 16 << 10
 
 // ResponseError returns the [StaleError] of a response in which a [Handler] refused a stale token, and nil for every other
@@ -62,7 +62,7 @@ func ResponseError(r *http.Response) error {
 		return fmt.Errorf("guard: reading a refusal: %w", err)
 	}
 	var p problem
-	if _ = json.Unmarshal(body, &p); p.Type != staleType { // a text that is no problem has no type
+	if _ = json.Unmarshal(body, &p); p.Type != staleType { // a text that is no problem document has no type
 		return nil
 	}
 	token, _ := ParseToken(p.Token)

@@ -20,7 +20,7 @@ func (d Dir) Raise(ctx context.Context, resource string, token int64) error {
 	if err := Valid(resource, token); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(resource)) // as short for every name, and apart where the case of letters does not count
+	sum := sha256.Sum256([]byte(resource)) // short for every name, and distinct even if the file system ignores case
 	m := &markFile{filepath.Join(string(d), hex.EncodeToString(sum[:])+markSuffix), 0o600}
 	return wrap(resource, m.raise(ctx, resource, token))
 }
@@ -28,7 +28,7 @@ func (d Dir) Raise(ctx context.Context, resource string, token int64) error {
 // wrap names the resource in an error of the system.
 func wrap(resource string, err error) error {
 	if err == nil || errors.Is(err, ErrStale) {
-		return err // which names it
+		return err // which names the file already
 	}
 	return fmt.Errorf("guard: %q: %w", resource, err)
 }

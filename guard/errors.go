@@ -12,14 +12,14 @@ import (
 var (
 	ErrStale     = errors.New("the token is stale")       // a later holder was here: stop; see StaleError
 	ErrNotRaised = errors.New("the token was not raised") // Check without Raise, or the mark was lost: raise, and read again
-	ErrNoToken   = errors.New("no token")                 // it is not positive, as outside a lease and of a joined lock
+	ErrNoToken   = errors.New("no token")                 // the token is not positive, as outside a lease and of a joined lock
 	ErrInvalid   = errors.New("invalid")                  // a resource's name, an identifier or a token's text cannot be one
 )
 
-// A StaleError says that a resource was shown a higher token before. It is [ErrStale].
+// A StaleError says that a higher token was raised at a resource before. It is [ErrStale].
 type StaleError struct {
 	Resource     string
-	Token, Newer int64 // the one that was refused, and the mark
+	Token, Newer int64 // the refused token, and the mark
 }
 
 // Error names the resource and both tokens.

@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// A fence is the statements that work on the marks of one table. Both lock the row of the mark until the transaction
-// ends, so that nobody raises it between the answer and the commit.
+// A fence has the statements that work on the marks of one table. Both lock the mark's row until the transaction ends, so
+// that nobody raises the mark between the answer and the commit.
 type fence struct {
 	raise func(key any, token int64) *Statement // yields the mark, after it was raised if it was lower
 	check func(key any) *Statement              // yields the mark
-	table string                                // for messages, and
-	token string                                // its column of the marks
+	table string                                // the table, for messages
+	token string                                // the table's column of marks
 
-	narrow *Statement  // yields how many columns of that name are of another type; nil where the database refuses what does not fit
-	wide   atomic.Bool // the answer was none
+	narrow *Statement  // yields how many columns of that name have another type; nil if the database refuses values that do not fit
+	wide   atomic.Bool // narrow has answered 0
 }
 
-// keeps notes the table and the column of the marks, with the names as the caller writes them.
+// keeps sets the table and the column of the marks, with the names as the caller writes them.
 func (f *fence) keeps(d Dialect, table, token string) {
 	f.table, f.token = table, token
 	if d == MySQL {
@@ -45,8 +45,8 @@ func (f *fence) raised(ctx context.Context, tx Tx, name string, key any, token i
 	return f.fits(ctx, tx, name)
 }
 
-// fits returns an error if the column is of a type into which the server may cut a token, as MySQL does unless it is strict.
-// It is asked after the raise, so that the transaction has read nothing before that.
+// fits returns an error if the column has a type for which the server may cut a token, as MySQL does unless it is strict. It
+// runs after the raise, which must be the transaction's first read.
 func (f *fence) fits(ctx context.Context, tx Tx, name string) error {
 	if f.narrow == nil || f.wide.Load() {
 		return nil

@@ -12,7 +12,7 @@ import (
 // markSuffix ends the name of the file that a mark is in.
 const markSuffix = ".stile"
 
-// A File is a file that was shown a token. A holder reads and writes the file through it. Several processes of one machine
+// A File is a file at which a token was raised. A holder reads and writes the file through it. Several processes of one machine
 // may guard one file, if all of them use this type. Each write replaces the whole file, so it is for contents that fit in
 // memory. Its methods may be called at once.
 type File struct {
@@ -63,7 +63,7 @@ func RaiseFile(ctx context.Context, path string, token int64, o *FileOptions) (*
 	return f, nil
 }
 
-// resolve returns the path of the file that a path leads to, so that the mark is beside the file however it is called.
+// resolve follows the links of a path, so that the mark is always beside the file itself.
 func resolve(path string) (string, error) {
 	whole, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (f *File) Write(ctx context.Context, data []byte) error {
 	if err != nil {
 		return wrap(f.path, err)
 	}
-	defer os.Remove(fresh) // there is none after the rename
+	defer os.Remove(fresh) // does nothing after the rename
 	return f.checked(ctx, func() error {
 		if err := os.Rename(fresh, f.path); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (f *File) Write(ctx context.Context, data []byte) error {
 	})
 }
 
-// prepare writes a file that can take the other's place.
+// prepare writes a file that can replace the other one.
 func (f *File) prepare(data []byte) (path string, err error) {
 	fresh, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*.new")
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *File) prepare(data []byte) (path string, err error) {
 	return fresh.Name(), nil
 }
 
-// checked runs do while the mark is the token, and others wait.
+// checked runs do if the mark is the token. Meanwhile other processes wait for the mark.
 func (f *File) checked(ctx context.Context, do func() error) error {
 	o, err := f.mark.open(ctx, false)
 	if err != nil {

@@ -21,8 +21,8 @@ type HandlerOptions struct {
 	// 428. [Reads] lets GET and HEAD pass.
 	Optional func(r *http.Request) bool
 
-	// Failed gets the reason why a mark could not be raised, when that is not the client's fault. The answer, 503, does not
-	// contain it. Nil means that the reason is dropped.
+	// Failed gets the reason why a mark could not be raised, unless the client is to blame. The answer, 503, does not contain
+	// the reason. Nil means that the reason is dropped.
 	Failed func(r *http.Request, err error)
 }
 
@@ -119,14 +119,14 @@ type incoming struct {
 	token    int64
 }
 
-// Incoming returns the resource and the token that a [Handler] raised for the request whose context this is, or "" and 0
-// if it let the request pass without.
+// Incoming returns the resource and the token that a [Handler] raised for the request of this context, or "" and 0 if the
+// request passed without a token.
 func Incoming(ctx context.Context) (resource string, token int64) {
 	in, _ := ctx.Value(incomingKey{}).(incoming)
 	return in.resource, in.token
 }
 
-// What the answers are told apart by, beside their status.
+// The types of the answers, which differ where the status does not.
 const (
 	staleType = "urn:stile:guard:stale"
 	malformed = "urn:stile:guard:malformed"

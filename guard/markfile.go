@@ -26,7 +26,7 @@ const (
 	sumText    = " crc %08x"
 )
 
-// errDamaged says that a mark is there and cannot be read. Going on without it would let late holders in.
+// errDamaged says that a mark is there but cannot be read. Without the mark, late holders would get in.
 var errDamaged = errors.New("the file of the mark is damaged")
 
 // An openMark is a mark file that this process has locked.
@@ -36,8 +36,8 @@ type openMark struct {
 	next  int64 // where the next record goes
 }
 
-// open waits for the lock on the file and reads the mark. A file that is missing is made if the caller wants that;
-// otherwise its mark is 0, and there is no file to close.
+// open waits for the lock on the file and reads the mark. If the file is missing, open makes it if the caller wants that;
+// otherwise the mark is 0, and there is no file to close.
 func (m *markFile) open(ctx context.Context, create bool) (*openMark, error) {
 	flags := os.O_RDWR
 	if create {
@@ -83,7 +83,7 @@ func (m *markFile) raise(ctx context.Context, resource string, token int64) erro
 			return err
 		}
 	}
-	// Also if the mark was the token: its writer may have ended before the mark was on disk.
+	// This also runs if the mark was the token already: its writer may have ended before the mark was on disk.
 	if err := o.f.Sync(); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (o *openMark) close() {
 }
 
 func (o *openMark) read() error {
-	// A byte more than there can be shows a file that is something else.
+	// One byte more than a mark can have shows that the file is something else.
 	text, err := io.ReadAll(io.LimitReader(o.f, 2*recordSize+1))
 	if err != nil {
 		return err
@@ -118,8 +118,7 @@ func (o *openMark) read() error {
 	return nil
 }
 
-// begun reports whether a text may be a first record that was cut short. It is no mark: its writer was never told
-// that it is one.
+// begun reports whether a text may be a first record that was cut short. It is not a mark: its raise never returned nil.
 func begun(text []byte) bool {
 	const start = len("stile guard")
 	return bytes.HasPrefix([]byte(recordText), bytes.TrimRight(text[:min(len(text), start)], "\x00"))
@@ -144,7 +143,7 @@ func parseRecord(line []byte) (token int64) {
 
 const maxLockWait = 20 * time.Millisecond
 
-// lock waits for the system's lock on a file until the context ends. Each has it for a few writes only.
+// lock waits for the system's lock on a file until the context ends. Processes hold it only for a few writes.
 func lock(ctx context.Context, f *os.File) error {
 	for wait := 100 * time.Microsecond; ; wait = min(2*wait, maxLockWait) {
 		if ok, err := tryLock(f); ok || err != nil {
@@ -160,7 +159,7 @@ func lock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// stands reports whether an open file is the one at the path.
+// stands reports whether an open file is still the file at the path.
 func stands(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

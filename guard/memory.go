@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Marks keep the marks of resources: the highest token that each was shown. Many goroutines may call Raise at once. If it
+// Marks keep the mark of each resource: the highest token that was raised there. Many goroutines may call Raise at once. If it
 // returns nil, a lower token is refused from then on. Its errors are the errors of this package, or the store's own error if
 // the mark could not be raised or the outcome is unknown.
 type Marks interface {

@@ -85,7 +85,7 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 		return errors.Join(rows.Err(), rows.Close())
 	}
 	if there() != nil {
-		// Of those who create it at once, some get an error although it is made.
+		// If several processes create it at once, some of them get an error although the table is made.
 		if _, err := db.ExecContext(ctx, t.schema); err != nil && there() != nil {
 			return fmt.Errorf("guard: the table is missing and cannot be made: %w", err)
 		}

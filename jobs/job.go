@@ -15,12 +15,12 @@ import (
 type Job struct {
 	client   *stile.Client
 	name     string
-	text     string // of the schedule
+	text     string // the schedule as text
 	schedule schedule
 	work     func(context.Context) error
 	o        Options
 	lock     *stile.Lock
-	ended    time.Time // the last tick whose run returned here, whatever the store has of it; only Run uses it
+	ended    time.Time // the last tick whose run returned here, whether or not the store knows of it; only Run uses it
 }
 
 // Options are a job's settings. The zero value, and nil, mean the defaults.
@@ -28,7 +28,7 @@ type Options struct {
 	// Zone is the time zone of a cron expression. Nil means UTC, since machines may have different zones.
 	Zone *time.Location
 
-	// AtLeast keeps the job's lock for this time after a run began, if its machine lives: no run begins sooner after another.
+	// AtLeast keeps the job's lock for this time after a run began, if its machine lives: no other run begins sooner.
 	// It must be shorter than the time between two ticks, and longer than the difference between the machines' clocks. A
 	// store keeps a lock for 24 hours at most, and Redlock for a minute.
 	AtLeast time.Duration
@@ -60,8 +60,8 @@ const (
 
 // New returns a job of a name, which is the name of its lock. The schedule is a cron expression of five fields, "@daily" and
 // the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
-// its zone. The work must return when its context ends. No name may end in "/last" or "/copy", where the last tick of the job
-// is kept whose name is before that.
+// its zone. The work must return when its context ends. No name may end in "/last" or "/copy": these suffixes make the names
+// that keep a job's last tick.
 //
 // The error names the wrong place in the schedule. It is [stile.ErrUnsupported] if the store keeps no record of the last tick
 // that another machine can replace.
@@ -122,7 +122,7 @@ func (j *Job) check() error {
 // checkTicks finds ticks that are too close to each other.
 func (j *Job) checkTicks() error {
 	tick := j.schedule.next(time.Now())
-	for range 200 { // a schedule that repeats itself later only than this is rare
+	for range 200 { // few schedules take more ticks than this to repeat themselves
 		after := j.schedule.next(tick)
 		if after.IsZero() {
 			return nil

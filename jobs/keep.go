@@ -12,15 +12,14 @@ func retention(c *stile.Client) time.Duration {
 	return longest(c.Traits())
 }
 
-// rest waits for a time of the wall clock, or until that is [back] from a moment, or ctx ends, and returns its cause.
-// While the next tick is far off, the machines see to it that the last one is not forgotten: each looks at once, and
-// then four times in as long as the store keeps the record, and a machine that finds it half gone writes it again.
-// That takes the job's lock, so no machine does it shortly before a tick, which might find the lock taken.
+// rest waits for a time of the wall clock, or until the clock is [back] from a moment, or until ctx ends, and returns the
+// cause. While the next tick is far off, the machines keep the record of the last one: each machine reads it at once, and
+// then four times in the time for which the store keeps it. A machine that finds half of this time over writes the record
+// again. That takes the job's lock, so no machine does it shortly before a tick, which might find the lock taken.
 func (j *Job) rest(ctx context.Context, at, seen time.Time) error {
 	long := retention(j.client)
 	for time.Until(at) > long/8 && !back(seen) {
-		// A machine that cannot, because the store is away or another machine has the job, tries again later, and the
-		// next tick reports trouble.
+		// If the store is away, or another machine has the job, this machine tries again later. The next tick reports trouble.
 		_ = j.refresh(ctx)
 		look := time.Now().Add(long / 4)
 		if look.After(at) {

@@ -130,15 +130,15 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 	a := Answer{Text: text, Ticket: lease.Ticket(), Here: true}
 	if err := lease.Check(); err != nil {
 		if first := c.left(context.WithoutCancel(ctx)); first.Ticket != 0 {
-			a = first // it counts for all
+			a = first // the first answer counts for all calls
 		}
 		return a, err
 	}
 	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
 }
 
-// ended returns why work may not begin: the store was asked since the lease was granted, which takes a while. Work
-// that is called all the same looks at its context late, or never.
+// ended returns the reason why work must not begin: the lease may have ended while the store was asked. Work that began all
+// the same might check its context late, or never.
 func ended(ctx context.Context, lease *stile.Lease) error {
 	if err := lease.Check(); err != nil {
 		return err
@@ -182,17 +182,17 @@ func (c *Call) recall(ctx context.Context) (Answer, error) {
 	return Answer{}, nil
 }
 
-// left returns the answer that another run has left meanwhile, if there is one that can be read.
+// left returns the answer that another run has left meanwhile, if there is one and it can be read.
 func (c *Call) left(ctx context.Context) Answer {
 	a, err := c.recall(ctx)
 	if err != nil {
-		return Answer{} // the caller has the error of its own lock to report
+		return Answer{} // the caller reports the error of its own lock
 	}
 	return a
 }
 
-// remember keeps the answer. The first that is kept counts for all: a run that has lost its lock without knowing may have
-// been quicker.
+// remember keeps the answer. The first kept answer counts for all calls: a run that has lost its lock without knowing may
+// have been quicker.
 func (c *Call) remember(ctx context.Context, a Answer) (Answer, error) {
 	if quoted, err := json.Marshal(a.Text); err != nil || len(quoted) > MaxAnswer+2 || !utf8.ValidString(a.Text) {
 		return a, fmt.Errorf("%w: its %d bytes are %d in JSON; want UTF-8 of %d at most", ErrNotKept, len(a.Text), len(quoted)-2, MaxAnswer)

@@ -28,18 +28,18 @@ func longest(t driver.Traits) time.Duration {
 type stage string
 
 const (
-	unknown stage = ""        // nothing is remembered, or nothing any more
-	started stage = "started" // it runs, or its run was cut off
+	unknown stage = ""        // nothing is remembered, or the record has run out
+	started stage = "started" // its run goes on, or was cut off
 	over    stage = "over"    // its run has returned
 )
 
 // A Past is the store's record of a job: the last tick that any machine has begun.
 type Past struct {
 	Tick    time.Time     // zero if nothing is remembered
-	Over    bool          // its run has returned; if not, it is under way or was cut off
+	Over    bool          // its run has returned; if not, it goes on or was cut off
 	Outcome Outcome       // of a run that is over
-	Err     string        // what that failed with, up to 2 KiB of it, as far as the record has room
-	Took    time.Duration // a run that is over
+	Err     string        // the run's error, up to 2 KiB, as far as the record has room
+	Took    time.Duration // the time that the run took, once it is over
 	Ticket  int64         // Lease.Ticket of the run
 	Next    time.Time     // the tick after it, by the schedule of the machine that ran; zero if there is none
 	By      stile.Holder  // that machine
@@ -55,17 +55,17 @@ func Last(ctx context.Context, client *stile.Client, name string) (Past, error) 
 	}, err
 }
 
-// A record is the last tick that any machine has begun. It is the value of two claims that nobody looks after: on name/copy,
-// and on name/last, which counts as long as it is there. A claim of another machine cannot be replaced in one step, so the
-// record is in one of the two places at each moment; the package comment draws the steps.
+// A record is the last tick that any machine has begun. It is the value of two claims that nobody renews: on name/copy, and on
+// name/last, which counts while it is there. A claim of another machine cannot be replaced in one step. So the record moves
+// in steps that leave it in one of the two places at each moment; the package comment draws them.
 type record struct {
 	memo
-	tickets [2]int64      // of the claims that have it, by places; 0 is none
+	tickets [2]int64      // the tickets of the claims that have the record, by places; 0 means none
 	age     time.Duration // of the claim that counts
 	by      stile.Holder  // the machine that ran
 }
 
-// places are the names that have the record of a job; the second counts, unless it has nothing.
+// places are the suffixes of the names that have a job's record; the second counts, unless it has nothing.
 func places(job string) [2]string { return [2]string{job + "/copy", lastName(job)} }
 
 // A memo is a record as the store has it, in JSON.
@@ -78,15 +78,15 @@ type memo struct {
 	Took    float64   `json:"took,omitempty"` // seconds
 	Err     string    `json:"error,omitempty"`
 
-	By *stile.Holder `json:"by,omitempty"` // the machine that ran, if another wrote this again
+	By *stile.Holder `json:"by,omitempty"` // the machine that ran, if another machine wrote the record again
 }
 
-// begun is the record of a tick whose run begins.
+// begun returns the record of a tick whose run begins.
 func (j *Job) begun(tick time.Time, token int64) record {
 	return record{memo: memo{Tick: tick.UTC(), Stage: started, Next: j.schedule.next(tick), Ticket: token}}
 }
 
-// ended is the record of a tick whose run has returned.
+// ended returns the record of a tick whose run has returned.
 func (r record) ended(by Result) record {
 	r.By = nil
 	r.Stage, r.Outcome, r.Took = over, by.Outcome, by.Took.Seconds()
@@ -96,10 +96,10 @@ func (r record) ended(by Result) record {
 	return r
 }
 
-// mostText is how much of an error is kept, in bytes.
+// mostText bounds the kept text of an error, in bytes.
 const mostText = 2048
 
-// cut returns a text that takes so many bytes in JSON at most.
+// cut shortens a text to at most this many bytes in JSON.
 func cut(text string, most int) string {
 	text = strings.ToValidUTF8(text[:min(len(text), most)], "")
 	for quoted, err := json.Marshal(text); err == nil && len(quoted) > most+2; quoted, err = json.Marshal(text) {
@@ -108,13 +108,13 @@ func cut(text string, most int) string {
 	return text
 }
 
-// errOutrun says that another machine has the job meanwhile.
+// errOutrun says that another machine has taken the job meanwhile.
 var errOutrun = fmt.Errorf("%w: another machine has gone on with the job", stile.ErrLost)
 
 func lastName(job string) string { return job + "/last" }
 
-// recall reads the record. One that is further ahead of the clock than another machine can be is an error: no tick would have
-// a run until that time. Nobody writes it again either.
+// recall reads the record. A record further ahead of the clock than another machine can be is an error: no tick would run
+// until then. No machine writes such a record again either.
 func (j *Job) recall(ctx context.Context) (record, error) {
 	r, err := recall(ctx, j.client, j.name)
 	if err != nil {
@@ -139,7 +139,7 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 	return r, nil
 }
 
-// recall reads the record. Where neither place has it, it may have come to the first after that was looked at.
+// recall reads the record. If neither place has it, it may have been written to the first place after that one was read.
 func recall(ctx context.Context, client *stile.Client, job string) (r record, err error) {
 	var tickets [2]int64
 	for look, i := range [...]int{0, 1, 0} {
@@ -158,7 +158,7 @@ func recall(ctx context.Context, client *stile.Client, job string) (r record, er
 	return r, nil
 }
 
-// read reads the record that one name has, and the ticket of its claim, which is 0 if there is none.
+// read reads the record of one name, and the ticket of its claim; 0 if there is none.
 func read(ctx context.Context, client *stile.Client, name string) (record, int64, error) {
 	q, err := client.Show(ctx, name)
 	if err != nil {
@@ -182,9 +182,8 @@ func read(ctx context.Context, client *stile.Client, name string) (record, int64
 	return record{}, 0, nil
 }
 
-// remember replaces the record that was read by the next one. It is called under the job's lock, and a machine that
-// has lost that lock without knowing replaces nothing: it names the claims that it read, and any later machine has
-// replaced those.
+// remember replaces the record that was read by the next one. The caller has the job's lock. A machine that has lost the lock
+// without knowing replaces nothing: it names the claims that it read, and a later machine has replaced these.
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	counts := 1 // the place that counts is written last
 	if old.tickets[0] != 0 && old.tickets[1] == 0 {
@@ -199,8 +198,8 @@ func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	return next, nil
 }
 
-// keeping returns the lock whose claim keeps a value: with as much of these texts, and of the client's owner and reason, as
-// its record has room for. The longest is shortened first.
+// keeping returns the lock whose claim keeps a value. The record may lack room for all of these texts and the client's owner
+// and reason; then keeping shortens the longest first.
 func keeping(client *stile.Client, name string, value func() string, texts ...*string) *stile.Lock {
 	o := client.Mutex(name).Options()
 	texts = append(texts, &o.Owner, &o.Reason)
@@ -224,7 +223,7 @@ func (m memo) lock(client *stile.Client, name string) *stile.Lock {
 		texts = append(texts, &by.Owner, &by.Reason)
 	}
 	return keeping(client, name, func() string {
-		text, _ := json.Marshal(m) // of texts, numbers and the times of a schedule it cannot fail
+		text, _ := json.Marshal(m) // texts, numbers and a schedule's times can always be encoded
 		return string(text)
 	}, texts...)
 }
@@ -232,7 +231,7 @@ func (m memo) lock(client *stile.Client, name string) *stile.Lock {
 // replace replaces the claim of a name, and returns the ticket of the next one, which the store keeps.
 func (j *Job) replace(ctx context.Context, name string, old int64, m memo) (int64, error) {
 	if old != 0 {
-		// One that is gone has run out, or was replaced, which the next step finds out.
+		// A claim that is gone has run out or was replaced. The next step finds out which.
 		if _, err := j.client.Break(ctx, name, stile.BreakOptions{Ticket: old}); err != nil && !errors.Is(err, stile.ErrGone) {
 			return 0, err
 		}

@@ -18,11 +18,11 @@ const (
 	Done      Outcome = "done"      // it ran here, without an error
 	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
-	CutOff    Outcome = "cut off"   // it ran here, and its context ended first, or the work says so: the lease was lost, even before the work began, or MaxHold was over
+	CutOff    Outcome = "cut off"   // it ran here, and its context ended first, or the work reports that: the lease was lost, even before the work began, or MaxHold was over
 	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended, even before the work began
 	Elsewhere Outcome = "elsewhere" // another machine runs the job, or has run it since the tick
-	Late      Outcome = "late"      // this machine came too late to it, such as after a sleep, and Skip leaves it out
-	Trouble   Outcome = "trouble"   // the store did not answer whether it may run here: Result.Err says why
+	Late      Outcome = "late"      // this machine was too late for it, such as after a sleep, and Skip leaves it out
+	Trouble   Outcome = "trouble"   // the store did not say whether it may run here: Result.Err has the reason
 )
 
 // A Result is the result of a tick on this machine.
@@ -47,7 +47,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("the job panicked: %v",
 // errMaxHold is the cause of the context of a run that took too long.
 var errMaxHold = fmt.Errorf("%w: the run took longer than MaxHold", context.DeadlineExceeded)
 
-// ErrFinish is a cause for the end of the context of [Job.Run]. With this cause a run that is under way goes on to its end.
+// ErrFinish is a cause for the end of the context of [Job.Run]. With this cause the present run goes on to its end.
 var ErrFinish = errors.New("no more ticks are run here")
 
 type tickKey struct{}
@@ -98,14 +98,14 @@ func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Re
 	return r
 }
 
-// tellsLoss reports whether the work ended since this lease was lost, or was about to be: a run that ends other
-// programs in time does so before the lease is over.
+// tellsLoss reports whether the work ended because this lease was lost, or was about to be: a run that stops other programs
+// in time ends before the lease does.
 func tellsLoss(err error, lease *stile.Lease) bool {
 	e, ok := errors.AsType[*stile.Error](err)
 	return ok && e.Name == lease.Name() && errors.Is(e, stile.ErrLost)
 }
 
-// unlessFinishing returns a context that ends with ctx, unless that ends with [ErrFinish].
+// unlessFinishing returns a context that ends with ctx, unless the cause is [ErrFinish].
 func unlessFinishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := func() {

@@ -23,7 +23,7 @@ type key struct {
 	name   string
 }
 
-// ended returns the last tick of a job whose run returned in this program, which is zero if there is none.
+// ended returns the last tick of a job whose run returned in this program; zero if there is none.
 func (k key) ended() time.Time {
 	tick, _ := ends.Load(k)
 	at, _ := tick.(time.Time)
@@ -55,12 +55,12 @@ func (j *Job) Run(ctx context.Context) error {
 	defer running.Delete(k)
 	j.ended = k.ended()
 	defer func() { k.renewRecord(j.client, j.ended) }()
-	return j.ticks(ctx, time.Now().Round(0)) // by the clock on the wall alone, which may be set
+	return j.ticks(ctx, time.Now().Round(0)) // without the monotonic clock: the wall clock may be set
 }
 
-// ticks runs the job at its ticks after a moment.
+// ticks runs the job at its ticks after the moment seen.
 func (j *Job) ticks(ctx context.Context, seen time.Time) error {
-	wake := seen // of ticks that were missed before
+	wake := seen // for ticks that were missed before
 	if j.o.Missed == Skip {
 		wake = j.schedule.next(seen).Add(j.jitter())
 	}
@@ -85,18 +85,18 @@ func (j *Job) ticks(ctx context.Context, seen time.Time) error {
 		wake = wake.Add(j.jitter())
 		if failures++; err == nil || j.o.Missed == Skip {
 			failures = 0
-		} else { // it is due still
+		} else { // the tick is still due
 			wake = time.Now().Add(min(pause<<min(failures-1, 8), longPause))
 		}
 	}
 }
 
-// back reports whether the clock was set back since a moment, further than clocks are set while they are right. It was ahead
-// then, and so are the ticks that were seen: a job that went on after them would not run until that time.
+// back reports whether the clock was set back since a moment, by more than a correction of a right clock. Then the clock was
+// ahead, and so are the ticks that were seen: a job that went on after them would not run until that time.
 func back(seen time.Time) bool { return time.Until(seen) > time.Minute }
 
-// Between two tries of a tick that is to be made up for there is a pause, which doubles up to a long one: what cut a run off
-// or kept the store away may do so again.
+// Bounds of the pause between two tries of a missed tick. It doubles each time, since the cause of a cut-off run or of an
+// absent store may last.
 const (
 	pause     = 5 * time.Second
 	longPause = time.Minute
@@ -113,10 +113,11 @@ func (j *Job) jitter() time.Duration {
 	return rand.N(j.o.Jitter)
 }
 
-// glance bounds how long a sleep goes on unless it looks at the clock, which may be set, or the machine suspended.
+// glance bounds each part of a sleep. After each part the clock is read: it may have been set, or the machine suspended.
 const glance = time.Minute
 
-// until returns at a time of the wall clock, or sooner if that is [back] from a moment. When ctx ends, it returns its cause.
+// until returns at a time of the wall clock, or sooner if the clock is [back] from a moment. When ctx ends, it returns the
+// cause.
 func until(ctx context.Context, at, seen time.Time) error {
 	at = at.Round(0)
 	for {
@@ -133,7 +134,7 @@ func until(ctx context.Context, at, seen time.Time) error {
 	}
 }
 
-// RunNow runs the job once, now, outside its schedule. It waits until no run is under way and AtLeast is over, and does not
+// RunNow runs the job once, now, outside its schedule. It waits until no other run goes on and AtLeast is over, and does not
 // change the record of ticks. It returns the error of the work, or the reason why the work could not run or was cut off.
 func (j *Job) RunNow(ctx context.Context) error {
 	lease, err := j.lock.Lock(ctx)

@@ -81,12 +81,12 @@ func parseEvery(fields []string, at []int) (schedule, error) {
 var (
 	parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	names  = [5]string{"minute", "hour", "day", "month", "weekday"}
-	counts = [5]int{60, 24, 31, 12, 7} // of the values of each
+	counts = [5]int{60, 24, 31, 12, 7} // the number of values of each field
 )
 
 const weekday = 4
 
-// checkField refuses fields that the parser takes, and nobody means.
+// checkField refuses fields that the parser accepts although nobody can mean them.
 func checkField(i int, field string) error {
 	for part := range strings.SplitSeq(field, ",") {
 		_, step, _ := strings.Cut(part, "/")
@@ -101,7 +101,7 @@ func checkField(i int, field string) error {
 	return nil
 }
 
-// sunday writes the weekday 7 as the parser has it: Sunday is 0, and the end of a week as well.
+// sunday writes the weekday 7 for the parser, where Sunday is 0, and may end a range as well.
 func sunday(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {

@@ -9,12 +9,12 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// most is how many ticks are made up for.
+// most bounds the missed ticks that are made up for.
 const most = 1000
 
-// turn does the work that is due after the ticks that were seen: it runs a tick, or finds that it has a run. It
-// returns the last tick that needs no further look, and an error if the store could not be asked, or if the run was
-// cut off and is to be repeated.
+// turn does the work that is due after the tick seen: it runs a tick, or finds that the tick has had its run. It returns the
+// last tick that needs no more work. The error says that the store could not be asked, or that the run was cut off and must
+// be repeated.
 func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 	due := j.due(seen, time.Now())
 	if n := len(due); n > 0 && j.o.Missed == Skip {
@@ -48,7 +48,7 @@ func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 
 var errCutOff = errors.New("the run was cut off")
 
-// owing says that a run is to be made up for.
+// owing says that a run must be made up for.
 func (j *Job) owing(r Result) error {
 	if r.Outcome == CutOff && j.o.Missed != Skip {
 		return errCutOff
@@ -72,8 +72,8 @@ func (j *Job) late(tick time.Time) time.Duration {
 	return j.o.Jitter + min(j.schedule.next(tick).Sub(tick)/2, time.Minute)
 }
 
-// attempt takes the job's lock and runs the tick that is due. The result is zero if none is due, or if another
-// machine has the lock and this one is not to wait for it.
+// attempt takes the job's lock and runs the tick that is due. The result is zero if none is due, or if another machine has
+// the lock and this one must not wait for it.
 func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	last, err := j.recall(ctx)
 	if err != nil || j.pick(last, seen).IsZero() {
@@ -101,7 +101,7 @@ func (j *Job) attempt(ctx context.Context, seen time.Time) (Result, error) {
 	return Result{}, errors.Join(err, known(lease.Unlock()))
 }
 
-// known leaves out that a lock is released later than it could be.
+// known drops the error that only says that a lock is released later than possible.
 func known(err error) error {
 	if errors.Is(err, stile.ErrUnknown) {
 		return nil
@@ -109,7 +109,7 @@ func known(err error) error {
 	return err
 }
 
-// run runs the tick of the record, and writes down that it is over unless others may have the job.
+// run runs the tick of the record. Then it records that the tick is over, unless another machine may have the job.
 func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
 	r := j.called(ctx, lease, last.Tick)
 	lost := r.Outcome == CutOff && errors.Is(r.Err, stile.ErrLost)
@@ -117,7 +117,7 @@ func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
 		return r
 	}
 	j.ended = last.Tick
-	// The store is asked also when ctx has ended.
+	// The store must be asked even if ctx has ended.
 	if _, err := j.remember(context.WithoutCancel(ctx), last, last.ended(r)); err != nil {
 		r.Err = errors.Join(r.Err, fmt.Errorf("the end of the run is not recorded, so another machine may run the tick again: %w", err))
 	}
@@ -133,7 +133,7 @@ func (j *Job) pick(last record, seen time.Time) time.Time {
 		}
 	}
 	if seen.Before(j.ended) {
-		seen = j.ended // the store has lost that, or was never told
+		seen = j.ended // the store has lost this tick, or never got it
 	}
 	due := j.due(seen, time.Now())
 	switch {

@@ -18,7 +18,7 @@ type wallClock struct {
 	zone *time.Location
 }
 
-// star is the bit by which the parser says that a field is *.
+// star is the bit that the parser sets for a field that is *.
 const star = 1 << 63
 
 func (w *wallClock) next(after time.Time) time.Time {
@@ -28,7 +28,7 @@ func (w *wallClock) next(after time.Time) time.Time {
 	return w.named(after)
 }
 
-// passing goes from one offset of the zone to the next, and takes the first tick in one of them.
+// passing goes from one offset of the zone to the next, and returns the first tick in one of them.
 func (w *wallClock) passing(after time.Time) time.Time {
 	for {
 		_, offset := after.In(w.zone).Zone()
@@ -54,10 +54,10 @@ func (w *wallClock) matches(shown time.Time) bool {
 	return w.spec.Next(shown.Add(-time.Second)).Equal(shown)
 }
 
-// farthest is more than any clock has ever jumped, but for the date line.
+// farthest is more than any clock has ever jumped, except across the date line.
 const farthest = 3 * time.Hour
 
-// named begins before any time that the clock could show again, and takes the first that is after the moment.
+// named begins before any time that the clock could show again, and returns the first tick after the moment.
 func (w *wallClock) named(after time.Time) time.Time {
 	_, offset := after.In(w.zone).Zone()
 	shown := after.UTC().Add(time.Duration(offset)*time.Second - farthest)
