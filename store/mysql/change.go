@@ -16,14 +16,14 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// attempts bounds how often a transaction is begun again when others were in its way.
+// attempts bounds how often a transaction begins again after others blocked it.
 const attempts = 10
 
 // Change implements [sqldb.Store]: one round trip that locks the rows of the names and reads their queues, and one that
-// writes and commits. An error of the second may leave open what has become of it.
+// writes and commits. After an error of the second, the outcome may be unknown.
 //
-// A client that stands still in the middle of that keeps the row of its name. So that it delays no other name, several steps
-// leave out the rows that are locked; the steps on these wait for them one by one, each in a transaction of its own.
+// A client that stands still in between keeps the row of its name locked. So that it delays no other name, a change of
+// several steps skips locked rows; then the steps on these rows wait one by one, each in a transaction of its own.
 func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -44,8 +44,8 @@ func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 	return nil
 }
 
-// change does steps in one transaction, which is begun again if others were in its way. If it skips, it leaves out those
-// whose rows are locked, and returns them.
+// change does steps in one transaction, which begins again if others blocked it. If it skips, it leaves out the steps on
+// locked rows, and returns them.
 func (s *store) change(ctx context.Context, steps []sqldb.Step, skip bool) (locked []sqldb.Step, err error) {
 	for n := 1; ; n++ {
 		conn, err := s.acquire(ctx)
@@ -82,7 +82,7 @@ func (s *store) attempt(
 	err = t.work(ctx, steps)
 	dropped := err != nil && faultOf(err).drop
 	switch {
-	case err != nil: // nothing was written: it may have been lost, or another server may be the one that accepts writes now
+	case err != nil: // nothing was written: the connection may have been lost, or another server may accept the writes now
 		err = s.definite(ctx, err)
 	case len(t.writes) > 0:
 		err = s.exec(ctx, conn, append(t.writes, "COMMIT"))
@@ -99,18 +99,18 @@ func (s *store) attempt(
 	return t.locked, err
 }
 
-// A transaction is a change at work.
+// A transaction is the state of a change.
 type transaction struct {
 	s      *store
 	conn   *sql.Conn
-	skip   bool         // rows that are locked are left out
+	skip   bool         // locked rows are left out
 	locked []sqldb.Step // the steps on them
 	rows   map[key]*row
 	now    int64
 	writes text
 }
 
-// undo ends the transaction without effect, if need be with its connection.
+// undo rolls the transaction back, if necessary by dropping its connection.
 func (t *transaction) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -135,7 +135,7 @@ type row struct {
 	queue  *driver.Queue
 }
 
-// work begins a transaction, does the steps, and collects what they have to write.
+// work begins a transaction, does the steps, and collects their writes.
 func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	free, err := t.read(ctx, steps, text{"START TRANSACTION"})
 	if err != nil {
@@ -146,8 +146,8 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	if missing == nil {
 		return t.save(before)
 	}
-	// The row of the name is made first, which waits for a client that makes or deletes it at the same time. It must
-	// not be a locking read of a missing row: that would lock a gap, and two of them would wait for each other.
+	// The row of the name is made first. The insert waits for a client that makes or deletes the row at the same time. A
+	// locking read of a missing row would lock a gap, and two such reads would wait for each other.
 	free, err = t.read(ctx, steps, text{t.s.place.fill("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) " +
 		"VALUES (" + keyOf(*missing).String() + ", " + quote([]byte(*missing)) + ", 0, 0) " +
 		"ON DUPLICATE KEY UPDATE `last` = `last`")})
@@ -164,8 +164,8 @@ func (t *transaction) work(ctx context.Context, steps []sqldb.Step) error {
 	return t.save(before)
 }
 
-// read locks the rows of the steps' names and reads their queues, after other statements. It returns the steps whose rows
-// it has locked, or that have none.
+// read runs other statements, then locks the rows of the steps' names and reads their queues. It returns the steps whose
+// rows it has locked, or that have no row.
 func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) (free []sqldb.Step, err error) {
 	if t.s.owned == nil && first[0] == "START TRANSACTION" {
 		first = append(text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED"}, first...)
@@ -175,7 +175,7 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 		names[i] = step.Name
 	}
 	locked, err := t.lock(ctx, first, names)
-	for err == nil && !t.skip && len(locked) > 0 { // their rows were made after this looked for them to lock
+	for err == nil && !t.skip && len(locked) > 0 { // their rows were made after the statement that locks
 		locked, err = t.lock(ctx, nil, names)
 	}
 	t.locked = nil
@@ -189,10 +189,9 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 	return free, err
 }
 
-// lock locks the rows of names, by their primary key and none besides, and reads their claims. Only the rows of names are
-// locked, so the claims are read without a lock: each read of a transaction that is read committed sees what was committed
-// before. A locking read of the claims, or one that may scan, would wait for rows of other names. It returns which rows are
-// there but were skipped.
+// lock locks the rows of names, by their primary key and no other rows, and reads their claims. The claims are read without
+// a lock: at read committed, each read sees everything that was committed before it. A locking read of the claims, or one
+// that may scan, would wait for rows of other names. It returns the rows that exist but were skipped.
 func (t *transaction) lock(ctx context.Context, first text, names []string) (skipped map[key]bool, err error) {
 	in := in(names)
 	rows := t.s.place.fill("SELECT {clock},"+strings.TrimSuffix(nameColumns, ",")+
@@ -229,8 +228,8 @@ func (t *transaction) lock(ctx context.Context, first text, names []string) (ski
 	return skipped, check(t.rows, names)
 }
 
-// begun lets the counters of rows that were just made go on above the ones that were deleted. Whoever deleted an
-// earlier row of these names has committed by now.
+// begun lets the counters of new rows go on above the deleted ones. A client that deleted an earlier row of these names has
+// committed by now.
 func (t *transaction) begun(ctx context.Context) error {
 	var floor sql.NullInt64
 	q := text{t.s.place.fill("SELECT MAX(`floor`) FROM `{prefix}meta`")}
@@ -286,7 +285,7 @@ type reader struct {
 	now  int64
 }
 
-// row takes a row, with the columns before the time.
+// row takes a row, which has these columns before the time.
 func (a *reader) row(r *sql.Rows, before ...any) error {
 	var (
 		n nameRow
@@ -302,7 +301,7 @@ func (a *reader) row(r *sql.Rows, before ...any) error {
 	return nil
 }
 
-// check puts the queues of names in order, and returns an error if a row is not of the name that it is found by.
+// check puts the queues of names in order, and returns an error if a row belongs to another name than the one that found it.
 func check(rows map[key]*row, names []string) error {
 	for _, name := range names {
 		n := rows[keyOf(name)]
@@ -329,7 +328,7 @@ func (n *nameRow) scan() []any {
 	return append([]any{&n.hash, &n.name, &n.last, &n.queued}, n.lone.scan()...)
 }
 
-// add makes the queue of the name, unless it is there, with the claim that is in the row.
+// add makes the queue of the name, unless it exists, with the claim that is in the row.
 func (n *nameRow) add(rows map[key]*row) error {
 	if len(n.hash) != sha256.Size {
 		return fmt.Errorf("%w: the key of a name has %d bytes", driver.ErrForeign, len(n.hash))
@@ -365,7 +364,7 @@ func (c *claimRow) add(q *driver.Queue) {
 	}
 }
 
-// Columns are those that a claim has wherever it is kept.
+// Columns are the columns of a claim, which both tables have.
 type columns struct {
 	id, client, owner, record            []byte
 	weight, capacity, since, ends, delay sql.NullInt64
@@ -383,7 +382,7 @@ func (c *columns) add(q *driver.Queue, e driver.Entry) {
 	q.Entries = append(q.Entries, e)
 }
 
-// snapshot returns the claims of all queues as they are.
+// snapshot returns the present claims of all queues.
 func (t *transaction) snapshot() map[key][]driver.Entry {
 	before := make(map[key][]driver.Entry, len(t.rows))
 	for k, n := range t.rows {
@@ -392,7 +391,7 @@ func (t *transaction) snapshot() map[key][]driver.Entry {
 	return before
 }
 
-// do does the steps. It returns the name of the first that cannot be written, since it has no row.
+// do does the steps. It returns the name of the first step that cannot be written because the name has no row.
 func (t *transaction) do(steps []sqldb.Step) (missing *string) {
 	for _, step := range steps {
 		q := &driver.Queue{}
@@ -408,7 +407,7 @@ func (t *transaction) do(steps []sqldb.Step) (missing *string) {
 	return nil
 }
 
-// stamp is the time as a ticket, 0 if the server's clock is so far off that tickets would run out of numbers.
+// stamp is the time as a ticket; 0 if the server's clock is so wrong that tickets would run out of numbers.
 func stamp(now int64) int64 {
 	if 0 < now && now < 1<<52 {
 		return now

@@ -18,8 +18,8 @@ const (
 	cleanMost  = 500
 )
 
-// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many live
-// no longer than a job, and then now and then. What fails is tried again, ever more seldom.
+// tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many
+// clients live no longer than a job, and then now and then. After a failure it tries again, ever more seldom.
 func (s *store) tidy() {
 	var pause, again time.Duration
 	for s.pause(s.ctx, pause) == nil {
@@ -47,8 +47,8 @@ func (s *store) round() error {
 	return err
 }
 
-// due reports whether nobody has cleaned for so long. A row of the table tx that is no name's has the time of the
-// last cleaning as its turn.
+// due reports whether nobody has cleaned for a period. A row of the table tx that belongs to no name has the time of the last
+// cleaning as its turn.
 func (s *store) due(ctx context.Context, every time.Duration) (due bool, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -62,24 +62,25 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 	err = conn.QueryRowContext(ctx, q).Scan(&due)
 	if errors.Is(err, sql.ErrNoRows) {
 		due = true
-		// As if it was due since a minute: no transaction need think that it sees things as they were days ago. Not since just
-		// now: a client that asks at the same time may read its clock before this one, and see the row, which is not due then.
+		// The first row says that cleaning has been due for a minute: then no transaction suspects that it sees a state that is
+		// days old. A row that is due just now would not do: another client may read its clock earlier, see this row, and find
+		// that it is not due.
 		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
 			"VALUES (%v, '', {clock} - %d)", cleaned, (every+time.Minute).Microseconds())))
 	}
 	return due, s.judged(ctx, conn, err)
 }
 
-// cleaned is the key of the row that keeps the time of the last cleaning. No name has it.
+// cleaned is the key of the row that keeps the time of the last cleaning. No name has this key.
 var cleaned key
 
-// clean deletes the rows of names that were idle for so long, at most so many, and their claims that ran out as long
-// ago, and returns how many it has deleted. The counter of a name that comes back goes on above floor, which is at
-// least the last ticket of every name that went.
+// clean deletes at most a number of rows of names that were idle for a period, with their claims that ran out as long ago,
+// and returns how many rows it has deleted. The counter of a name that comes back goes on above floor, which is at least
+// the last ticket of every deleted name.
 func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	// Without locks, so as not to wait for names in use. Tickets are at least the time at which they were given.
+	// These reads take no locks, and so do not wait for names in use. A ticket is at least the time at which it was given.
 	list, err := s.keys(ctx, "SELECT n.`hash` FROM `{prefix}name` n WHERE "+unused(idle)+" AND NOT EXISTS "+
 		"(SELECT 1 FROM `{prefix}claim` c WHERE c.`hash` = n.`hash` AND "+lives(idle)+") LIMIT "+fmt.Sprint(most))
 	for part := range slices.Chunk(list, s.cleanAtOnce()) {
@@ -92,8 +93,8 @@ func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int,
 	return n, err
 }
 
-// cleanAtOnce is how many rows a transaction may lock: one, where it would wait for each that another client has locked,
-// since a wait must not keep others from the rest.
+// cleanAtOnce is how many rows a transaction may lock. A server that cannot skip locked rows makes it wait for them: then it
+// is one row, so that no other row stays locked during the wait.
 func (s *store) cleanAtOnce() int {
 	if s.skips {
 		return cleanMost
@@ -101,14 +102,14 @@ func (s *store) cleanAtOnce() int {
 	return 1
 }
 
-// unused is the condition for the row of a name that was idle for so long, by what the row itself says. A claim that
-// ran out is in nobody's way.
+// unused is the condition for the row of a name that was idle for a period, by the columns of the row itself. An expired
+// claim does not count.
 func unused(idle time.Duration) string {
 	return fmt.Sprintf("n.`last` < {clock} - %[1]d AND "+
 		"(n.`ends` = 0 OR n.`ends` + n.`delay` < LEAST({clock}, {clock} - %[1]d))", idle.Microseconds())
 }
 
-// lives is the condition for a claim that had not run out by then.
+// lives is the condition for a claim that had not run out by a time.
 func lives(idle time.Duration) string {
 	return fmt.Sprintf("c.`ends` + c.`delay` >= LEAST({clock}, {clock} - %d)", idle.Microseconds())
 }
@@ -127,7 +128,7 @@ func (s *store) keys(ctx context.Context, statement string) (list []string, err 
 	return list, err
 }
 
-// changing runs a transaction on a connection, which is not kept if that fails.
+// changing runs a transaction on a connection, which is dropped if the transaction fails.
 func (s *store) changing(ctx context.Context, f func(conn *sql.Conn) (int, error)) (n int, err error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *store) changing(ctx context.Context, f func(conn *sql.Conn) (int, error
 // committed begins a transaction that is read committed.
 var committed = text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"}
 
-// skipping is the end of a statement that locks rows, but those that others have locked.
+// skipping ends a statement that locks rows: it leaves out the rows that others have locked.
 func (s *store) skipping() string {
 	if s.skips {
 		return " FOR UPDATE SKIP LOCKED"
@@ -180,7 +181,7 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 		return 0, err
 	}
 	var writes text
-	for k := range still { // each by its key: a statement for many may scan, and wait for rows of other names
+	for k := range still { // each row by its key: a statement for many may scan, and wait for rows of other names
 		floor = max(floor, lasts[k])
 		writes = append(writes,
 			s.place.fill("DELETE FROM `{prefix}claim` WHERE `hash` = "+k),
@@ -195,13 +196,13 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 
 var errNoted = errors.New("the note of the last cleaning is in use")
 
-// cleanTx deletes rows of LockTx that nobody locked for so long, at most so many, and notes when that was. It returns how
-// many rows it has looked at.
+// cleanTx deletes at most a number of rows of LockTx that nobody locked for a period, and notes when it did so. It returns how
+// many rows it has read.
 //
-// A transaction that began to read before another had the lock must find out, even if the row went meanwhile. So a
-// row is first marked, by a negative turn, which needs its lock, so that whoever had it has committed; and it is
-// deleted if nobody has locked it for as long again. A transaction that then inserts the row again and could have
-// begun before that compares the note as it sees it with the note as it is; see lockRow.
+// A transaction that began to read before another one had the lock must find out, even if the row was deleted meanwhile. So
+// cleanTx first marks a row by a negative turn. That needs the row's lock, so any transaction that had it has committed. The
+// row is deleted if nobody has locked it for another period. A transaction that inserts the row again may have begun before
+// that. It compares the note in its snapshot with the latest note; see lockRow.
 func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -243,7 +244,7 @@ func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n in
 		if err != nil {
 			return 0, err
 		}
-		if !noted { // somebody compares it, or it went: nothing goes without a note
+		if !noted { // a transaction compares the note, or it is missing: no row is deleted without a note
 			return 0, errors.Join(s.exec(ctx, conn, text{"ROLLBACK"}), errNoted)
 		}
 		return len(list), s.exec(ctx, conn, writes)

@@ -16,7 +16,7 @@ const (
 	// patience bounds a call without a deadline.
 	patience = 15 * time.Second
 
-	// connectWithin bounds the wait for a connection of the pool, be it that all are in use or that none can be made.
+	// connectWithin bounds the wait for a connection of the pool, whether all are in use or none can be made.
 	connectWithin = 5 * time.Second
 )
 
@@ -29,7 +29,7 @@ func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return ctx, func() { stop(); cancel() }
 }
 
-// acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.
+// acquire takes a connection from the pool. Its errors are definite: nothing has been sent.
 func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 	if s.ctx.Err() != nil {
 		return nil, driver.ErrClosed
@@ -59,10 +59,10 @@ func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(10 * time.Millisecond) }
 
-// A text is statements that are sent at once where the server takes several, and else one by one.
+// A text is a list of statements. They are sent as one if the server takes several at once, else one by one.
 type text []string
 
-// exec runs statements in order. If it fails, those after the one that failed were not run.
+// exec runs statements in order. If one fails, the later ones were not run.
 func (s *store) exec(ctx context.Context, conn *sql.Conn, t text) error {
 	for part := range t.parts(s.batches, s.limit) {
 		if _, err := conn.ExecContext(ctx, part); err != nil {
@@ -72,7 +72,7 @@ func (s *store) exec(ctx context.Context, conn *sql.Conn, t text) error {
 	return nil
 }
 
-// query runs statements of which the last one has rows, and hands each of these over.
+// query runs statements, the last of which has rows, and hands each row over.
 func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(rows *sql.Rows) error) error {
 	last := len(t) - 1
 	if !s.batches {
@@ -95,7 +95,8 @@ func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(row
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// results runs statements, and then those that have rows, and hands each row of these to the function at the same index.
+// results runs statements, and then the statements that have rows. It hands each row to the function at the index of its
+// statement.
 func (s *store) results(ctx context.Context, conn *sql.Conn, first, queries text, each ...func(rows *sql.Rows) error) error {
 	if !s.batches {
 		if err := s.exec(ctx, conn, first); err != nil {
@@ -128,7 +129,7 @@ func (s *store) results(ctx context.Context, conn *sql.Conn, first, queries text
 
 var errShort = errors.New("the server answered fewer statements than it was sent")
 
-// parts joins statements as far as they may be sent at once.
+// parts joins the statements that may be sent at once.
 func (t text) parts(batches bool, limit int) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for len(t) > 0 {

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers the names for which this client met others in the queue: before it when it last entered, and
-// behind it when it last renewed or left. The next time it most likely does again, and then does not try the way that
-// works only for a lone claim. Names of one hash share the memory: a mistake costs a round trip, and nothing else.
+// contended remembers the names for which this client met other claims in the queue: before its own when it last entered, and
+// behind its own when it last renewed or left. Most likely it will meet them again, and so does not try the short way for a
+// lone claim. Names with the same hash share an entry: a mistake only costs a round trip.
 type contended struct {
 	seed            maphash.Seed
 	entered, leaves [1024]atomic.Bool
@@ -15,17 +15,17 @@ type contended struct {
 
 func newContended() *contended { return &contended{seed: maphash.MakeSeed()} }
 
-// entering returns whether the client met others when it entered.
+// entering reports whether the client met others when it entered.
 func (c *contended) entering(name string) *atomic.Bool { return &c.entered[c.of(name)] }
 
-// leaving returns whether it met others behind it.
+// leaving reports whether it met others behind it.
 func (c *contended) leaving(name string) *atomic.Bool { return &c.leaves[c.of(name)] }
 
 func (c *contended) of(name string) uint64 {
 	return maphash.String(c.seed, name) % uint64(len(c.entered))
 }
 
-// changed takes note of how many claims were in a queue before and after a change by this client.
+// changed notes how many claims were in a queue before and after a change by this client.
 func (c *contended) changed(name string, before, after int) {
 	switch {
 	case after == 0:

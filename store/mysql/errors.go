@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// number returns the server's number of an error, 0 if it is another's.
+// number returns the server's number of an error; 0 if it is not the server's error.
 func number(err error) uint16 {
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number
@@ -25,11 +25,11 @@ func number(err error) uint16 {
 	return 0
 }
 
-// unreadable are errors of the library for an answer that it cannot read, or that it has not read to its end. It mostly ends the
-// connection, and none of them is the server's no.
+// unreadable are the library's errors for an answer that it cannot read, or has not read to its end. Mostly they end the
+// connection. None of them is a refusal by the server.
 var unreadable = []error{mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrMalformPkt, mysql.ErrBusyBuffer}
 
-// broken reports that a connection was lost, or was not to be had, or is of no more use.
+// broken reports whether a connection was lost, could not be made, or is of no more use.
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	if slices.ContainsFunc(unreadable, func(other error) bool { return errors.Is(err, other) }) {
@@ -39,11 +39,11 @@ func broken(err error) bool {
 		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || err != nil && strings.HasSuffix(err.Error(), unwritten)
 }
 
-// unwritten is the text of an error of the library's own: the connection was lost before a request was written. The library makes
-// [sqldriver.ErrBadConn] of it, but not while it connects.
+// unwritten is the text of the library's error for a connection that was lost before a request was written. The library turns
+// it into [sqldriver.ErrBadConn], but not while it connects.
 const unwritten = "bad connection"
 
-// again reports that a transaction that failed like this before its commit may be done again at once.
+// again reports whether a transaction that failed with this error before its commit may be repeated at once.
 func again(err error) bool {
 	switch number(err) {
 	case deadlock, lockWait, recordChanged:
@@ -54,7 +54,7 @@ func again(err error) bool {
 	return false
 }
 
-// judged says what an error of a statement that may have written means, and drops the connection if it is not to be used
+// judged returns the meaning of an error of a statement that may have written, and drops the connection if it must not be used
 // again.
 func (s *store) judged(ctx context.Context, conn *sql.Conn, err error) error {
 	if err == nil {
@@ -72,7 +72,7 @@ func (s *store) judged(ctx context.Context, conn *sql.Conn, err error) error {
 	return err
 }
 
-// definite says what an error means, after which nothing was written.
+// definite returns the meaning of an error after which nothing was written.
 func (s *store) definite(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func (s *store) definite(ctx context.Context, err error) error {
 	case driver.OutcomeOf(e) != driver.OutcomeUnknown:
 		return e
 	case number(err) == 0 && broken(err):
-		return driver.Unsent(e) // the connection did not live to see the request that writes
+		return driver.Unsent(e) // the connection ended before the request that writes
 	default:
 		return driver.Refused(e)
 	}
@@ -95,14 +95,14 @@ func (s *store) definite(ctx context.Context, err error) error {
 // errClosing is not [driver.ErrClosed], which says that nothing was done.
 var errClosing = errors.New("the client was closed before the server answered")
 
-// explain says what an error means. It marks it if the store could not be asked.
+// explain returns the meaning of an error, and marks it if the store could not be asked.
 func (s *store) explain(ctx context.Context, err error) error {
 	switch {
 	case s.ctx.Err() != nil:
 		return errClosing
 	case ctx.Err() != nil:
 		if errors.Is(context.Cause(ctx), errSlow) {
-			return driver.Unknown(errSlow) // the context of a call of ours, not its caller's
+			return driver.Unknown(errSlow) // the driver's own bound of the call ended, not its caller's context
 		}
 		return driver.Ended(ctx, true)
 	case driver.IsUnreachable(err) || driver.NotApplied(err):
@@ -138,5 +138,6 @@ func (s *store) cause(err error) error {
 	return errors.New(clean)
 }
 
-// drop closes a connection for good, which undoes a transaction that is open on it. What Raw returns is the error that says so.
+// drop closes a connection for good, which rolls back its open transaction. The error that Raw returns is the one that made it
+// close the connection.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }

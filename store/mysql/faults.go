@@ -56,7 +56,7 @@ const (
 
 // A fault is the meaning of an error number of the server.
 type fault struct {
-	outcome driver.Outcome // of a request that could have been applied by then
+	outcome driver.Outcome // for a request that may have been applied by then
 	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
 	drop    bool           // the connection is not used again
 	says    string
@@ -94,12 +94,13 @@ var faults = map[uint16]fault{
 	errorOnWrite: {unknown, false, true, "the server could not write a file, such as its binary log"},
 	notCertified: {refused, false, false, "another server of the group has changed the row of the name"},
 
-	// The server is another one than the address meant.
+	// The address does not lead to the right server.
 	readOnlyOption: {refused, false, true, "the server accepts no writes"},
 	readOnlyTx:     {refused, false, true, "the server accepts no writes"},
 	readOnlyMode:   {refused, false, true, "the server accepts no writes"},
 
-	// Others are in the way, or an administrator is. A statement of its own may have committed before it was interrupted.
+	// Another transaction blocks this one, or an administrator stops it. A statement that is its own transaction may have
+	// committed before it was interrupted.
 	recordChanged: {refused, false, false, "others hold the row of the name"},
 	lockWait:      {refused, false, false, "others hold the row of the name"},
 	deadlock:      {refused, false, false, "others hold the row of the name"},
@@ -123,14 +124,14 @@ var faults = map[uint16]fault{
 	noSuchTable:    {refused, true, false, "a table of locks is not there"},
 }
 
-// The errors that are in no row. The numbers from 2000 to 2999 belong to MySQL's client library; a proxy passes them
+// The errors without a row in the table. The numbers from 2000 to 2999 belong to MySQL's client library; a proxy passes them
 // on.
 var (
 	anyFault   = fault{outcome: refused, lasts: true}
 	proxyFault = fault{unknown, false, true, "a proxy has lost its connection to the server"}
 )
 
-// faultOf returns what an error means. One that is not the server's is of the connection.
+// faultOf returns the meaning of an error. An error that is not the server's is the connection's.
 func faultOf(err error) fault {
 	n := number(err)
 	if n == 0 {
@@ -145,10 +146,10 @@ func faultOf(err error) fault {
 	return anyFault
 }
 
-// undone reports that the server refused: the writes and the commit were not done.
+// undone reports whether the server refused: the writes and the commit were not done.
 func undone(err error) bool { return faultOf(err).outcome == refused }
 
-// answered returns the error that the server's answer means, without a mark of its outcome. The cause has its text.
+// answered returns the error for the server's answer, without a mark of its outcome. The cause has the answer's text.
 func answered(err, cause error) error {
 	f := faultOf(err)
 	if f.says != "" {

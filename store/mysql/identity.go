@@ -15,7 +15,7 @@ import (
 //go:embed identity.sql
 var identityText string
 
-// readIdentity reads whatever is in the table's place.
+// readIdentity reads the id, whatever kind of table is there.
 const readIdentity = "SELECT LEFT(`id`, 256) FROM `{prefix}id` WHERE `one` = 1"
 
 // An idState is a client's knowledge of the store's id.
@@ -27,8 +27,8 @@ const (
 	idMissing         // there is no table
 )
 
-// Identity is [driver.Identifier.Identity]. The id is in a table of its own, which the first call makes. It is asked for each
-// time: a replica that was behind when it took over may have another.
+// Identity is [driver.Identifier.Identity]. The id is in a table of its own, which the first call makes. Each call reads it
+// again: a replica that was behind when it took over may have another id.
 func (s *store) Identity(ctx context.Context) (string, error) {
 	var failed error
 	for range attempts {
@@ -72,7 +72,7 @@ func (s *store) readIdentity(ctx context.Context) (id string, state idState, err
 		return err
 	})
 	switch {
-	case denied: // be there a table or not, which the server does not tell: others may go by an id
+	case denied: // the server does not say whether there is a table: other clients may use an id
 		return "", state, fmt.Errorf("%w: have the owner of the tables run what \"stile migrate --print\" prints, and GRANT SELECT on %sid", err, s.place)
 	case err == nil && state == idKept && driver.CheckName(string(value)) != nil:
 		err = fmt.Errorf("%w: table %sid has the value %.20q, which stile did not set", driver.ErrForeign, s.place, value)
@@ -80,8 +80,8 @@ func (s *store) readIdentity(ctx context.Context) (id string, state idState, err
 	return string(value), state, err
 }
 
-// draw draws an id unless there is one, and makes the table for it first if that is missing. It reports whether its
-// error settles that there is no id; if not, the next read decides.
+// draw draws an id unless there is one, and first makes the table if it is missing. It reports whether its error proves that
+// there is no id; if not, the next read decides.
 func (s *store) draw(ctx context.Context, state idState) (settled bool, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *store) draw(ctx context.Context, state idState) (settled bool, err erro
 	}
 	defer conn.Close()
 	all := statements(s.place.fill(identityText))
-	if state != idMissing { // to make it needs the right to make one even if there is one
+	if state != idMissing { // CREATE TABLE needs the right to create even if the table exists
 		all = all[len(all)-1:]
 	}
 	for i, text := range all {

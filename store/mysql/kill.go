@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// killStates has the wakeups that this driver sends, by client. Many that are asked for at once become two KILLs at
-// most:
+// killStates has the wakeups that this driver sends, by client. Many requests at once for a client become at most two KILLs:
 //
 //	┌───────┐ asked for ┌─────┐ a KILL is sent ┌─────────┐ asked for ┌──────────┐
 //	│ quiet │──────────►│ due │───────────────►│ killing │──────────►│ dueAgain │
@@ -16,9 +15,9 @@ import (
 //	    └──────────────────┼───────answered──────┘                     answered │
 //	                       └────────────────────────────────────────────────────┘
 //
-// A wakeup that is asked for while one is due is the same one: the KILL is sent after both changes were committed. If
-// it is asked for while a KILL is sent, that one may have been too early, so another follows it. After a KILL that
-// fails, the wakeups of its client are dropped: the client polls.
+// A request that comes while a wakeup is due joins it: the KILL is sent after both changes were committed. If the request
+// comes while a KILL is being sent, this KILL may be too early, so another one follows. After a KILL that fails, the wakeups
+// of its client are dropped: the client polls.
 type killStates struct {
 	mu    sync.Mutex
 	state map[string]killState
@@ -28,9 +27,9 @@ type killState int
 
 const (
 	quiet    killState = iota
-	due                // somebody is about to send the KILL
-	killing            // it has not been answered yet
-	dueAgain           // and another wakeup was asked for meanwhile
+	due                // a goroutine is about to send the KILL
+	killing            // the KILL has no answer yet
+	dueAgain           // the same, and another wakeup was asked for
 )
 
 type killEvent int
@@ -87,7 +86,7 @@ func (s *store) Wake(clients []string) {
 // killDue wakes clients until no KILL is due.
 func (s *store) killDue(list []string) {
 	defer func() {
-		for _, client := range list { // if it failed
+		for _, client := range list { // if the KILL failed
 			s.kills.move(client, killFailed)
 		}
 	}()
@@ -108,7 +107,7 @@ func (s *store) killDue(list []string) {
 	}
 }
 
-// wake ends the sleep of a client. One that does not sleep is no error.
+// wake ends the sleep of a client. It is no error if the client does not sleep.
 func (s *store) wake(ctx context.Context, client string) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {

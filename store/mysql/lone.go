@@ -44,8 +44,8 @@ func (d *Driver) enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.Driver.Enter(ctx, c)
 }
 
-// Leave implements [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all in the
-// queue are exclusive.
+// Leave implements [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all claims of
+// the queue are exclusive.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.Parts(l.Claim.ID)
 	if l.Keep != 0 {
@@ -83,11 +83,11 @@ const (
 	loneLeaves = "UPDATE `{prefix}name` SET `ends` = 0 WHERE `hash` = %v AND `name` = %s AND `id` = %s AND `ends` > {clock}"
 )
 
-// enterLone enters a claim into an empty queue, by a change of only the row of its name. The ticket is 0 if the queue
-// is not known to be empty.
+// enterLone enters a claim into an empty queue by changing only the row of its name. The ticket is 0 if the queue may not be
+// empty.
 //
-// The statement is safe although it stands alone: it decides only by the row that it changes, and the server reads
-// that row again after a wait for it.
+// One statement is safe here: it decides only by the row that it changes, and the server reads this row again after a wait
+// for its lock.
 func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
 	if !fits(c.ID, c.Client, c.Owner, c.Record) {
 		return 0, nil // which the long way refuses
@@ -99,13 +99,13 @@ func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, e
 	return result.LastInsertId()
 }
 
-// lonely is the statement by which a claim enters a queue that is empty.
+// lonely is the statement by which a claim enters an empty queue.
 func (s *store) lonely(c *driver.Claim) string {
 	return fmt.Sprintf(s.place.fill(loneEnters), quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
 		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name)))
 }
 
-// leaveLone takes out a claim that is alone in the row of its name, and reports whether it was that.
+// leaveLone removes a claim that is alone in the row of its name, and reports whether it was.
 func (s *store) leaveLone(ctx context.Context, c *driver.Claim) (bool, error) {
 	return altered(s.lone(ctx, fmt.Sprintf(s.place.fill(loneLeaves), keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)))))
 }
@@ -118,8 +118,8 @@ func altered(result sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
-// lone runs a statement that is a transaction of its own. There is no result if it was not run, or undone, for a reason
-// that the long way has a remedy for.
+// lone runs a statement that is a transaction of its own. The result is nil if the statement was not run, or undone, for a
+// reason that the long way can deal with.
 func (s *store) lone(ctx context.Context, statement string) (sql.Result, error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

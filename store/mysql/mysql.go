@@ -1,11 +1,12 @@
 // Package mysql keeps locks in MySQL and MariaDB, as rows of InnoDB tables.
 //
-// A claim is a row; the row of its name serialises all that happens to the queue. Each verb is one transaction of two
-// round trips, which [driver.Queue] decides between them; entering an empty queue, and leaving it if nobody came
-// meanwhile, is one statement each; passing an exclusive lock on to the next claim is one round trip. Times are the server's. A waiter sleeps in the server, on one connection for all of its client, until the client
-// that lets it hold ends the sleep, and polls in case nobody does. Importing the package registers the schemes mysql and mariadb.
+// A claim is a row; the row of its name serialises all changes of the queue. Each verb is one transaction of two round
+// trips: [driver.Queue] decides between the two. To enter an empty queue is one statement, and so is to leave it if no other
+// claim came meanwhile; passing an exclusive lock on to the next claim is one round trip. Times are the server's. A client's
+// waiters sleep in the server, on one connection for all of them. The client that lets a claim hold ends this sleep; in case
+// no client does, waiters poll too. Importing the package registers the schemes mysql and mariadb.
 //
-// The tables are made when they are first used. [Schema] is the SQL for databases whose users may not do that; a user who
+// The tables are made at their first use. [Schema] is the SQL for databases whose users may not make tables; a user who
 // only locks then needs these rights:
 //
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON shop.stile_name TO locks;
@@ -35,7 +36,7 @@ import (
 
 // Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Prefix string // that the names of the tables begin with; empty means [DefaultPrefix]
+	Prefix string // begins the names of the tables; empty means [DefaultPrefix]
 }
 
 // A Driver keeps locks in MySQL or MariaDB. Its methods may be called at once.
@@ -54,8 +55,8 @@ var _ interface {
 } = (*Driver)(nil)
 
 // New returns a driver that uses the caller's pool, which must be one of github.com/go-sql-driver/mysql with a database
-// chosen, makes its tables there if they are missing, and asks the server what it can promise. Closing the driver does
-// not close the pool.
+// chosen, makes its tables there if they are missing, and asks for the server's promises. Closing the driver does not close
+// the pool.
 //
 // With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
 // stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
@@ -96,7 +97,7 @@ func start(ctx context.Context, s *store) (*Driver, error) {
 // A store is the [sqldb.Store] of MySQL.
 type store struct {
 	db     *sql.DB
-	owned  *connector // of a pool that is the store's own; nil if the pool is the caller's
+	owned  *connector // makes the connections of the store's own pool; nil if the pool is the caller's
 	place  place
 	secret string // the password, kept out of errors
 	addr   string // for messages; empty means that the pool is the caller's
@@ -105,12 +106,12 @@ type store struct {
 
 	batches   bool        // several statements may be sent as one text
 	blocks    bool        // the server takes them as one block
-	apart     atomic.Bool // and does not any more
-	limit     int         // bytes that a text may have
+	apart     atomic.Bool // it no longer does
+	limit     int         // the largest text in bytes
 	skips     bool        // the server has SKIP LOCKED
 	promised  promise.Promise
 	seen      string                            // the result of the last poll, as a text
-	failing   bool                              // the last look failed
+	failing   bool                              // the last poll failed
 	polled    atomic.Pointer[sqldb.PollRequest] // the last poll's request
 	woke      func(...driver.Entry)             // notifies claims that hold
 	wakeups   wakeups
@@ -118,12 +119,12 @@ type store struct {
 	contended *contended
 
 	life    *work.Life
-	ctx     context.Context // of the life
+	ctx     context.Context // ends with the store
 	killers *work.Life      // send the wakeups, and end first
 }
 
-// Traits returns what the server can promise. The server is asked again after a reconnection, or, behind a pool of
-// the caller's, whose connections are not seen, now and then.
+// Traits returns the server's promises. The driver asks for them again after a reconnection. The connections of a caller's
+// pool are not seen: there it asks now and then.
 func (s *store) Traits() driver.Traits { return s.promised.Traits() }
 
 // wakesEnd is how long Close waits for the wakeups of its last changes.

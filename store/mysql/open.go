@@ -53,7 +53,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 //	mysql://user[:password]@host[:3306]/database
 //
 // Parameters: prefix, dial_timeout, pool_max_conns (how many connections), and tls: false, preferred, true, or
-// skip-verify, of which the default is preferred, which encrypts where the server can but does not check who it is.
+// skip-verify. The default, preferred, encrypts if the server can, but does not check the server's identity.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	p, err := newPlace(a.Param("prefix", ""))
 	if err != nil {
@@ -66,7 +66,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return start(ctx, &store{db: db, owned: c, place: p, secret: a.Password, addr: addr})
 }
 
-// openPool makes a pool for an address, and returns what makes its connections, and what to call the server.
+// openPool makes a pool for an address, and returns its connector, and the server's address for messages.
 func openPool(a *driver.Address) (db *sql.DB, c *connector, addr string, err error) {
 	config, conns, err := poolConfig(a)
 	if err != nil {
@@ -113,13 +113,13 @@ func poolConfig(a *driver.Address) (config *mysql.Config, conns int, err error) 
 	return config, int(size), a.Done()
 }
 
-// A connector makes the connections of a pool that is the store's own.
+// A connector makes the connections of the store's own pool.
 type connector struct {
 	sqldriver.Connector
 	made atomic.Int64 // connections
 }
 
-// anew returns a pool of other connections, which are not counted: they lead to where the address leads now.
+// anew returns a pool of new connections, which are not counted: they lead where the address leads now.
 func (c *connector) anew() *sql.DB { return sql.OpenDB(&connector{Connector: c.Connector}) }
 
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a

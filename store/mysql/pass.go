@@ -11,14 +11,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// passes is the short way of a holder that leaves: one text, and so one round trip, that removes its claim from a
-// queue, makes the next one hold, commits, and wakes its client. It does so if all claims of the queue are exclusive,
-// none has run out or is kept, and only the leaving one knows that it holds. Then [driver.Queue] would decide the
-// same; otherwise it changes nothing, and the long way decides.
+// passes is the short way of a holder that leaves: one text, and so one round trip, that removes its claim from a queue, lets
+// the next claim hold, commits, and wakes the next claim's client. It does so if all claims of the queue are exclusive, no
+// claim has run out or is kept, and only the leaving claim knows that it holds. Then [driver.Queue] would decide the same.
+// Otherwise the text changes nothing, and the long way decides.
 //
-// A variable of the session is set by each text before it is read. All but the first statement that reads go by the
-// primary key, and the row of the name is locked before the claims are read, as in the long way. The last statement may
-// fail, since nobody listens or since another user does. By then the change is committed, which the rows before it tell.
+// Each text sets a variable of the session before it reads it. All reads but the first go by the primary key, and the row of
+// the name is locked before the claims are read, as in the long way. The last statement may fail, because no client listens
+// or another user does. By then the change is committed, as the earlier rows show.
 //
 // It saves three round trips of four: over a link with one of 4.8 ms, a hand-over by the long way takes 1.6 times as long (p50).
 var passes = []string{
@@ -34,14 +34,14 @@ var passes = []string{
 	"KILL QUERY IS_USED_LOCK(IF(@stile_whole IS NULL OR {client} = %[4]s, 'stile-bell-nobody', " + wakeupLockOf + "))",
 }
 
-// only says of the claims of a queue that each is live and exclusive, and that the one which leaves is at the head and the
+// only is the condition that all claims of a queue are live and exclusive, and that the leaving claim is at the head and the
 // only one that holds.
 const only = "COUNT(*) = SUM({alive}) AND SUM(`told`) = 1 AND MIN(`ticket`) = MIN(IF(`told` AND `id` = %[3]s, `ticket`, NULL))"
 
-// alive says of a claim that it is live and exclusive.
+// alive is the condition that a claim is live and exclusive.
 const alive = "`weight` = {all} AND `capacity` = {all} AND NOT `departed` AND `ends` > {clock}"
 
-// digits is how many a number has that is part of a longer text.
+// digits is the number of digits of a number inside a longer text.
 const digits = 20
 
 // A whole claim is its ticket, the length of its id in one byte, its id, and its client.
@@ -63,7 +63,7 @@ func split(whole []byte) (e driver.Entry, err error) {
 	return e, err
 }
 
-// wakeupLockOf is [bellName] of the client of the whole claim, in the words of the server.
+// wakeupLockOf is [wakeupLock] of the whole claim's client, in SQL.
 const wakeupLockOf = "CONCAT('stile-bell-', LEFT(SHA2({client}, 256), 32))"
 
 // A passed is the result of the short way.
@@ -112,7 +112,7 @@ func (s *store) pass(ctx context.Context, c *driver.Claim) (p passed, err error)
 	return p, nil
 }
 
-// passing says what an error of the short way means. It comes from a statement up to the commit.
+// passing returns the meaning of an error of the short way, from a statement up to the commit.
 func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 	dropped := faultOf(err).drop
 	tried := errors.Is(err, sqldriver.ErrBadConn) || number(err) != 0 && again(err) || number(err) == syntax && t.s.blocks
@@ -120,13 +120,13 @@ func (s *store) passing(ctx context.Context, t *transaction, err error) error {
 		t.undo(ctx)
 	}
 	if tried {
-		return nil // the long way has a remedy for it
+		return nil // the long way can deal with it
 	}
 	return err
 }
 
-// short is the text of the short way. A MariaDB takes its statements as one block, BEGIN NOT ATOMIC, so that a KILL between two of them
-// is an error: it leaves the rest of a text without an answer.
+// short is the text of the short way. On MariaDB the statements are one block, BEGIN NOT ATOMIC, so that a KILL between two of
+// them is an error: without the block, the rest of the text would get no answer.
 func (s *store) short() string {
 	statements := passes
 	if s.owned == nil {
@@ -145,5 +145,5 @@ func (s *store) short() string {
 	return s.place.fill(text)
 }
 
-// block begins statements that MariaDB takes as one; END ends them.
+// block begins the statements that MariaDB runs as one; END ends them.
 const block = "BEGIN NOT ATOMIC "

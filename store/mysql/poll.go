@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// reading runs f on a connection. Whatever its error, nothing was changed, and a connection that failed is not kept.
+// reading runs f on a connection. Whatever the error, nothing was changed. A connection that failed is dropped.
 func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
 	ctx, cancel := driver.WithPatience(ctx, patience, errSlow)
 	defer cancel()
@@ -73,9 +73,8 @@ const (
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
-// Pause implements [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds; one that is held for
-// some seconds is worth 33 questions a second of the client that is next, fewer of those behind it, and fewer of all
-// later.
+// Pause implements [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds. For a lock that is held for
+// some seconds, the next client polls 33 times a second; clients behind it poll less often, and all poll less often later.
 func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:
@@ -95,11 +94,10 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	}
 }
 
-// lookBatch is how many claims are asked for in one statement.
+// lookBatch is how many claims one statement asks for.
 const lookBatch = 256
 
-// Poll implements [sqldb.Store]. It does not count the claims ahead while wakeups come, since no pause depends on
-// them then.
+// Poll implements [sqldb.Store]. While wakeups come, it does not count the claims ahead, since no pause depends on them then.
 func (s *store) Poll(ctx context.Context, g *sqldb.PollRequest) (*sqldb.PollResult, error) {
 	s.polled.Store(g)
 	result := &sqldb.PollResult{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
@@ -137,7 +135,7 @@ func (s *store) Poll(ctx context.Context, g *sqldb.PollRequest) (*sqldb.PollResu
 	return nil, nil
 }
 
-// states reads how claims stand.
+// states reads the states of claims.
 func (s *store) states(
 	ctx context.Context, conn *sql.Conn, result *sqldb.PollResult, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) error {
@@ -145,11 +143,11 @@ func (s *store) states(
 	return s.query(ctx, conn, text{q}, each)
 }
 
-// asking selects what a poll reads beside the state of claims: the number of claims ahead, which is two thirds of the
-// server's work, and the first end of a kept claim.
+// asking selects the optional parts of a poll: the number of claims ahead, which is two thirds of the server's work, and the
+// first end of a kept claim.
 type asking struct{ ahead, kept bool }
 
-// asks returns the statement that reads how claims stand, and what takes each of its rows.
+// asks returns the statement that reads the states of claims, and the function that takes its rows.
 func (s *store) asks(
 	result *sqldb.PollResult, claims []sqldb.Waiting, states []sqldb.State, more asking,
 ) (q string, each func(*sql.Rows) error) {
@@ -186,8 +184,8 @@ func (s *store) asks(
 // oneClaim picks a claim by the hash of its name and its ticket.
 const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
 
-// looking is the statement, up to which claims it is about. One that is alone in the row of its name does not wait.
-// If the claim right before another holds, all before that one do.
+// looking is the statement up to the list of claims. A claim that is alone in the row of its name does not wait. If the claim
+// right before another one holds, all claims before that one hold.
 func (s *store) looking(more asking) string {
 	const before = " FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`"
 	ahead, kept := "0", "0"
@@ -232,7 +230,7 @@ func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string,
 	return ids, nil
 }
 
-// print returns a text that differs when there is news in an answer.
+// print returns a text that differs whenever an answer has news.
 func print(g *sqldb.PollRequest, s *sqldb.PollResult) string {
 	var lines []string
 	for i, state := range s.States {

@@ -15,7 +15,7 @@ import (
 const (
 	probeWithin = 10 * time.Second
 
-	smallestPacket = 64 << 10 // what max_allowed_packet must be at least
+	smallestPacket = 64 << 10 // the least max_allowed_packet
 	largestText    = 1 << 20
 )
 
@@ -43,7 +43,7 @@ func (f facts) product() string {
 func (f facts) release() int {
 	version := f["version"]
 	if f.maria() {
-		version = strings.TrimPrefix(version, "5.5.5-") // how old MariaDBs show themselves to replicas
+		version = strings.TrimPrefix(version, "5.5.5-") // the prefix of old MariaDBs, for replicas
 	}
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -52,17 +52,17 @@ func (f facts) release() int {
 	return 100*a + b
 }
 
-// The first versions that this package is for.
+// The first supported versions.
 const (
 	oldestMySQL = 507
 	oldestMaria = 1004
 )
 
-// fewRows is the largest limit for the rows of a query that is too low. A server without a limit has the largest
-// number that it knows, which depends on its build.
+// fewRows is the largest limit on a query's rows that is too low. A server without a limit reports its largest number, which
+// depends on its build.
 const fewRows = 1<<32 - 1
 
-// skips reports whether the server can leave out rows that are locked.
+// skips reports whether the server can leave out locked rows.
 func (f facts) skips() bool {
 	const mySQL, maria = 800, 1006
 	if f.maria() {
@@ -71,7 +71,7 @@ func (f facts) skips() bool {
 	return f.release() >= mySQL
 }
 
-// probe asks the server what it can promise and makes the tables.
+// probe asks for the server's promises and makes the tables.
 func (s *store) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -100,8 +100,8 @@ func (s *store) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the server again what it can promise, where the address leads now. The way to talk to it is not
-// chosen again.
+// promises asks again for the promises of the server that the address leads to now. The way to send statements stays as it
+// is.
 func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	return without(s.promise(f), f.check()), nil
 }
 
-// without takes from a promise what a server that would be refused now cannot keep.
+// without removes from a promise what a server that would be refused now cannot keep.
 func without(t driver.Traits, refused error) driver.Traits {
 	if refused != nil {
 		t.Unfit("", "The server that the address leads to now would be refused: %v.", refused)
@@ -130,7 +130,7 @@ func (s *store) askFacts(ctx context.Context) (facts, error) {
 	f := facts{}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for _, q := range []string{
-			"SELECT 'sql_select_limit', @@sql_select_limit", // first, as it may cut what follows
+			"SELECT 'sql_select_limit', @@sql_select_limit", // first, since it may cut the rows that follow
 			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'autocommit', " +
 				"'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
 				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', " +
@@ -161,7 +161,7 @@ func (s *store) askFacts(ctx context.Context) (facts, error) {
 	return f, err
 }
 
-// takes reports whether the server takes a text from this pool, such as several statements.
+// takes reports whether the server runs a text from this pool, such as several statements.
 func (s *store) takes(ctx context.Context, text string) (ok bool, err error) {
 	err = s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, text)
@@ -177,7 +177,7 @@ func (s *store) takes(ctx context.Context, text string) (ok bool, err error) {
 // grouped reports whether the server is set up to be in a group (Group Replication of MySQL).
 func (f facts) grouped() bool { return f["group_replication_group_name"] != "" }
 
-// check returns why locks cannot be kept in tables of a server like this.
+// check returns the reason why locks cannot be kept in tables of this server.
 func (f facts) check() error {
 	if err := f.fit(); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (f facts) check() error {
 	return f.mayWrite()
 }
 
-// fit returns why locks cannot be kept on a server like this, be it in tables or not.
+// fit returns the reason why locks cannot be kept on this server at all, in tables or not.
 func (f facts) fit() error {
 	oldest := oldestMySQL
 	if f.maria() {
@@ -221,7 +221,7 @@ func (f facts) readOnly() bool {
 	return f.on("read_only") || f.on("super_read_only") || f.on("innodb_read_only") || strings.HasPrefix(f["read_only"], "NO_LOCK")
 }
 
-// mayWrite returns why the server does not let locks be written, or not as they are.
+// mayWrite returns the reason why the server refuses to write locks, or would change them.
 func (f facts) mayWrite() error {
 	packet, _ := strconv.Atoi(f["max_allowed_packet"])
 	switch {
@@ -241,15 +241,14 @@ func (f facts) mayWrite() error {
 	return nil
 }
 
-// promise returns the traits of a server like this, with this pool. Where statements go one by one, a wakeup between
-// two sleeps is lost.
+// promise returns the traits of this server with this pool. If statements go one by one, a wakeup between two sleeps is lost.
 func (s *store) promise(f facts) driver.Traits {
 	t := f.promise(s.batches)
 	t.HearsBreak = s.batches && s.hasConnToSpare()
 	return t
 }
 
-// promise returns the traits of a server like this.
+// promise returns the traits of this server.
 func (f facts) promise(batches bool) driver.Traits {
 	t := driver.Traits{
 		Store: "mysql", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, Fencing: driver.DurableFencing,
@@ -298,7 +297,7 @@ func (f facts) promise(batches bool) driver.Traits {
 	return t
 }
 
-// lossless reports that a commit is on a replica before anyone sees it.
+// lossless reports whether a commit is on a replica before anyone sees it.
 func (f facts) lossless() bool {
 	for _, role := range []string{"master", "source"} {
 		if f.on("rpl_semi_sync_"+role+"_enabled") && f["rpl_semi_sync_"+role+"_wait_point"] == "AFTER_SYNC" {

@@ -12,13 +12,13 @@ import (
 // rowLayouts are tables of other libraries, by the word for them in an address.
 var rowLayouts = map[string]sqlrow.Layout{"shedlock": sqlrow.ShedLock, "tb_distributed_lock": sqlrow.MethodLock}
 
-// A rows is a driver of one row per lock with the pool that it owns.
+// A rows is a driver with one row per lock, and the pool that it owns.
 type rows struct {
 	*sqlrow.Driver
 	db *sql.DB
 }
 
-// openRows opens a table of another library's; see package sqlrow.
+// openRows opens a table of another library; see package sqlrow.
 func openRows(ctx context.Context, a *driver.Address, word string) (driver.Driver, error) {
 	layout, ok := rowLayouts[word]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// The sizes of a claim's columns. The server might cut a longer text and say nothing.
+// The sizes of a claim's columns. The server might cut a longer text without an error.
 const (
 	maxID    = 255
 	maxOwner = 1024
@@ -23,7 +23,7 @@ func (t *transaction) save(before map[key][]driver.Entry) error {
 			continue
 		}
 		if n.lone {
-			was = nil // it moves to the table of claims, unless it goes
+			was = nil // it moves to the table of claims, or is removed
 		}
 		w := &writer{t: t, key: k, queue: n.queue}
 		if err := sqldb.Save(w, was, is); err != nil {

@@ -26,7 +26,7 @@ const schemaVersion = 1
 // DefaultPrefix begins the names of the tables.
 const DefaultPrefix = "stile_"
 
-// A place is where in a database the tables are: what their names begin with. It has been checked.
+// A place is the place of the tables in a database: the beginning of their names. It has been checked.
 type place string
 
 var goodPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`) })
@@ -47,13 +47,13 @@ func (p place) fill(text string) string {
 	return strings.NewReplacer("{prefix}", string(p), "{version}", version, "{clock}", clock).Replace(text)
 }
 
-// clock is the server's time in microseconds, whatever the time zone of the session. It is the time when the
-// statement began, so before a wait for a row: leases end a little early rather than late.
+// clock is the server's time in microseconds, whatever the time zone of the session. It is the time at which the statement
+// began, before any wait for a row: leases end a little early rather than late.
 const clock = "TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(6))"
 
-// Schema returns the SQL that makes the tables of locks in the database that is in use, for users who may not make their
-// own; the package documentation has the rights that they need. An empty prefix means [DefaultPrefix]. The error says
-// why a prefix cannot be used.
+// Schema returns the SQL that makes the tables of locks in the chosen database, for users who may not make their own; the
+// package documentation has the rights that they need. An empty prefix means [DefaultPrefix]. The error says why a prefix
+// cannot be used.
 func Schema(prefix string) (string, error) {
 	p, err := newPlace(prefix)
 	if err != nil {
@@ -78,7 +78,7 @@ func statements(text string) []string {
 	return all
 }
 
-// prepare makes the tables unless they are there. Many processes may do so at once.
+// prepare makes the tables unless they exist. Many processes may do so at once.
 func (s *store) prepare(ctx context.Context) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *store) prepare(ctx context.Context) error {
 	return s.create(ctx, conn)
 }
 
-// check looks at the tables and reports whether they are there; the error says how they are wrong.
+// check reads the tables' columns and reports whether the tables exist; the error says what is wrong with them.
 func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err error) {
 	var version sql.NullInt64
 	err = conn.QueryRowContext(ctx, s.place.fill("SELECT MAX(`version`) FROM `{prefix}meta`")).Scan(&version)
@@ -138,7 +138,7 @@ func (s *store) table(name string) string { return quote([]byte(string(s.place) 
 // createWithin bounds the wait for another process that makes the tables.
 const createWithin = 10 * time.Second
 
-// create makes the tables, unless somebody else does so at the same time: that is waited for.
+// create makes the tables. If another process makes them at the same time, create waits for it.
 func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	var database sql.NullString
 	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
@@ -172,7 +172,7 @@ func (s *store) create(ctx context.Context, conn *sql.Conn) error {
 	return s.write(ctx, conn)
 }
 
-// write makes the tables, which nobody else does at this time.
+// write makes the tables. Only one process does so at a time.
 func (s *store) write(ctx context.Context, conn *sql.Conn) error {
 	if err := s.mayBegin(ctx, conn); err != nil {
 		return err
@@ -192,8 +192,8 @@ func (s *store) write(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// mayBegin returns an error if the version of the schema is missing beside claims or names: then somebody has emptied
-// the table, and with it the highest ticket of the names that were cleaned away.
+// mayBegin returns an error if the version of the schema is missing although there are claims or names: then somebody has
+// emptied the table that also has the highest ticket of the deleted names.
 func (s *store) mayBegin(ctx context.Context, conn *sql.Conn) error {
 	var used bool
 	q := s.place.fill("SELECT EXISTS (SELECT 1 FROM `{prefix}name`) OR EXISTS (SELECT 1 FROM `{prefix}claim`)")

@@ -24,7 +24,7 @@ import (
 type userLocks struct {
 	connector sqldriver.Connector
 	says      *store        // explains errors
-	timeout   time.Duration // the server ends a connection that was silent for so long
+	timeout   time.Duration // the server ends a connection after this long without a request
 	promised  promise.Promise
 	life      *work.Life
 	exact     bool // the server distinguishes upper from lower case, as MariaDB does
@@ -33,8 +33,9 @@ type userLocks struct {
 // longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB has room for 192.
 const longestLock = 64
 
-// lockName is the user-level lock of a name: the name itself, so that others who lock it by GET_LOCK are excluded, if it is
-// plain and short; else a hash of it. MySQL takes names that differ in case only for one, and so they exclude each other; MariaDB does not.
+// lockName is the user-level lock of a name. A plain and short name is its own lock, so that it also excludes programs that
+// lock it by GET_LOCK; any other name becomes a hash. For MySQL, unlike MariaDB, names that differ only in case are the same
+// lock.
 func lockName(name string) string {
 	plain := len(name) <= longestLock && strings.TrimSpace(name) == name && !strings.HasPrefix(strings.ToLower(name), "stile-") &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' || r == '\\' })
@@ -45,7 +46,7 @@ func lockName(name string) string {
 	return ("stile-" + hex.EncodeToString(sum[:]))[:longestLock]
 }
 
-// openSession opens a store whose locks live in a connection. Its parameters are session_timeout and the pool's.
+// openSession opens a store whose locks live in a connection. Its parameters are session_timeout and those of the pool.
 func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	s, err := newUserLocks(a)
 	if err != nil {
@@ -83,7 +84,7 @@ func newUserLocks(a *driver.Address) (*userLocks, error) {
 	return s, nil
 }
 
-// open finds out which server is at the other end, and its promises.
+// open identifies the server and its promises.
 func (s *userLocks) open(ctx context.Context) (driver.Driver, error) {
 	bound, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -111,7 +112,7 @@ func (s *userLocks) askFacts(ctx context.Context) (facts, error) {
 	return (&store{db: db, owned: s.says.owned, secret: s.says.secret, addr: s.says.addr, ctx: s.life.Context()}).askFacts(ctx)
 }
 
-// promises asks the server again what it can promise.
+// promises asks again for the server's promises.
 func (s *userLocks) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -122,7 +123,7 @@ func (s *userLocks) promises(ctx context.Context) (driver.Traits, error) {
 	return without(f.promiseSession(s.timeout), f.checkSession()), nil
 }
 
-// checkSession returns why user-level locks cannot be kept on a server like this.
+// checkSession returns the reason why user-level locks cannot be kept on this server.
 func (f facts) checkSession() error {
 	if err := f.fit(); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (f facts) checkSession() error {
 	return nil
 }
 
-// promiseSession says what user-level locks are good for.
+// promiseSession returns the promises of user-level locks.
 func (f facts) promiseSession(timeout time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "mysql session", OwnClient: true, Clock: "session", Wake: "poll",
@@ -152,7 +153,7 @@ func (f facts) promiseSession(timeout time.Duration) driver.Traits {
 	return t
 }
 
-// Key is the lock of a name. Where the server takes names that differ only in case for one, so does this.
+// Key is the lock of a name. If the server ignores case in names, so does Key.
 func (s *userLocks) Key(name string) string {
 	if s.exact {
 		return lockName(name)
@@ -160,7 +161,7 @@ func (s *userLocks) Key(name string) string {
 	return strings.ToLower(lockName(name))
 }
 
-// Traits returns what user-level locks can promise. The server is asked again after a reconnection.
+// Traits returns the promises of user-level locks. The driver asks for them again after a reconnection.
 func (s *userLocks) Traits() driver.Traits { return s.promised.Traits() }
 
 // Close ends the life of the client.

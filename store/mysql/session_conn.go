@@ -18,8 +18,8 @@ import (
 
 // A userConn is one connection with the user-level locks that it has.
 //
-// It has a lock of its own, its tag, whose name nobody else knows: by it the server is asked whether the connection is still
-// there, whatever its number.
+// It holds a lock of its own, its tag, whose name nobody else knows. By the tag, the server can be asked whether the
+// connection still exists, whatever its number.
 type userConn struct {
 	s   *userLocks
 	raw sqldriver.Conn
@@ -27,7 +27,7 @@ type userConn struct {
 	tag string
 	id  int64 // as the server calls it
 
-	ended     chan struct{} // closed when the other side has ended it
+	ended     chan struct{} // closed when the server has ended the connection
 	statement sync.Mutex    // held while the connection is used
 }
 
@@ -40,14 +40,14 @@ var (
 		"use the server's own address, or leave out mode=session")
 )
 
-// A dialled is where the dialler puts the connection below.
+// A dialled receives the network connection from the dialler.
 type dialled struct{}
 
-// acceptsWrites is 1 unless the server is read-only, as a replica is, which has user-level locks of its own and knows nothing of
-// the primary's. Newer versions of MariaDB have a word there, and the others a number.
+// acceptsWrites is 1 unless the server is read-only, like a replica. A replica has user-level locks of its own, and knows
+// nothing of the primary's. Newer versions of MariaDB have a word there, and the others a number.
 const acceptsWrites = "CONCAT(@@GLOBAL.read_only) IN ('0', 'OFF')"
 
-// Connect makes a connection. Its errors say that the request for which it was to be made was not sent.
+// Connect makes a connection. Its errors say that the request for which it is made was not sent.
 func (s *userLocks) Connect(ctx context.Context) (session.Conn, error) {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *userLocks) connect(ctx context.Context) (*userConn, error) {
 	return nil, driver.NotYet(s.says.explain(ctx, err))
 }
 
-// examine finds a proxy that shares connections: while another connection is in a transaction, this one must go on at its
-// connection of the server, and the other be at none of its. It returns the one.
+// examine finds a proxy that shares the server's connections: while another connection is in a transaction, this one must
+// keep its connection of the server, and the other must not use it. It returns the connection that it has examined.
 func (s *userLocks) examine(ctx context.Context) (session.Conn, error) {
 	one, err := s.connect(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *userLocks) examine(ctx context.Context) (session.Conn, error) {
 	return one, nil
 }
 
-// mostSteps is how many fit into a statement, whose columns MySQL counts.
+// mostSteps is how many steps fit into a statement: MySQL limits its columns.
 const mostSteps = 1000
 
 // Do locks the free ones of some locks, and frees other locks.
@@ -171,7 +171,7 @@ func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 		defer cancel()
 		if raw, err := c.s.connector.Connect(life); err == nil {
 			defer raw.Close()
-			_, _ = raw.(sqldriver.ExecerContext).ExecContext(life, fmt.Sprintf("KILL QUERY %d", c.id), nil) // else it ends by itself
+			_, _ = raw.(sqldriver.ExecerContext).ExecContext(life, fmt.Sprintf("KILL QUERY %d", c.id), nil) // if this fails, the statement ends by itself
 		}
 	})
 	defer func() {
@@ -190,7 +190,7 @@ func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 // Rest returns a channel that is closed when the connection has ended.
 func (c *userConn) Rest() <-chan struct{} { return c.ended }
 
-// Close ends the connection here, also under a statement.
+// Close ends the connection on this side, even during a statement.
 func (c *userConn) Close() {
 	_ = c.net.Close()
 	c.statement.Lock()
@@ -198,7 +198,7 @@ func (c *userConn) Close() {
 	c.raw.Close()
 }
 
-// watch starts to watch for the end of a connection, where the system can.
+// watch starts to watch for the end of a connection, if the system allows it.
 func (c *userConn) watch() {
 	c.s.life.Go(func() {
 		for awaitData(c.net) {
@@ -250,7 +250,7 @@ func numbersOf(ctx context.Context, conn sqldriver.Conn, statement string) ([]in
 	return numbers, nil
 }
 
-// Gone ends the rest of a connection in the server, and reports whether none is left.
+// Gone ends the remains of a connection in the server, and reports whether none are left.
 func (s *userLocks) Gone(ctx context.Context, of session.Conn) bool {
 	tag := of.(*userConn).tag
 	raw, err := s.connector.Connect(ctx)
@@ -265,7 +265,8 @@ func (s *userLocks) Gone(ctx context.Context, of session.Conn) bool {
 	case got[0] == unowned:
 		return true
 	}
-	// It may be gone by now, which is an error. Its number is nobody else's, since the tag is asked for it here.
+	// If it is gone by now, KILL returns an error. The number cannot belong to another connection, since the tag's lock is
+	// looked up by the same statement.
 	_, _ = raw.(sqldriver.ExecerContext).ExecContext(ctx, "KILL IS_USED_LOCK('"+tag+"')", nil)
 	return false
 }

@@ -4,7 +4,7 @@ package mysql
 
 import "net"
 
-// awaitData cannot be told on this system. The end of a connection is noticed by the next statement on it.
+// awaitData cannot wait on this system. The next statement on a connection notices its end.
 func awaitData(net.Conn) bool { return false }
 
 func watchable(c net.Conn) net.Conn { return c }

@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// A watched connection has a second descriptor, on which its end is awaited. On the first one, that wait would keep
-// readers from reading: each answer would wake the watcher, and the watcher the reader. A lock and unlock takes 72
-// µs, and took 118, beside 67 for GET_LOCK, and the hand-over to another process 1.5 times that of GET_LOCK, and took
-// 1.6, on a busy machine: go run . -store=mysql -only='alone|handover' in the folder bench.
+// A watched connection has a second descriptor, on which a goroutine waits for its end. On the first descriptor that wait
+// would disturb readers: each answer would wake the watcher, and the watcher the reader. A lock and unlock takes 72 µs with
+// two descriptors and 118 µs with one, beside 67 µs for GET_LOCK; the hand-over to another process takes 1.5 times and 1.6
+// times as long as that of GET_LOCK, on a busy machine: go run . -store=mysql -only='alone|handover' in the folder bench.
 type watched struct {
 	*net.TCPConn
 	eye *os.File
 }
 
-// Close ends the connection, which lives as long as any of its descriptors.
+// Close closes both descriptors: a connection lives as long as either.
 func (w *watched) Close() error {
 	err := w.TCPConn.Close()
 	w.eye.Close()
@@ -37,7 +37,7 @@ func watchable(c net.Conn) net.Conn {
 	return &watched{tcp, eye}
 }
 
-// awaitData returns when a connection has something to be read, be it its end. It is false if that cannot be known, or
+// awaitData returns when a connection has something to read, which may be its end. It reports false if it cannot know, or if
 // this side has closed the connection.
 func awaitData(c net.Conn) bool {
 	if w, ok := c.(*watched); ok {
@@ -46,7 +46,7 @@ func awaitData(c net.Conn) bool {
 	return peek(c, true)
 }
 
-// hasData reports whether a connection has something to be read, or has ended.
+// hasData reports whether a connection has something to read, or has ended.
 func hasData(c net.Conn) bool { return peek(c, false) }
 
 func peek(c any, wait bool) (found bool) {

@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// rests is a text that looks and then sleeps. A KILL that comes between two statements of a text ends the text, and
-// the rest of it has no answer: four clients that sent KILLs at any moment made a client deaf after a hundred, until
-// it gave the text up. In a block the KILL is an error.
+// rests is a text that polls and then sleeps. A KILL between two statements of a text ends the text, and the rest has no
+// answer: after a hundred KILLs by four clients at random moments, a client heard no more wakeups until it gave the text up.
+// In a block the KILL is an error.
 func (s *store) rests(look string, at sleepPlace) string {
 	if s.blocks && !s.apart.Load() {
 		return block + look + "; " + at.text() + "; END"
@@ -20,11 +20,11 @@ func (s *store) rests(look string, at sleepPlace) string {
 	return look + "; " + at.text()
 }
 
-// restsMost is when a text without an answer is given up.
+// restsMost is how long a text may go without an answer before it is given up.
 const restsMost = sleepFor + 2*time.Second
 
-// sleep looks at the claims of the last poll, notifies the ones that hold, and reports how it has ended. It calls
-// woken if there may be more to see, and recheck once a wakeup would end it.
+// sleep reads the claims of the last poll, notifies the ones that hold, and then sleeps. It reports how the sleep has ended.
+// It calls woken if there may be more changes, and recheck once a wakeup would end it.
 func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, recheck func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()
@@ -38,7 +38,7 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken,
 	case number(err) == interrupted:
 		end = wasWoken
 	case err != nil:
-		if number(err) == syntax { // a setting has come to make a block no statement
+		if number(err) == syntax { // a changed setting makes the server refuse a block
 			s.apart.Store(true)
 		}
 		return slept, err
@@ -51,7 +51,7 @@ func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken,
 	return end, nil
 }
 
-// lookAndSleep is one text.
+// lookAndSleep polls and sleeps by one text.
 func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, recheck func()) (answer sql.NullInt64, err error) {
 	g, result := s.polled.Load(), &sqldb.PollResult{}
 	known := g != nil && len(g.Names) == 0 && 0 < len(g.Claims) && len(g.Claims) <= lookBatch
@@ -67,7 +67,7 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace,
 		return answer, err
 	}
 	defer rows.Close()
-	defer cancel() // or Close would wait for the end of the sleep
+	defer cancel() // otherwise Close would wait for the end of the sleep
 	for rows.Next() {
 		if err := each(rows); err != nil {
 			return answer, err
@@ -91,7 +91,7 @@ func (s *store) lookAndSleep(ctx context.Context, conn *sql.Conn, at sleepPlace,
 	return answer, errors.Join(rows.Err(), rows.Close())
 }
 
-// tell notifies the claims that hold, and reports whether all of them were there.
+// tell notifies the claims that hold, and reports whether all of them were found.
 func (s *store) tell(g *sqldb.PollRequest, result *sqldb.PollResult) (all bool) {
 	all = true
 	var woken []driver.Entry

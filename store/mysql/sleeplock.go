@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A sleepLock is the state of a client that sleeps until it is woken. It mostly does not use SLEEP: all connections
-// in SLEEP share one mutex of MariaDB. A KILL has a mutex of its victim, and tries for the shared one. A victim that
-// is about to sleep, or was just woken by another KILL, has the shared one, and waits for its own. Both stand still
-// until the KILL gives up, after 2 s; meanwhile nobody falls asleep or wakes. A wait for a user-level lock has a
-// mutex of its own. Of 3,935 KILLs by four connections of one that was in SLEEP, 99 took 2 s; of 24,408 of one that
-// waited for a lock, none took 75 ms.
+// A sleepLock is the state of a client that sleeps until it is woken. Mostly it does not use SLEEP: all connections in SLEEP
+// share one mutex of MariaDB. A KILL holds a mutex of its victim, and tries for the shared one. A victim that is about to
+// sleep, or was just woken by another KILL, holds the shared mutex, and waits for its own. Both stand still until the KILL
+// gives up, after 2 s; meanwhile no connection falls asleep or wakes. A wait for a user-level lock has a mutex of its own.
+// Four connections sent 3,935 KILLs to one in SLEEP, and 99 of these took 2 s; of 24,408 KILLs to one that waited for a
+// lock, none took 75 ms.
 //
-// So a client waits for a user-level lock that another connection has:
+// So a client waits for a user-level lock that another connection holds:
 //
 //	┌──────────┐ the parked ┌─────────┐ another connection ┌──────────┐
 //	│ onParked │───────────►│ inSleep │───────────────────►│ onSecond │
@@ -24,28 +24,28 @@ import (
 //	 the parked              SLEEP └────────────────────the second lock─┘
 //	 lock                           the second lock is ours
 //
-// Of all clients of a server, one has the parked lock, for which the others wait, and keeps it as long as its
-// connection lives. A second connection of that client has the second lock, and does nothing else. If the second
-// connection ends, the sleeping connection gets the second lock, and gives it back for the next one. No wakeup is
-// lost on the way: each change begins when a text has ended, and the next text looks first.
+// One client of a server holds the parked lock as long as its connection lives, and all other clients wait for this lock. A
+// second connection of the holding client holds the second lock, and does nothing else. If the second connection ends, the
+// sleeping connection gets the second lock, and gives it back for the next one. No wakeup is lost on the way: each change of
+// state begins when a text has ended, and the next text polls first.
 type sleepLock struct {
 	mu   sync.Mutex // guards at
 	at   sleepPlace
-	lost chan struct{} // has an element if another connection is to take the second lock
+	lost chan struct{} // has an element if another connection must take the second lock
 }
 
 type sleepPlace int
 
 const (
-	onParked sleepPlace = iota // it waits for the client that has the parked lock
+	onParked sleepPlace = iota // it waits for the lock of the client that holds the parked lock
 	inSleep                    // it is in SLEEP
-	onSecond                   // it waits for another connection of its own
+	onSecond                   // it waits for the lock of its own second connection
 )
 
 // sleepMoves are the transitions of a sleepLock.
 var sleepMoves = map[sleepPlace]sleepPlace{onParked: inSleep, inSleep: onSecond, onSecond: inSleep}
 
-// move moves the client from one place to the next, unless it is elsewhere.
+// move moves the client from one place to the next, unless it is at another place.
 func (m *sleepLock) move(from sleepPlace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ const (
 	secondLockConns = 5 // a pool with fewer connections has none to spare for the second lock
 )
 
-// text returns the statement that sleeps. MariaDB returns an error from it if somebody ends it early.
+// text returns the statement that sleeps. On MariaDB it fails if it is ended early.
 func (b sleepPlace) text() string {
 	return fmt.Sprintf([...]string{
 		onParked: "SELECT GET_LOCK(" + parkedLock + ", %d)",
@@ -81,10 +81,10 @@ type awakening int
 const (
 	slept    awakening = iota // by itself
 	wasWoken                  // by a wakeup
-	freed                     // the lock that it waited for is ours
+	freed                     // it got the lock that it waited for
 )
 
-// ends returns how a sleep ended that has answered without an error.
+// ends returns how a sleep has ended that answered without an error.
 func (b sleepPlace) ends(answer sql.NullInt64) awakening {
 	switch {
 	case !answer.Valid, answer.Int64 == 1 && b == inSleep:
@@ -102,20 +102,20 @@ func (s *store) keepSecond(ctx context.Context, m *sleepLock, client string) {
 	}
 	for ctx.Err() == nil {
 		if err := s.holdSecond(ctx, m, client); err != nil {
-			_ = s.pause(ctx, time.Second) // before it is tried again
+			_ = s.pause(ctx, time.Second) // before the next try
 		}
 	}
 }
 
-// holdSecond keeps the second lock until it is lost. An old connection that nobody needs any more may still have it,
-// and serves as long as it lives.
+// holdSecond keeps the second lock until it is lost. An old connection without other use may still hold the lock, and serves
+// as long as it lives.
 func (s *store) holdSecond(ctx context.Context, m *sleepLock, client string) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer drop(conn) // the lock goes with it
+	defer drop(conn) // the lock ends with it
 	ask := func(text string) error {
 		bound, cancel := s.bound(ctx)
 		defer cancel()
@@ -126,7 +126,7 @@ func (s *store) holdSecond(ctx context.Context, m *sleepLock, client string) err
 		return err
 	}
 	m.move(inSleep)
-	_ = s.wake(ctx, client) // which may be in SLEEP
+	_ = s.wake(ctx, client) // the sleeping connection may be in SLEEP
 	tick := time.NewTicker(sleepFor)
 	defer tick.Stop()
 	for {
@@ -135,7 +135,7 @@ func (s *store) holdSecond(ctx context.Context, m *sleepLock, client string) err
 			return nil
 		case <-m.lost:
 			return nil
-		case <-tick.C: // before the server ends a connection that says nothing
+		case <-tick.C: // before the server ends an idle connection
 		}
 		if err := ask("DO 1"); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (s *store) holdSecond(ctx context.Context, m *sleepLock, client string) err
 	}
 }
 
-// giveBackSecond releases the second lock, which the sleeping connection has got, so that another connection gets it.
+// giveBackSecond releases the second lock, which the sleeping connection has got, so that another connection can take it.
 func (s *store) giveBackSecond(ctx context.Context, conn *sql.Conn, m *sleepLock) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

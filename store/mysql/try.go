@@ -10,22 +10,21 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// tryReads returns the result of the statement before it, whether the claim entered and with which ticket, and reads
+// tryReads returns the result of the previous statement, which is whether the claim entered and with which ticket, and reads
 // the queue.
 const tryReads = "SELECT ROW_COUNT(), LAST_INSERT_ID(), {clock}," + nameColumns + claimColumns + queues + "WHERE n.`hash` = "
 
 // A tried is the result of the short way of a try.
 type tried struct {
-	decided bool // else nothing was changed, and the long way decides
+	decided bool // if not, nothing was changed, and the long way decides
 	place   driver.Place
-	err     error // that the queue has for the claim
+	err     error // the queue's error for the claim
 }
 
-// try enters a claim that only tries by one text, and so in one round trip: it enters as a lone claim does, and if it
-// cannot, the queue is read, which mostly says that it would have to wait. What the text writes is the one statement
-// of [store.enterLone]. What it reads is committed and from a server that accepts writes, or that statement would
-// have failed. If [driver.Queue] would change anything in the queue, for example because a claim in it has run out,
-// the long way does so.
+// try enters a claim that only tries, by one text and so in one round trip. It enters like a lone claim. If it cannot, the
+// text reads the queue, which mostly shows that the claim would have to wait. The text writes only by the statement of
+// [store.enterLone]. Its read sees committed data of a server that accepts writes, since otherwise that statement would have
+// failed. If [driver.Queue] would change the queue, for example because a claim in it has run out, the long way does so.
 //
 // It saves two round trips of three: over a link with one of 4.8 ms, a try of a name that another client holds takes 2.9 times as long
 // without it, and twice the server's processor.
@@ -41,7 +40,7 @@ func (s *store) try(ctx context.Context, c *driver.Claim) (t tried, err error) {
 	}
 	defer conn.Close()
 	read, k := reader{rows: map[key]*row{}}, keyOf(c.Name)
-	changed, given := int64(-1), int64(0) // the entered claim's, once that is known
+	changed, given := int64(-1), int64(0) // the result for the entered claim, once it is known
 	err = s.query(ctx, conn, text{s.lonely(c), s.place.fill(tryReads) + k.String()}, func(r *sql.Rows) error {
 		return read.row(r, &changed, &given)
 	})
@@ -55,7 +54,7 @@ func (s *store) try(ctx context.Context, c *driver.Claim) (t tried, err error) {
 		err = check(read.rows, []string{c.Name})
 	case changed == 0:
 	case errors.Is(err, sqldriver.ErrBadConn) || number(err) != 0 && (again(err) || undone(err) && !faultOf(err).drop):
-		return t, nil // the long way has a remedy for it, or the same error; it finds what may have entered
+		return t, nil // the long way can deal with it, or gets the same error; it finds a claim that may have entered
 	default:
 		return t, s.judged(ctx, conn, err)
 	}
@@ -66,7 +65,7 @@ func (s *store) try(ctx context.Context, c *driver.Claim) (t tried, err error) {
 	return refusal(read.rows[k], read.now, c), nil
 }
 
-// refusal is the answer to a claim that only tries, if it changes nothing in the queue.
+// refusal returns the answer to a claim that only tries, if the try changes nothing in the queue.
 func refusal(n *row, now int64, c *driver.Claim) (t tried) {
 	if n == nil {
 		return t

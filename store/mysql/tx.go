@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ErrStale says that a transaction has a lock and would still read data from before it had it.
+// ErrStale says that a transaction has a lock, but would still read data from before it got the lock.
 var ErrStale = errors.New("the transaction had read before it had the lock, and would go on to see what was there then: " +
 	"lock first, or begin it as read committed")
 
@@ -27,18 +27,18 @@ var errOver = errors.New("the transaction is over, and with it each lock that it
 // locked that name before. So call LockTx before any savepoint, and end the transaction after any error. After the first two
 // ways the next LockTx in that transaction returns an error.
 //
-// The lock is a row of the table stile_tx in the database that the transaction uses, so it excludes all who lock the same
-// name by LockTx there, and knows nothing of claims. Opening a store makes the table, and so does [Schema]; a
+// The lock is a row of the table stile_tx in the database that the transaction uses, so it excludes all others that lock the
+// same name by LockTx there, and knows nothing of claims. Opening a store makes the table, and so does [Schema]; a
 // [Driver]'s own LockTx is for tables with another prefix. The same transaction may take the lock again.
 //
 // A transaction that is repeatable read, as they are by default, sees everything as it was at its first read. So LockTx
-// should come before that; if it came too late and another has had the lock since, the error is [ErrStale]. A lock reads
-// too, so whoever locks several names needs read committed. A transaction that is serializable reads as soon as it begins
-// where the server has snapshot isolation (innodb_snapshot_isolation, the default of MariaDB 11.8): there [ErrStale] comes
-// whenever it had to wait, and a new transaction is to be begun. Two that lock them in different orders wait for each other,
-// and the server ends one with an error. So it may do with some of several that wait for a name that nobody had locked before,
-// if the first one is rolled back. After an error the transaction must be rolled back. The wait ends with ctx, or
-// after the server's innodb_lock_wait_timeout.
+// should come before that; if it came too late and another transaction has had the lock since, the error is [ErrStale]. A
+// lock reads too, so a transaction that locks several names needs read committed. On a server with snapshot isolation
+// (innodb_snapshot_isolation, the default of MariaDB 11.8) a serializable transaction reads as soon as it begins: there
+// [ErrStale] comes whenever it had to wait, and the caller must begin a new transaction. Two transactions that lock the same
+// names in different orders wait for each other, and the server ends one with an error. If several transactions wait for a
+// name that was never locked before, and the first one is rolled back, the server may end some of them too. After an error
+// the transaction must be rolled back. The wait ends with ctx, or after the server's innodb_lock_wait_timeout.
 func LockTx(ctx context.Context, tx *sql.Tx, name string) error {
 	return place(DefaultPrefix).lockTx(ctx, tx, name)
 }
@@ -59,12 +59,12 @@ func (p place) lockTx(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
-	// Outside a transaction the server forgets a savepoint at once. One that is there at the end shows that the lock is there too.
+	// Outside a transaction the server forgets a savepoint at once. If the savepoint is there at the end, so is the lock.
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT `stile_lock`"); err != nil {
 		return err
 	}
 	k := keyOf(name)
-	// An insert that finds the row locks it, and so do all that follow in this transaction.
+	// An insert that finds the row locks it, and so do all later inserts in this transaction.
 	_, err := tx.ExecContext(ctx, p.fill("INSERT INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
 		"VALUES ("+k.String()+", "+quote([]byte(name))+", 0) ON DUPLICATE KEY UPDATE `turn` = `turn`"))
 	if err != nil {
@@ -82,7 +82,7 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	if string(there) != name {
 		return fmt.Errorf("%w: the row of the name has another", driver.ErrForeign)
 	}
-	// Without a lock it is read as the transaction sees everything else.
+	// A read without a lock sees the row in the same state as everything else that the transaction reads.
 	if err := tx.QueryRowContext(ctx, "SELECT `turn` "+row).Scan(&seen); err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return late(err)
 	}
@@ -105,9 +105,10 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	return err
 }
 
-// afterCleaning returns ErrStale if the transaction may see things as they were before somebody had the lock whose row was
-// cleaned away since. A row goes when nobody had it for a day, so what is seen would have to be as old: then the note of the
-// last cleaning is seen as it was, too. It is compared with the note as it is only if it looks old, since that locks it.
+// afterCleaning returns ErrStale if the transaction may see a state from before another transaction had the lock, whose row
+// was deleted by a cleaning since. A row is deleted after a day without a lock, so that state would be at least as old, and
+// so would the note of the last cleaning in it. Only if the note looks old is it compared with the latest note, since that
+// locks the note.
 func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
 	var (
 		seen, is int64
@@ -128,8 +129,8 @@ func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
 	return late(err)
 }
 
-// late returns ErrStale for the server's own error, at snapshot isolation: the row that was to be locked has changed
-// since the transaction began to read.
+// late returns ErrStale for the server's own error at snapshot isolation: the row to be locked has changed since the
+// transaction began to read.
 func late(err error) error {
 	if number(err) == recordChanged {
 		return fmt.Errorf("%w (%w)", ErrStale, err)

@@ -10,20 +10,17 @@ import (
 	"time"
 )
 
-// A wakeups lets the client that has changed a queue wake the client whose claim holds because of the change. The
-// server has no messages, but a statement can end another one: a client that wants to be woken takes a user-level
-// lock that is named after it, and sleeps on that connection in the server; to wake it, another client ends the
-// statement of the connection that has the lock. A user may end statements of the same user; nobody needs more
-// rights.
+// A wakeups lets the client that has changed a queue wake the client whose claim holds because of the change. The server has
+// no messages, but a statement can end another one: a client that wants to be woken takes a user-level lock that is named
+// after it, and sleeps on that connection in the server; to wake it, another client ends the statement of the connection that
+// has the lock. A user may end statements of the same user, so this needs no more rights.
 //
-// A wakeup between two sleeps reaches nobody. So the text that sleeps looks at the claims first: a wakeup before that
-// look was for a change that the look sees, and one after it ends the text. A claim that the look was not about is
-// looked at once the text is known to run. A pool that does not send several statements at once only sleeps, and
-// loses such a wakeup.
+// A wakeup between two sleeps reaches nobody. So the text that sleeps first reads the claims: a wakeup before this read was
+// for a change that the read sees, and a later one ends the text. A claim that the read left out is read once the text is
+// known to run. A pool that does not send several statements at once only sleeps, and loses such a wakeup.
 //
-// A client that holds for longer than a moment listens on the same connection, for the wakeup of a break of its
-// claim: see [sqldb.Waker]. The check which of its claims still stand begins when the text is known to run, so it
-// misses no wakeup either.
+// A client whose claim has held for longer than a moment listens on the same connection for the wakeup of a break: see
+// [sqldb.Waker]. It checks which of its claims still stand once the text is known to run, so it misses no wakeup either.
 //
 // A wakeup may be lost: behind a proxy, on another server of a cluster, or because the other client is older or is
 // another user. So waiters poll too, and seldom only while wakeups come:
@@ -37,11 +34,11 @@ import (
 //
 // A client sends itself the first wakeup, to see that they come through. It repeats that until it hears one.
 //
-// Without wakeups and their locks, the server takes 2.1 to 3.1 times the processor while a name is held for 200 ms at
-// a time, over a link with a round trip of 4.8 ms, though eight processes that only pass it on are 1.1 to 1.2 times
-// as quick there; on loopback they make 0.48 of the locks.
+// Without wakeups and their locks, the server uses 2.1 to 3.1 times the processor while a name is held for 200 ms at a time,
+// over a link with a round trip of 4.8 ms. There eight processes that only pass the name on are 1.1 to 1.2 times as fast
+// without them; on loopback they make 0.48 of the locks.
 type wakeups struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state hearing
 	last  time.Time // of the last wakeup
 }
@@ -49,15 +46,15 @@ type wakeups struct {
 type hearing int
 
 const (
-	absent   hearing = iota // nobody listens
-	doubtful                // somebody listens, and has heard nothing yet, or missed a wakeup
+	absent   hearing = iota // no goroutine listens
+	doubtful                // a goroutine listens, and has heard nothing yet, or missed a wakeup
 	sure                    // wakeups come through
 )
 
 type wakeupEvent int
 
 const (
-	wakeupsBegun wakeupEvent = iota // the lock is ours
+	wakeupsBegun wakeupEvent = iota // this client got the lock
 	wakeupCame                      // the sleep was ended
 	wakeupMissed                    // a claim was found to hold without a wakeup
 	wakeupsEnded                    // the connection has ended
@@ -70,7 +67,7 @@ var wakeupMoves = map[hearing]map[wakeupEvent]hearing{
 	sure:     {wakeupCame: sure, wakeupMissed: doubtful, wakeupsEnded: absent},
 }
 
-// move changes the state, unless no such transition is drawn.
+// move changes the state, if such a transition is drawn.
 func (b *wakeups) move(e wakeupEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +79,7 @@ func (b *wakeups) move(e wakeupEvent) {
 	}
 }
 
-// found notes that a poll has found claims that hold. Whoever let them hold should have sent a wakeup not long ago.
+// found notes that a poll has found claims that hold. The client that let them hold should have sent a wakeup not long ago.
 func (b *wakeups) found() {
 	b.mu.Lock()
 	wasWoken := time.Since(b.last) < 2*pollWoken
@@ -118,30 +115,30 @@ func (s *store) hasConnToSpare() bool {
 // Listen implements [sqldb.Waker].
 func (s *store) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	if !s.hasConnToSpare() {
-		_ = s.pause(ctx, sleepFor) // or until ctx ends, at which the caller looks
+		_ = s.pause(ctx, sleepFor) // or until ctx ends, which the caller checks
 		return
 	}
 	if err := s.listen(ctx, client, wanted, woken, recheck); err != nil {
-		_ = s.pause(ctx, sleepFor/10) // before it is tried again
+		_ = s.pause(ctx, sleepFor/10) // before the next try
 	}
 }
 
-// listen listens for wakeups on a connection of its own, until nobody wants it any more.
+// listen listens for wakeups on a connection of its own, until no claim needs them.
 func (s *store) listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer drop(conn) // the lock goes with it
+	defer drop(conn) // the lock ends with it
 	asleep, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	// A sleep that is cut off on this side goes on in the server, so a wakeup ends it.
+	// A sleep that is cut off on this side goes on in the server. So a wakeup ends it.
 	stop := context.AfterFunc(ctx, func() {
 		defer cancel()
 		bound, cancel := context.WithTimeout(asleep, time.Second)
 		defer cancel()
-		_ = s.wake(bound, client) // or it ends by itself, after sleepFor
+		_ = s.wake(bound, client) // if this fails, the sleep ends by itself after sleepFor
 	})
 	defer stop()
 	var got, isParked sql.NullInt64
@@ -187,8 +184,8 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, w
 // ownWakeAfter is the pause between taking the lock and the client's own wakeup, so that the sleep has begun.
 const ownWakeAfter = 5 * time.Millisecond
 
-// wakeSelf wakes this client until it hears that, since a wakeup before the sleep is lost. It does so ever more
-// seldom, as wakeups may never come through.
+// wakeSelf wakes this client until it hears a wakeup, since a wakeup before the sleep is lost. The tries become ever more
+// seldom, since wakeups may never come through.
 func (s *store) wakeSelf(unheard, asleep context.Context, client string) {
 	for pause := ownWakeAfter; s.pause(unheard, pause) == nil; pause = min(2*pause, sleepFor) {
 		_ = s.wake(asleep, client) // the next one may come through
