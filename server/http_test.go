@@ -43,6 +43,7 @@ func TestOnlyThisMachine(t *testing.T) {
 		{"no host", func(r *http.Request) { r.Host = "" }, local, 403, "the Host is another"},
 		{"forwarded", func(r *http.Request) { r.Header.Set("Forwarded", "for=1.2.3.4") }, local, 403, "header Forwarded"},
 		{"forwarded for", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "127.0.0.1") }, local, 403, "header X-Forwarded-For"},
+		{"forwarded for, after an empty one", func(r *http.Request) { r.Header["X-Forwarded-For"] = []string{"", "1.2.3.4"} }, local, 403, "header X-Forwarded-For"},
 		{"real IP", func(r *http.Request) { r.Header.Set("X-Real-IP", "1.2.3.4") }, local, 403, "header X-Real-Ip"},
 		{"proxy", func(r *http.Request) { r.Header.Set("Via", "1.1 vegur") }, local, 403, "header Via"},
 		{"proxy that says nothing", func(r *http.Request) { r.Proto, r.ProtoMinor = "HTTP/1.0", 0 }, local, 403, "HTTP/1.0"},
