@@ -307,7 +307,7 @@ func TestPutArrivesLate(t *testing.T) {
 		a := u.gets(200, "", "PUT", "a?ttl=1h", myID)
 		u.gets(200, "", "DELETE", "a", a.Handle)
 		u.gets(200, "", "PUT", "a?ttl=1h", myID)
-		u.gets(410, "gone", "POST", "a?ttl=1s", a.Handle)
+		u.gets(410, "gone", "POST", "a?ttl=24h", a.Handle)
 		u.gets(410, "place_lost", "PUT", "a?ttl=1h", a.Handle)
 		time.Sleep(10 * time.Second)
 		if c := queue(t, f, "a"); len(c) != 0 {

@@ -4,7 +4,7 @@
 //	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
-// One request is one call of the store's driver, and nothing of a claim lives in the server except calls that are under way.
+// One request is one call of the store's driver, or a few, and nothing of a claim lives in the server except calls that are under way.
 // So several servers over one store are replicas: a client may send each request to another one, and a server that dies
 // takes no lease with it. Package store/remote is the client, for URLs of the scheme stile.
 //

@@ -173,8 +173,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	if err := who.mustClaim(q.name, h.weight, h.capacity); err != nil {
 		return nil, failed(err)
 	}
-	c := s.claim(who, q.name, &h, h.ttl)
-	c.Wait = s.short(h.ttl)
+	c := s.claim(who, q.name, &h, s.short(h.ttl))
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, nil)
 	if err != nil {
 		return nil, failed(err)
@@ -182,6 +181,11 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	defer done()
 	sent := time.Now()
 	p, err := s.find(ctx, c, &h)
+	if err == nil && p.Holds && c.TTL < h.ttl && p.TTL < h.ttl {
+		// It is the claim of the handle. Another one, which nobody may know, does not get the ttl.
+		c.TTL, sent = h.ttl, time.Now()
+		p, err = s.find(ctx, c, &h)
+	}
 	switch {
 	case err != nil:
 		return nil, failed(err)
