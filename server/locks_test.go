@@ -405,6 +405,19 @@ func TestSharesAndPermits(t *testing.T) {
 	})
 }
 
+// The owner is for people: a job of the same name that takes up its earlier run's locks does not get this one.
+func TestOwnerIsNotReclaimed(t *testing.T) {
+	f := newFake()
+	_, url := start(t, f)
+	u := &user{t, rewriting(url)}
+	u.gets(200, "", "PUT", "a?owner=nightly", "")
+	job := new(claim("job", 0)).Driver()
+	job.Client, job.Owner, job.Reclaim, job.Try = "job", "nightly", true, true
+	if p, err := f.Driver.Enter(t.Context(), job); err != nil || p.Holds {
+		t.Errorf("a job with the same owner = %+v, %v; want that it does not hold", p, err)
+	}
+}
+
 // A store without fencing has no token, and one that cannot list shows nothing; both say so.
 func TestLesserStores(t *testing.T) {
 	f := newFake()
