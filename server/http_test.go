@@ -72,6 +72,21 @@ func TestOnlyThisMachine(t *testing.T) {
 	}
 }
 
+// No request is redirected, for example to the lock of another name: who follows a redirect would take that.
+func TestNoRedirects(t *testing.T) {
+	s := newServer(t, newFake())
+	for _, target := range []string{"//v1/locks/a//b", "/v1/../v1/locks/a//b", "/v1//traits", "/v1/./traits", "/..", "/v1/traits/"} {
+		r := httptest.NewRequestWithContext(
+			context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}), http.MethodPut, target, nil)
+		r.Host, r.RemoteAddr = "127.0.0.1", "127.0.0.1:1234"
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if e, ok := api.ReadError(w.Body.Bytes()); w.Code != 404 || !ok || e.Code != api.CodeInvalid {
+			t.Errorf("%s = %d %s, Location %q; want 404", target, w.Code, w.Body, w.Header().Get("Location"))
+		}
+	}
+}
+
 // A request that is not one of the service's, or has more than the service knows, reaches no driver.
 func TestOtherRequestsAreRefused(t *testing.T) {
 	_, url := start(t, newFake())

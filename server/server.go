@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -94,21 +95,27 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	mux.HandleFunc("GET "+api.Watch, s.watch)
 	mux.HandleFunc("GET "+openAPIPath, describeAPI)
 	mux.HandleFunc("POST "+api.Alerts, s.alert)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
-	})
+	mux.HandleFunc("/", noSuch)
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
 	s.handler = s.admitted(origins.Handler(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isLock(r) {
+		switch clean := path.Clean(r.URL.Path); {
+		case isLock(r):
 			s.locks(w, r)
-			return
+		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, also to the lock of another name
+			noSuch(w, r)
+		default:
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	}))))
 	return s, nil
+}
+
+// noSuch answers a request that the service does not have.
+func noSuch(w http.ResponseWriter, r *http.Request) {
+	refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
 }
 
 // ServeHTTP answers a request.
