@@ -106,6 +106,8 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 			s.locks(w, r)
 		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, also to the lock of another name
 			noSuch(w, r)
+		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would read it first, for as long as it takes
+			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
 		default:
 			mux.ServeHTTP(w, r)
 		}
