@@ -62,15 +62,15 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 			return nil, err
 		}
 	}
+	if a.User != "" || a.Path != "" {
+		return nil, driver.Refused(errors.New("the URL of a lock service has no user and no path: it is stile://host:port, or stile://:token@host:port"))
+	}
 	token, err := credential(a)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.Done(); err != nil {
 		return nil, err
-	}
-	if a.User != "" || a.Path != "" {
-		return nil, driver.Refused(errors.New("the URL of a lock service has no user and no path: it is stile://host:port, or stile://:token@host:port"))
 	}
 	c := &client{token: token, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{}, transport: &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
