@@ -364,6 +364,25 @@ func TestWaitGoesOnElsewhere(t *testing.T) {
 	})
 }
 
+// Trap: a store tells the client by which a claim has entered of its turn. A wait that goes on at another replica hears of it
+// there, since they are one client.
+func TestReplicasAreOneClient(t *testing.T) {
+	clients := map[string]bool{}
+	for range 2 {
+		f := newFake()
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			clients[c.Client] = true
+			return f.Driver.Enter(ctx, c)
+		}
+		_, url := start(t, f)
+		u := &user{t, rewriting(url)}
+		u.gets(200, "", "PUT", "a", "")
+	}
+	if len(clients) != 1 || clients[""] {
+		t.Errorf("the replicas' clients are %v; want one", clients)
+	}
+}
+
 // A handle is all that another process needs, at any replica. The store's errors say what became of a request.
 func TestStoreFails(t *testing.T) {
 	f := newFake()

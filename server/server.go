@@ -39,7 +39,6 @@ type Server struct {
 	hosts        []string
 
 	handler http.Handler
-	client  string          // of the claims of the simple API
 	replica string          // its name; empty if the driver is no Adopter
 	calls   calls           // about claims
 	alerts  alerts          // of claims
@@ -67,7 +66,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, client: rand.Text(), calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
+	s := &Server{d: d, calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
 	if o != nil {
 		s.authenticate, s.hosts = o.Authenticate, o.Hosts
 	}

@@ -27,6 +27,10 @@ const grace = 3 * time.Second
 // drift bounds how much the rates of two clocks may differ.
 const drift = 0.005
 
+// simpleClient is the client of the claims of the simple API. All replicas have one, since a store tells the client by which a
+// claim has entered of its turn, and the request that waits may have come to another replica since.
+const simpleClient = "stile-http"
+
 // A grant answers PUT and POST: the client holds the lock.
 type grant struct {
 	Handle string `json:"handle"`
@@ -124,7 +128,7 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 // claim is what a driver gets of a caller's handle.
 func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration) *driver.Claim {
 	return who.claim(&driver.Claim{
-		Name: name, ID: h.id, Client: s.client, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket,
+		Name: name, ID: h.id, Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket,
 	})
 }
 
