@@ -383,6 +383,28 @@ func TestReplicasAreOneClient(t *testing.T) {
 	}
 }
 
+// A store that says that nothing is left of a waiting lease is not asked without a pause.
+func TestNoLeaseLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		asked := 0
+		f.enter = func(context.Context, *driver.Claim) (driver.Place, error) {
+			if asked++; asked > 10_000 {
+				return driver.Place{}, io.ErrUnexpectedEOF
+			}
+			return driver.Place{Ticket: 7, Retry: 1}, nil
+		}
+		f.await = func(ctx context.Context, _ *driver.Claim) (driver.Place, error) {
+			<-ctx.Done()
+			return driver.Place{}, ctx.Err()
+		}
+		newUser(t, f).gets(409, "held", "PUT", "a?wait=1s", "")
+		if asked > 12 {
+			t.Errorf("the store was asked %d times in a second; want every 100 ms at most", asked)
+		}
+	})
+}
+
 // A handle is all that another process needs, at any replica. The store's errors say what became of a request.
 func TestStoreFails(t *testing.T) {
 	f := newFake()

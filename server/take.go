@@ -24,6 +24,9 @@ const unconfirmed = 10 * time.Second
 // grace is how much longer than its PUT a waiting claim stays in the queue, for the client's next PUT.
 const grace = 3 * time.Second
 
+// leastHear is the shortest wait between two requests to the store, however little of a lease the store says is left.
+const leastHear = 100 * time.Millisecond
+
 // drift bounds how much the rates of two clocks may differ.
 const drift = 0.005
 
@@ -150,10 +153,11 @@ func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.P
 
 // hear returns when the claim may hold, when its lease wants to be renewed, or when the wait ends.
 func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place, end time.Time) error {
-	within := min(p.TTL/3, time.Until(end))
+	within := p.TTL / 3
 	if p.Retry > 0 {
 		within = min(within, p.Retry)
 	}
+	within = min(max(within, leastHear), time.Until(end))
 	ctx, cancel := context.WithTimeout(waiting, within)
 	defer cancel()
 	if _, err := s.d.Await(ctx, c); err != nil && ctx.Err() == nil {
