@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// bashCompletion needs nothing but bash. Cobra's own script calls functions of the package bash-completion, which servers and
-// containers mostly lack.
+// bashCompletion needs only bash. Cobra's own script calls functions of the package bash-completion, which most servers and
+// containers lack.
 //
 //go:embed completion.bash
 var bashCompletion string

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// elsewhere are the demos that are a program of their own, and elsewhereAt is where.
+// elsewhere are the demos that are part of another program, and elsewhereAt is its address.
 var elsewhere = []string{"payment", "market", "cron", "leader"}
 
 const (

@@ -22,7 +22,7 @@ import (
 	_ "github.com/stilelock/stile/cmd/stile/internal/early"
 )
 
-// main begins unless package early has done all there was to do.
+// main runs unless package early has already done the work and ended the program.
 func main() {
 	os.Exit(ended(os.Stderr, execute(newRoot())))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// newMan writes the manual from what --help prints, so that the two cannot differ, and no tool has to be installed for it.
+// newMan writes the manual from the text of --help, so that the two cannot differ, and no tool has to be installed.
 func newMan(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIRECTORY", Short: "Write the manual pages into a directory", Hidden: true, DisableFlagsInUseLine: true,
@@ -104,7 +104,7 @@ func describe(f *pflag.Flag) (word, text string) {
 	return strings.TrimSpace(word + " " + kind), text
 }
 
-// writeText writes paragraphs, and as they are those that are indented, such as lists.
+// writeText writes paragraphs. It leaves indented ones, such as lists, as they are.
 func writeText(w io.Writer, text string) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		if strings.Contains("\n"+paragraph, "\n  ") {

@@ -15,7 +15,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// execute runs the command line. An answer that nobody got is an error of its own, whatever came of the rest.
+// execute runs the command line. If the output could not be written, that is an error of its own, whatever the command's
+// outcome.
 func execute(root *cobra.Command) error {
 	out := &answer.Output{To: os.Stdout}
 	root.SetOut(out)
@@ -26,7 +27,7 @@ func execute(root *cobra.Command) error {
 	return exit.With(exit.Output, fmt.Errorf("the answer cannot be written: %w", out.Err))
 }
 
-// ended prints the error, if there is something to say, and returns the status for it.
+// ended prints the error, if it has a text, and returns its exit status.
 func ended(w io.Writer, err error) int {
 	code, text := exit.Of(err)
 	if text == "" || speech.Current == speech.Quiet && errors.Is(err, stile.ErrHeld) {

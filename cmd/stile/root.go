@@ -40,7 +40,7 @@ Exit status: that of CMD, or
   74  the answer cannot be written
   75  not acquired in time, or held`
 
-// newRoot returns the command with all that it can do.
+// newRoot returns the command with all its verbs.
 func newRoot() *cobra.Command {
 	s, version := &store.Store{}, false
 	root := &cobra.Command{
@@ -86,7 +86,7 @@ func noCommand(root *cobra.Command, word string) error {
 	return exit.Usage("there is no command %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
 }
 
-// newHelp is cobra's, but for a command that does not exist, which is an error.
+// newHelp is cobra's help, except that help for an unknown command is an error.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Print what a command does",
@@ -104,7 +104,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// allowed says what a flag takes, for the types whose parser does not.
+// allowed describes the values of a flag, for the types whose parser does not.
 var allowed = map[string]string{
 	"bool": "it is true or false, and true if nothing follows",
 	"int":  "it is a whole number of at most 18 digits",
@@ -112,7 +112,7 @@ var allowed = map[string]string{
 	"uint64": "it is a whole number from 0 on, of at most 19 digits",
 }
 
-// wrongFlag explains what is wrong with the flags.
+// wrongFlag explains a mistake in the flags.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := allowed[bad.GetFlag().Value.Type()]; want != "" {
@@ -124,7 +124,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if !ok {
 		return exit.Usage("%w", err)
 	}
-	if cmd.Flags().Lookup(unknown.GetSpecifiedShortnames()) != nil { // -url, as programs in Go have it
+	if cmd.Flags().Lookup(unknown.GetSpecifiedShortnames()) != nil { // -url, the form of Go's own flags
 		return exit.Usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
 	}
 	if words := cmd.Flags().Args(); len(words) > 1 && (cmd.Name() == "run" || cmd.Name() == "elect") {

@@ -1,8 +1,8 @@
 // Package bench measures how long locks take in a store, or in two stores beside each other.
 //
-// Its scenarios are the ones of the folder proof/bench/scenarios that any store has, with a histogram in place of a
-// median. Each is measured for a window, in rounds. Two stores are measured in turn, and the one that goes first
-// changes from round to round, so that whatever else the machine does meets both.
+// Its scenarios are those of the folder proof/bench/scenarios that every store supports, with a histogram in place of a
+// median. Each scenario is measured for a window, in rounds. Two stores are measured in turn, and the order changes from
+// round to round, so that the machine's other load meets both.
 //
 // Of the other packages of the command it may import reserve.
 package bench
@@ -25,11 +25,11 @@ type Target struct {
 	Open   func(ctx context.Context) (*stile.Client, error)
 }
 
-// A Plan says what to measure.
+// A Plan describes a benchmark.
 type Plan struct {
 	Targets   []Target
 	Scenarios []*Scenario
-	Window    time.Duration // that each scenario is measured, in each round
+	Window    time.Duration // how long each scenario is measured in each round
 	Rounds    int
 	Progress  func(Step) // called before each window
 }
@@ -44,9 +44,9 @@ type Step struct {
 
 // A Result has the figures of a benchmark.
 type Result struct {
-	Traits []driver.Traits // of each target that was opened
+	Traits []driver.Traits // the traits of each opened target
 	Rows   []Row           // one for each scenario
-	Left   []string        // names that are still in use at the end, or why that is not known
+	Left   []string        // the names still in use at the end, or the reason why they are unknown
 }
 
 // A Row has the figures of a scenario.
@@ -63,17 +63,17 @@ type Side struct {
 
 // A Round is one window.
 type Round struct {
-	Rate float64       // how often a second; 0 for a scenario that makes pauses
+	Rate float64       // calls a second; 0 for a scenario with pauses
 	P50  time.Duration // the median
 }
 
 // patience is how much longer than its window a scenario may take before it is given up.
 const patience = 30 * time.Second
 
-// tidying is how long the look at what is left may take.
+// tidying bounds the search for names that are still in use.
 const tidying = 5 * time.Second
 
-// A runner is a plan that is carried out.
+// A runner carries out a plan.
 type runner struct {
 	*Plan
 	clients [][]*stile.Client // of each target
@@ -91,7 +91,7 @@ func Run(ctx context.Context, p *Plan) (*Result, error) {
 	return r.result, errors.Join(err, r.close())
 }
 
-// begin opens the stores, and sees that nobody uses the names.
+// begin opens the stores, and checks that nobody uses the names.
 func (r *runner) begin(ctx context.Context) error {
 	for i := range r.Targets {
 		c, err := r.client(ctx, i, 0)
@@ -117,7 +117,7 @@ func (r *runner) begin(ctx context.Context) error {
 	return nil
 }
 
-// client returns a client of a target, which is opened if it is not yet.
+// client returns a client of a target. It opens the client at the first call.
 func (r *runner) client(ctx context.Context, target, number int) (*stile.Client, error) {
 	for len(r.clients[target]) <= number {
 		c, err := r.Targets[target].Open(ctx)
@@ -190,7 +190,7 @@ func (r *runner) measure(ctx context.Context, side *Side, step *Step) error {
 	return nil
 }
 
-// left returns which names are still in use.
+// left returns the names that are still in use.
 func (r *runner) left(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidying)
 	defer cancel()

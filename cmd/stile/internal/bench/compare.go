@@ -9,7 +9,7 @@ type Ratio struct {
 	Median, Least, Most float64
 }
 
-// Ratio compares the two sides of a row; the result is nil if a round lacks a side or says nothing.
+// Ratio compares the two sides of a row; the result is nil if a round lacks a side or has no figure.
 func (r *Row) Ratio(of func(Round) float64) *Ratio {
 	if len(r.Sides) != 2 || r.Sides[0] == nil || r.Sides[1] == nil {
 		return nil
@@ -39,7 +39,7 @@ func (s *Side) Rate() float64 {
 	return median(rates)
 }
 
-// median returns the middle of sorted values, the mean of the middle two if their number is even, and 0 of none.
+// median returns the middle of sorted values, the mean of the middle two if their number is even, and 0 if there are none.
 func median(sorted []float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -18,18 +18,18 @@ import (
 // A Scenario is one way to use locks.
 type Scenario struct {
 	Key  string
-	What string // is measured
+	What string // what is measured
 
 	clients int
 	shared  bool // it needs readers
-	pauses  bool // it makes pauses, so that how often it comes about says nothing
+	pauses  bool // it has pauses, so its rate means nothing
 	run     func(ctx context.Context, w *window) error
 }
 
 // crowd is how many goroutines lock at once.
 const crowd = 64
 
-// Scenarios are all that there are.
+// Scenarios are all scenarios.
 var Scenarios = []*Scenario{
 	{Key: "alone", What: "lock and unlock of a name nobody else wants", clients: 1, run: alone},
 	{Key: "apart", What: "the same, 64 goroutines on 64 names", clients: 1, run: apart},
@@ -47,18 +47,18 @@ type window struct {
 	clients []*stile.Client
 	length  time.Duration
 	times   histogram.Histogram
-	span    time.Duration // in which so many were counted
+	span    time.Duration // the time in which the calls were counted
 }
 
-// ttl is the ttl of the leases, if the store has such.
+// ttl is the ttl of the leases, if the store has leases.
 const ttl = 15 * time.Second
 
 func (w *window) with(l *stile.Lock) *stile.Lock {
 	return l.With(stile.LockOptions{TTL: min(max(ttl, w.traits.MinTTL), w.traits.MaxTTL), Owner: "stile bench"})
 }
 
-// repeat lets goroutines call once again and again, first for a quarter of the window that is not counted, and then until
-// the window ends and something was counted. The first error ends all of them.
+// repeat lets goroutines call once in a loop. The first quarter of the window is not counted. Then they go on until the window
+// ends and at least one call was counted. The first error ends all of them.
 func (w *window) repeat(ctx context.Context, goroutines int, once func(ctx context.Context, i int) (time.Duration, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,7 +72,7 @@ func (w *window) repeat(ctx context.Context, goroutines int, once func(ctx conte
 			for now := time.Now(); (now.Before(end) || !counted.Load()) && ctx.Err() == nil; now = time.Now() {
 				took, err := once(ctx, i)
 				if err != nil {
-					cancel(err) // without effect unless it is the first
+					cancel(err) // only the first has an effect
 					return
 				}
 				if now.After(begin) {
@@ -114,7 +114,7 @@ func apart(ctx context.Context, w *window) error {
 	return w.repeat(ctx, crowd, func(ctx context.Context, i int) (time.Duration, error) { return turn(ctx, locks[i]) })
 }
 
-// together has goroutines want one name, as many in each client.
+// together lets the same number of goroutines in each client lock one name.
 func together(lock func(c *stile.Client, name string) *stile.Lock) func(ctx context.Context, w *window) error {
 	return func(ctx context.Context, w *window) error {
 		locks := make([]*stile.Lock, len(w.clients))
@@ -127,7 +127,7 @@ func together(lock func(c *stile.Client, name string) *stile.Lock) func(ctx cont
 	}
 }
 
-// A taking is that somebody holds.
+// A taking is the moment at which a client holds the lock.
 type taking struct {
 	at  time.Time
 	err error
@@ -150,7 +150,7 @@ func handOver(ctx context.Context, w *window) error {
 			}
 			taken <- taking{at, err}
 		}()
-		time.Sleep(5*time.Millisecond + rand.N(5*time.Millisecond)) // a store that is asked is at any point of its delay
+		time.Sleep(5*time.Millisecond + rand.N(5*time.Millisecond)) // so that the hand-over comes at any point of a poll interval
 		begin := time.Now()
 		err = lease.Unlock()
 		t := <-taken

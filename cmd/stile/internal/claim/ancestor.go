@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// HeldVariable lists for CMD, and for the stile in it, the locks that its ancestors hold while it runs: whoever waits
-// for one of them in CMD waits for ever, since its holder waits for CMD.
+// HeldVariable lists, for CMD and any stile inside it, the locks that CMD's ancestors hold while it runs. A stile in CMD that
+// waits for one of them would wait for ever, since the holder waits for CMD.
 const HeldVariable = "STILE_HELD"
 
 // A Held lock is one entry of the variable: the key of the name in its store, how it is held, and by which process.
@@ -30,7 +30,7 @@ func (h Held) String() string {
 	return fmt.Sprintf("%s:%d:%d:%d", h.key, h.weight, h.of, h.process)
 }
 
-// HeldLocks returns the locks that this process's ancestors hold. A text that is not an entry is passed over.
+// HeldLocks returns the locks that this process's ancestors hold. It skips a text that is not an entry.
 func HeldLocks() (list []Held) {
 	for text := range strings.FieldsSeq(os.Getenv(HeldVariable)) {
 		parts := strings.Split(text, ":")
@@ -47,7 +47,7 @@ func HeldLocks() (list []Held) {
 	return list
 }
 
-// Hold returns the lock that is wanted as an entry of the variable.
+// Hold returns the wanted lock as an entry of the variable.
 func (w *Want) Hold(a *driver.Address, name string) Held {
 	h := Held{key: grant.NameKey(a, name), weight: driver.All, of: driver.All, process: os.Getpid()}
 	switch {
@@ -59,8 +59,8 @@ func (w *Want) Hold(a *driver.Address, name string) Held {
 	return h
 }
 
-// Conflict returns an error if a lock that is wanted cannot be had before an ancestor has ended, or before this shell
-// gives its grant back.
+// Conflict returns an error if a wanted lock cannot become free before an ancestor has ended, or before this shell gives its
+// grant back.
 func (w *Want) Conflict(a *driver.Address) error {
 	for _, name := range w.Names {
 		if err := w.conflictOn(a, name); err != nil {
@@ -89,7 +89,7 @@ func (w *Want) conflictOn(a *driver.Address, name string) error {
 	return nil
 }
 
-// ownGrant returns the handle of the grant that this shell has of a name, unless it has run out.
+// ownGrant returns the handle of this shell's grant of a name, unless the grant has run out.
 func ownGrant(a *driver.Address, name string) *grant.File {
 	m, set, err := grant.Variable(a, name)
 	if !set || err != nil {

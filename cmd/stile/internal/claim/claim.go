@@ -1,5 +1,5 @@
-// Package claim takes the lock that the flags of a verb ask for, and shows meanwhile what it waits for. A lock that an ancestor
-// or this shell holds is refused, since it would wait for itself.
+// Package claim takes the lock that the flags of a verb ask for, and shows meanwhile what it waits for. It refuses a lock that
+// an ancestor or this shell holds, since the verb would wait for itself.
 //
 // Of the other packages of the command it may import flags, grant, page, proc, speech, store and tty.
 package claim
@@ -29,20 +29,20 @@ type Want struct {
 	try, read      bool
 	permits, of    int
 	owner, Reason  string
-	Value          string // of a candidate, if it is one
+	Value          string // a candidate's value; "" otherwise
 	Candidate      bool
 	waitSet, ofSet bool
-	busy           int // the status if the lock is not had in time
+	busy           int // the exit status if the lock is not taken in time
 	view           *waitView
 }
 
-// Tokens is how many tokens belong to one claim. Its ticket is the first.
+// Tokens is the number of tokens of one claim. Its ticket is the first.
 const Tokens = 1 << 10
 
-// DefaultTTL is how long a lock outlives a process that does not say it.
+// DefaultTTL is the default for how long a lock outlives its process.
 const DefaultTTL = 15 * time.Second
 
-// Flags adds those that say which lock is wanted.
+// Flags adds the flags that describe the wanted lock.
 func (w *Want) Flags(f *pflag.FlagSet) {
 	w.TTL = flags.Duration(DefaultTTL)
 	f.Var(&w.TTL, "ttl", "how long the lock outlives this process if it dies")
@@ -84,7 +84,7 @@ func (w *Want) Check(f *pflag.FlagSet) error {
 	return CheckBusy(w.busy)
 }
 
-// CheckBusy refuses what is no exit status.
+// CheckBusy refuses numbers that are no exit status.
 func CheckBusy(status int) error {
 	if status < 0 || status > 255 {
 		return exit.Usage("--conflict-exit-code %d: an exit status is from 0 to 255", status)
@@ -92,7 +92,7 @@ func CheckBusy(status int) error {
 	return nil
 }
 
-// lock returns the lock that is wanted, which may be several.
+// lock returns the wanted lock, which may have several names.
 func (w *Want) lock(c *stile.Client) *stile.Lock {
 	if len(w.Names) == 1 {
 		return w.part(c, w.Names[0])
@@ -119,10 +119,10 @@ func (w *Want) part(c *stile.Client, name string) *stile.Lock {
 	})
 }
 
-// Slack is half of the time for which --wait 1m may last longer if the store does not answer.
+// Slack is half of the extra time that --wait 1m may take if the store does not answer.
 const Slack = 500 * time.Millisecond
 
-// Open opens the store, for no longer than is to be waited, and says how much of the waiting is left then.
+// Open opens the store, for no longer than --wait allows, and returns how much of that time is left.
 func (w *Want) Open(ctx context.Context, s *store.Store, observer stile.Observer) (*stile.Client, error) {
 	s.TTL = time.Duration(w.TTL)
 	w.view = newWaitView(w.Names, time.Duration(w.wait))
@@ -140,7 +140,7 @@ func (w *Want) Open(ctx context.Context, s *store.Store, observer stile.Observer
 	return c, err
 }
 
-// Drop closes a client that has no lock, for no longer than --wait allows for.
+// Drop closes a client that has no lock, within the time that --wait allows.
 func (w *Want) Drop(c *stile.Client) {
 	done := make(chan struct{})
 	go func() {
@@ -153,11 +153,11 @@ func (w *Want) Drop(c *stile.Client) {
 	}
 	select {
 	case <-done:
-	case <-late: // what may be left in the store runs out
+	case <-late: // remains in the store run out
 	}
 }
 
-// Take waits for the lock as long as is wanted.
+// Take waits for the lock as long as --wait says.
 func (w *Want) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) {
 	var (
 		l     = w.lock(c)
@@ -181,7 +181,7 @@ func (w *Want) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 	return lease, err
 }
 
-// NameIn returns the name that an error of the library is about, if it says it: one of several.
+// NameIn returns the name that an error of the library is about, if the error names one of several.
 func NameIn(err error, otherwise string) string {
 	if e, ok := errors.AsType[*stile.Error](err); ok && e.Name != "" {
 		return e.Name

@@ -15,23 +15,23 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A waitView shows a person what a process waits for. It begins when the waiting has lasted a moment, and looks at
-// the queue of one name at a time: of several names, the first that is not held yet.
+// A waitView shows a person what a process waits for. It begins when the wait has lasted a moment, and reads the queue of one
+// name at a time: of several names, the first that is not held yet.
 type waitView struct {
-	names   []string // in the order in which they are taken
+	names   []string // in the order of locking
 	most    time.Duration
-	changed chan struct{} // has an event after a change of what is below
+	changed chan struct{} // has an event after a change of the fields below
 
 	mu      sync.Mutex
 	had     int              // how many are held
-	tickets map[string]int64 // of the claims that wait
+	tickets map[string]int64 // the tickets of waiting claims, by name
 }
 
-// verboseDelay is in the place of speech.Delay with --verbose.
+// verboseDelay replaces speech.Delay with --verbose.
 const verboseDelay = 100 * time.Millisecond
 
-// watchfully calls take, which waits for the lock, and shows a person meanwhile what it waits for: with --verbose by
-// lines, on a terminal by one line that is redrawn, and elsewhere not at all.
+// watchfully calls take, which waits for the lock, and meanwhile shows a person what it waits for: with --verbose by lines, on
+// a terminal by one line that is redrawn, and otherwise not at all.
 func (v *waitView) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
 	show := Shower()
 	if show == nil {
@@ -44,7 +44,7 @@ func (v *waitView) watchfully(ctx context.Context, c *stile.Client, take func() 
 	return lease, err
 }
 
-// Shower returns how what is waited for is shown, or nil if it is not.
+// Shower returns the function that shows a wait, or nil if waits are not shown.
 func Shower() func(*page.Wait) {
 	terminal := tty.Is(os.Stderr)
 	switch {
@@ -64,7 +64,7 @@ func Shower() func(*page.Wait) {
 	}
 }
 
-// saying returns a function that says what is waited for, on a line of its own: when that has changed, or once.
+// saying returns a function that prints a wait on a line of its own: after each change, or once.
 func saying(once bool) func(*page.Wait) {
 	said := ""
 	return func(w *page.Wait) {
@@ -87,7 +87,7 @@ func newWaitView(names []string, most time.Duration) *waitView {
 	}
 }
 
-// beside returns an observer that informs the view too.
+// beside returns an observer that also informs the view.
 func (v *waitView) beside(observer stile.Observer) stile.Observer {
 	return func(e stile.Event) {
 		v.observe(e)
@@ -97,7 +97,7 @@ func (v *waitView) beside(observer stile.Observer) stile.Observer {
 	}
 }
 
-// observe is told what becomes of the claims.
+// observe gets the events of the claims.
 func (v *waitView) observe(e stile.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,7 +115,7 @@ func (v *waitView) observe(e stile.Event) {
 	}
 }
 
-// now returns the name that is waited for, and the ticket of the claim if it is known; no name if all are held.
+// now returns the awaited name, and its claim's ticket if it is known; no name if all are held.
 func (v *waitView) now() (name string, ticket int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -126,14 +126,14 @@ func (v *waitView) now() (name string, ticket int64) {
 	return name, v.tickets[name]
 }
 
-// A Look is a queue as it was seen.
+// A Look is the state of a queue when it was read.
 type Look struct {
 	Queue stile.Queue
 	At    time.Time
 	Err   error
 }
 
-// start says what is waited for until the returned function is called, which waits for the end of it.
+// start shows the wait until the returned function is called, which waits for the end of the showing.
 func (v *waitView) start(ctx context.Context, c *stile.Client, show func(*page.Wait)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -161,7 +161,7 @@ func (v *waitView) start(ctx context.Context, c *stile.Client, show func(*page.W
 	}
 }
 
-// follow shows the queue of one name until that name is waited for no more.
+// follow shows the queue of one name until the wait for this name is over.
 func (v *waitView) follow(ctx context.Context, c *stile.Client, name string, begun time.Time, show func(*page.Wait)) {
 	ctx, cancel := context.WithCancel(ctx)
 	looks := make(chan Look)

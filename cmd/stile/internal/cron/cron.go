@@ -68,9 +68,9 @@ type cron struct {
 	log     *slog.Logger
 
 	ctx   context.Context
-	fail  context.CancelCauseFunc // of a job that cannot go on
+	fail  context.CancelCauseFunc // called by a job that cannot go on
 	tasks map[string]*task
-	ended map[string]<-chan struct{} // closed when the last task of a name that was given up has come to its end
+	ended map[string]<-chan struct{} // by name: closed when the last removed task has ended
 	all   sync.WaitGroup
 }
 
@@ -137,8 +137,8 @@ func printNext(w io.Writer, entries []*entry) error {
 	return answer.Table(w, "NAME\tNEXT\tSCHEDULE\tCMD", rows)
 }
 
-// cronEnding are the signals that end a stile cron. After SIGHUP it reads its file again, also if the signal comes
-// while the store is still being opened.
+// cronEnding are the signals that end a stile cron. After SIGHUP it reads its file again, even if the signal comes while the
+// store is being opened.
 var cronEnding = slices.DeleteFunc(slices.Clone(ending.Signals), func(s syscall.Signal) bool { return s == syscall.SIGHUP })
 
 func (c *cron) run(ctx context.Context) (err error) {
@@ -196,7 +196,7 @@ func (c *cron) run(ctx context.Context) (err error) {
 			c.log.Info("ends, as it was asked to", "signal", s.String())
 			return nil
 		case <-reloads:
-			again = c.begun() // of one that is under way nobody hears
+			again = c.begun() // drops an earlier reading that is still under way
 		case r := <-again:
 			c.reload(r)
 		}
@@ -209,7 +209,7 @@ type reading struct {
 	err     error
 }
 
-// begun reads the file. That may take for ever, as of a pipe, or of a network that is gone.
+// begun reads the file. That may take for ever, for example from a pipe, or over a lost network.
 func (c *cron) begun() <-chan reading {
 	done := make(chan reading, 1)
 	go func() {
@@ -219,7 +219,7 @@ func (c *cron) begun() <-chan reading {
 	return done
 }
 
-// read reads the file for the first time. One without jobs is a mistake then.
+// read reads the file for the first time. A file without jobs is then a mistake.
 func (c *cron) read(ctx context.Context) ([]*entry, error) {
 	select {
 	case r := <-c.begun():
@@ -232,7 +232,7 @@ func (c *cron) read(ctx context.Context) ([]*entry, error) {
 	}
 }
 
-// reload takes the file as it was read again. One that is wrong changes nothing. One without jobs ends them all.
+// reload takes over the file that was read again. A wrong file changes nothing. A file without jobs ends all jobs.
 func (c *cron) reload(r reading) {
 	err := r.err
 	if err == nil {
@@ -245,7 +245,7 @@ func (c *cron) reload(r reading) {
 	c.log.Info("read the file again", "file", c.path, "jobs", len(r.entries))
 }
 
-// apply runs these jobs and no others. The current run of a job that is gone or changed comes to its end.
+// apply runs these jobs and no others. If a job was removed or changed, its current run goes on to its end.
 func (c *cron) apply(entries []*entry) error {
 	made := map[string]*jobs.Job{}
 	for _, e := range entries {
@@ -260,7 +260,7 @@ func (c *cron) apply(entries []*entry) error {
 			continue
 		}
 		t.finish(jobs.ErrFinish)
-		c.ended[name] = t.done // also for one that comes back with a later file
+		c.ended[name] = t.done // also for a job that comes back with a later file
 		delete(c.tasks, name)
 	}
 	for _, e := range entries {
@@ -291,12 +291,12 @@ func (c *cron) begin(e *entry, j *jobs.Job, before <-chan struct{}) {
 			<-before
 		}
 		if err := j.Run(ctx); ctx.Err() == nil {
-			c.fail(err) // it would be the same at each tick
+			c.fail(err) // each tick would fail in the same way
 		}
 	})
 }
 
-// report logs what became of a tick.
+// report logs the outcome of a tick.
 func (c *cron) report(r jobs.Result) {
 	level, text := slog.LevelInfo, "run "+string(r.Outcome)
 	attributes := []any{"job", r.Job}
@@ -323,7 +323,7 @@ func (c *cron) report(r jobs.Result) {
 	c.log.Log(c.ctx, level, text, attributes...)
 }
 
-// A switchboard passes the client's events about its leases on to whoever looks after each.
+// A switchboard passes the client's events about leases on to the keeper of each lease.
 type switchboard struct {
 	mu    sync.Mutex
 	lines map[string]*run.Events // by name
@@ -338,7 +338,7 @@ func (b *switchboard) observe(event stile.Event) {
 	}
 }
 
-// line returns the events of a name, until closed.
+// line returns the events of a name, until it is closed.
 func (b *switchboard) line(name string) (e *run.Events, close func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -351,7 +351,7 @@ func (b *switchboard) line(name string) (e *run.Events, close func()) {
 	}
 }
 
-// exitText is the end of a CMD as an error, or nil.
+// exitText returns the exit of a CMD as an error, or nil.
 func exitText(w syscall.WaitStatus) error {
 	switch {
 	case w.Signaled():

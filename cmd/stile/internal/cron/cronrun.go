@@ -21,7 +21,7 @@ type cronRun struct {
 	entry *entry
 }
 
-// work is one run. It returns when nothing is left of CMD's group.
+// work is one run. It returns when CMD's group is gone.
 func (r *cronRun) work(ctx context.Context) error {
 	lease := stile.FromContext(ctx)
 	child, err := run.NewChild(nil)
@@ -45,7 +45,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	}
 	env, secret, err := r.environ(ctx, lease, deadline)
 	if secret != "" {
-		defer os.Remove(secret) // the guard has removed it, unless that was killed
+		defer os.Remove(secret) // the guard has removed it, unless the guard was killed
 	}
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (r *cronRun) work(ctx context.Context) error {
 	return exitText(k.Status)
 }
 
-// environ returns the environment of CMD: as for stile run, with the file's settings, and the tick.
+// environ returns the environment of CMD: that of stile run, the file's settings, and the tick.
 func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time.Time) (env []string, secret string, err error) {
 	if env, secret, err = run.Environ(r.cron.store); err != nil {
 		return nil, secret, err

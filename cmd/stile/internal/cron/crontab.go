@@ -27,18 +27,18 @@ import (
 // An entry is one job of a crontab.
 type entry struct {
 	line     int
-	schedule string // with its zone, if the file says one
+	schedule string // with its zone, if the file sets one
 	name     string
 	command  string   // for the shell
 	shell    string   // its path
-	env      []string // what the file sets above the line
+	env      []string // the settings above the line
 	atLeast  flags.Duration
 	maxHold  flags.Duration
 	jitter   flags.Duration
 	missed   jobs.Missed
 }
 
-// same reports whether two entries are the same job, wherever they stand.
+// same reports whether two entries are the same job, on whatever line they are.
 func (e *entry) same(o *entry) bool {
 	a, b := *e, *o
 	a.line, b.line = 0, 0
@@ -47,11 +47,11 @@ func (e *entry) same(o *entry) bool {
 	return env && fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// A crontab is a file while it is read.
+// A crontab is the state of reading a file.
 type crontab struct {
 	path    string
 	entries []*entry
-	zone    string // of the lines that follow; empty means UTC
+	zone    string // for the lines below; empty means UTC
 	shell   string
 	env     []string
 }
@@ -110,7 +110,7 @@ func (t *crontab) read(number int, line string) error {
 	return nil
 }
 
-// checkShell returns why a shell runs nothing. A machine without it would take ticks from machines that have it.
+// checkShell returns an error if a shell cannot run. A machine without the shell would take ticks from machines that have it.
 func checkShell(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", phrase.Shortened(path))
@@ -121,7 +121,7 @@ func checkShell(path string) error {
 	return nil
 }
 
-// unquoted takes off the quotes that stand around a whole value.
+// unquoted removes the quotes around a whole value.
 func unquoted(value string) string {
 	if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
 		return value[1 : n-1]
@@ -161,7 +161,7 @@ func (t *crontab) job(number int, line string) error {
 	return e.flags(fields[n+1 : dash])
 }
 
-// scheduleLength is how many words the schedule of a line takes.
+// scheduleLength returns the number of words of a line's schedule.
 func scheduleLength(fields []string) int {
 	n := 0
 	if strings.HasPrefix(fields[0], "CRON_TZ=") || strings.HasPrefix(fields[0], "TZ=") {
@@ -176,7 +176,7 @@ func scheduleLength(fields []string) int {
 	return n + 5
 }
 
-// flags reads what stands between NAME and --.
+// flags reads the words between NAME and --.
 func (e *entry) flags(args []string) error {
 	missed := "skip"
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -208,7 +208,7 @@ func (e *entry) flags(args []string) error {
 	return nil
 }
 
-// split returns the words of a line, and for each what stands after it.
+// split returns the words of a line, and for each word the rest of the line after it.
 func split(line string) (fields, rest []string) {
 	for line = strings.TrimLeft(line, " \t"); line != ""; {
 		word, after := line, ""
@@ -228,7 +228,7 @@ func (e *entry) job(c *stile.Client, work func(context.Context) error, report fu
 	})
 }
 
-// checkEntries finds what is wrong with the schedules and their options, without a store.
+// checkEntries finds mistakes in the schedules and their options, without a store.
 func checkEntries(path string, entries []*entry) error {
 	c, err := store.Nothing(context.Background())
 	if err != nil {
@@ -243,10 +243,10 @@ func checkEntries(path string, entries []*entry) error {
 	return nil
 }
 
-// flagWords replaces the names of package jobs's options by the names of flags.
+// flagWords replaces the option names of package jobs by the names of flags.
 var flagWords = strings.NewReplacer("AtLeast", "--at-least", "MaxHold", "--max-hold", "Jitter", "--jitter")
 
-// wrong is package jobs's error about an entry, in the words of the file.
+// wrong turns package jobs's error about an entry into one in the words of the file.
 func (e *entry) wrong(path string, err error) error {
 	job := fmt.Sprintf("job %q: ", e.name)
 	return exit.Usage("%s:%d: %s%s", path, e.line, job, flagWords.Replace(strings.TrimPrefix(err.Error(), "jobs: "+job)))

@@ -1,4 +1,4 @@
-// Package elect is stile elect: a run as leader, and who leads.
+// Package elect is stile elect: it runs a command as leader, or shows the leader.
 //
 // Of the other packages of the command it may import claim, flags, run, speech and store.
 package elect
@@ -100,7 +100,7 @@ func watchesOnly(f *pflag.FlagSet) (err error) {
 	return err
 }
 
-// hostname is the value of a candidate that says none.
+// hostname is the default value of a candidate.
 func hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -109,12 +109,12 @@ func hostname() string {
 	return host
 }
 
-// A LeaderView is who leads a name in JSON, as programs get it. See inspect.QueueView.
+// A LeaderView is the leader of a name in JSON, for programs. See inspect.QueueView.
 type LeaderView struct {
 	At      string `json:"at"`
 	Name    string `json:"name"`
-	Leads   bool   `json:"leads"`  // false if nobody does
-	Ticket  string `json:"ticket"` // the first of the tokens that the leader gives out; empty if nobody leads
+	Leads   bool   `json:"leads"`  // false if nobody leads
+	Ticket  string `json:"ticket"` // the first of the leader's tokens; empty if nobody leads
 	Value   string `json:"value"`
 	Owner   string `json:"owner"`
 	Program string `json:"program"`
@@ -134,7 +134,7 @@ func leaderViewOf(name string, l stile.Leader, at time.Time) LeaderView {
 	return v
 }
 
-// watchLeader prints who leads until ctx ends or the store cannot be asked for good.
+// watchLeader prints the leader until ctx ends or the store is out of reach for good.
 func watchLeader(ctx context.Context, w io.Writer, c *stile.Client, name string, asJSON bool) error {
 	for l, err := range c.Observe(ctx, name) {
 		switch now := time.Now(); {
@@ -152,7 +152,7 @@ func watchLeader(ctx context.Context, w io.Writer, c *stile.Client, name string,
 	return context.Cause(ctx)
 }
 
-// leaderLine is who leads, for a person.
+// leaderLine returns the leader as a line for a person.
 func leaderLine(l stile.Leader) string {
 	h := l.Holder
 	switch {
@@ -160,7 +160,7 @@ func leaderLine(l stile.Leader) string {
 		return "nobody leads"
 	case l.Value == "":
 		return fmt.Sprintf("%s leads, from token %d", phrase.Printable(h.String()), l.Ticket)
-	case h.Owner == "" && h.Program == "": // another program's
+	case h.Owner == "" && h.Program == "": // of another program
 		return fmt.Sprintf("%s leads, from token %d", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket)
 	}
 	return fmt.Sprintf("%s leads, from token %d: %s", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket, phrase.Printable(h.String()))

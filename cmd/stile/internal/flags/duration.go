@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A Duration is a flag's value that insists on a unit.
+// A Duration is the value of a flag that needs a unit.
 type Duration time.Duration
 
-// Set reads what the flag says.
+// Set reads the flag's text.
 func (d *Duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -25,7 +25,7 @@ func (d *Duration) Set(text string) error {
 	return nil
 }
 
-// overflows reports whether a text that is no duration would be one with a smaller number.
+// overflows reports whether a text is a duration except that its number is too large.
 func overflows(text string) bool {
 	_, err := time.ParseDuration("1" + strings.TrimLeft(text, "0123456789"))
 	return err == nil && text[0] >= '0' && text[0] <= '9'
@@ -38,11 +38,11 @@ func (d *Duration) String() string {
 	return fmt.Sprint(time.Duration(*d))
 }
 
-// Type names it in the help.
+// Type returns the name of the type in the help.
 func (d *Duration) Type() string { return "duration" }
 
-// MarshalText writes a duration as a flag takes it.
+// MarshalText writes a duration in the form that a flag takes.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText reads the text of MarshalText.
 func (d *Duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }

@@ -1,4 +1,4 @@
-// Package flags checks what flags and arguments say before anything is done: durations and names of locks.
+// Package flags checks flags and arguments before anything is done: durations and names of locks.
 //
 // Of the other packages of the command it may import none.
 package flags
@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// OneName accepts the name of a lock and nothing else.
+// OneName accepts exactly one name of a lock.
 func OneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.Usage("stile %s needs one NAME, and got %d; as in: stile %s", cmd.Name(), len(args), cmd.Use)
@@ -34,7 +34,7 @@ func CheckNames(names []string) error {
 	return nil
 }
 
-// CheckName returns an error about a NAME, which may be too long to be shown.
+// CheckName returns an error about a NAME. The error shortens a name that is too long to show.
 func CheckName(name string) error {
 	if err := driver.CheckName(name); err != nil {
 		return exit.Usage("NAME %s: %w", phrase.Shortened(name), err)

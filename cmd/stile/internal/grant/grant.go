@@ -1,4 +1,4 @@
-// Package grant keeps the handles of locks that stile lock left taken, in files that only their user can read.
+// Package grant keeps the handles of locks that stile lock has taken, in files that only their user can read.
 //
 // Of the other packages of the command it may import flags and store.
 package grant
@@ -20,19 +20,19 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A grant is one acquisition of stile lock. renew and unlock act on a grant, never on a name: when a slow script has lost
-// its lock, the name is the next holder's. The shell that took the lock has the grant's handle in a variable; other
-// callers say the token or the handle.
+// A grant is one acquisition by stile lock. renew and unlock act on a grant, never on a name: when a slow script has lost its
+// lock, the name belongs to the next holder. The shell that took the lock has the grant's handle in a variable; other callers
+// give the token or the handle.
 type grant struct {
 	Path    string // of its handle
 	File    *File
 	Renewed time.Time // or taken
 }
 
-// grantVariables begins the variables in which a shell has its grants, one for each name in each store.
+// grantVariables begins the names of the variables that have a shell's grants, one for each name in each store.
 const grantVariables = "STILE_GRANT_"
 
-// VariableName returns the variable for a name's grant.
+// VariableName returns the name of the variable for the grant of a name.
 func VariableName(a *driver.Address, name string) string {
 	readable := strings.Map(func(r rune) rune {
 		switch {
@@ -52,8 +52,8 @@ func NameKey(a *driver.Address, name string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Path returns where the handle of a grant is kept, which is another grant's never. The file's name does not tell
-// the claim's id, whose knowledge lets release the lock.
+// Path returns the path of a grant's handle. No other grant has this path. The file's name does not reveal the claim's id,
+// which is enough to release the lock.
 func Path(dir string, a *driver.Address, h *File) string {
 	readable := driver.EncodeName(h.Name)
 	readable = strings.TrimLeft(readable[:min(len(readable), 100)], ".")
@@ -61,7 +61,7 @@ func Path(dir string, a *driver.Address, h *File) string {
 	return filepath.Join(dir, readable+"-"+NameKey(a, h.Name)+"-"+hex.EncodeToString(id[:6])+".handle")
 }
 
-// All returns those whose handles are in the user's folder, the oldest first.
+// All returns the grants with a handle in the user's folder, the oldest first.
 func All() (list []*grant) {
 	dir, err := store.RuntimeDir()
 	if err != nil {
@@ -85,28 +85,28 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// deadFor is for how long after its last renewal and its ttl a lost grant's handle is kept, in case the clock was moved.
+// deadFor is how long the handle of a lost grant is kept after its last renewal and its ttl, in case the clock was moved.
 const deadFor = time.Minute
 
-// Clear removes the handles of grants that ran out: nobody unlocked them.
+// Clear removes the handles of grants that ran out without an unlock.
 func Clear() {
 	for _, g := range All() {
 		if time.Since(g.Renewed) > time.Duration(g.File.TTL)+deadFor {
-			_ = g.File.Remove(g.Path) // the next time
+			_ = g.File.Remove(g.Path) // if this fails, the next Clear tries again
 		}
 	}
 }
 
-// A Meant grant is the one that renew or unlock is to act on, as its caller has it.
+// A Meant is the caller's description of the grant that renew or unlock must act on.
 type Meant struct {
 	Path  string // of its handle
-	Token string // "" if only the file says it
+	Token string // "" if only the file has it
 }
 
 // String is the value of the grant's variable.
 func (m Meant) String() string { return m.Token + "@" + m.Path }
 
-// Variable returns the grant of a name that the shell has, if it has one.
+// Variable returns the shell's grant of a name, if it has one.
 func Variable(a *driver.Address, name string) (m Meant, set bool, err error) {
 	key := VariableName(a, name)
 	text, set := os.LookupEnv(key)
@@ -120,12 +120,12 @@ func Variable(a *driver.Address, name string) (m Meant, set bool, err error) {
 	return m, true, nil
 }
 
-// Remove removes the handle, unless the file is another grant's by now.
+// Remove removes the handle, unless the file belongs to another grant by now.
 func (h *File) Remove(path string) error {
 	if found, err := Read(path); err != nil || found.ID != h.ID {
-		return nil //nolint:nilerr // it is gone, or not ours
+		return nil //nolint:nilerr // it is gone, or another grant's
 	}
-	// A new name in the same folder takes no room, so this works on a full disk too.
+	// A rename in the same folder needs no room, so this works on a full disk too.
 	moved := filepath.Join(filepath.Dir(path), ".handle-"+rand.Text())
 	if err := os.Rename(path, moved); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -134,7 +134,7 @@ func (h *File) Remove(path string) error {
 	}
 	defer os.Remove(moved)
 	if found, err := Read(moved); err != nil || found.ID != h.ID {
-		return os.Link(moved, path) // it fails if yet another has come, which is as good
+		return os.Link(moved, path) // it fails if yet another handle has come, which is just as good
 	}
 	return nil
 }

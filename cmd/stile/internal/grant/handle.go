@@ -19,16 +19,16 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A File names a claim that a script holds, between one call of stile and the next. Whoever can read it can release
-// the lock, so it is readable by its owner only. It says which store it is for, without user and password.
+// A File names a claim that a script holds between one call of stile and the next. Anybody who can read the file can release
+// the lock, so only its owner can read it. It identifies the store without user and password.
 type File struct {
-	Stile     int            `json:"stile"` // version of this form
+	Stile     int            `json:"stile"` // the version of this format
 	Store     string         `json:"store"`
 	Name      string         `json:"name"`
 	ID        string         `json:"id"`
 	Weight    int64          `json:"weight"`
 	Capacity  int64          `json:"capacity"`
-	Token     string         `json:"token"`              // of the grant; the ticket where the store has no fencing
+	Token     string         `json:"token"`              // of the grant; the ticket if the store has no fencing
 	Unfenced  bool           `json:"unfenced,omitempty"` // it has no fencing
 	TTL       flags.Duration `json:"ttl"`
 	LockDelay flags.Duration `json:"lock_delay"`
@@ -67,10 +67,10 @@ func (h *File) Handle() (stile.Handle, error) {
 	return handle, nil
 }
 
-// ErrNone says that there is a file, but not a handle.
+// ErrNone says that the file is not a handle.
 var ErrNone = errors.New("it is not a handle of stile lock")
 
-// mostHandle is more than a handle can have: its name has 255 bytes at most.
+// mostHandle is larger than any handle: its name has at most 255 bytes.
 const mostHandle = 1 << 16
 
 // Read reads a handle. The error is [fs.ErrNotExist] if there is none.
@@ -80,7 +80,7 @@ func Read(path string) (*File, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostHandle)) // a device may have no end
+	text, err := io.ReadAll(io.LimitReader(f, mostHandle)) // reading a device may never end
 	if err != nil {
 		return nil, err
 	}
@@ -91,13 +91,13 @@ func Read(path string) (*File, error) {
 	return h, nil
 }
 
-// CheckPath returns, before a lock is waited for, why its handle cannot be written. A file that is there is never
-// replaced: a slow script may yet act on it, and would then act on this grant.
+// CheckPath returns, before the wait for a lock, the reason why its handle cannot be written. An existing file is never
+// replaced: a slow script may still act on it, and would then act on this grant.
 func CheckPath(path string) error {
 	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
 		return exit.Usage("--handle %s: %s is no folder that you can write into", path, dir)
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // to open a pipe waits for its writer
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // opening a pipe would wait for its writer
 		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, ErrNone)
 	}
 	h, err := Read(path)
@@ -111,7 +111,7 @@ func CheckPath(path string) error {
 		path, h.Name)
 }
 
-// Write puts the handle in place, whole or not at all. A file that is there is an error.
+// Write writes the handle, whole or not at all. An existing file is an error.
 func (h *File) Write(path string) error {
 	text, err := json.MarshalIndent(h, "", "  ")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// What package syscall does not name. Package unix does, but is initialized after the libraries of the stores.
+// Constants that package syscall lacks. Package unix has them, but is initialized after the libraries of the stores.
 const (
 	clockBoottime = 7                                      // CLOCK_BOOTTIME
 	timerAbsolute = 1                                      // TFD_TIMER_ABSTIME
@@ -17,8 +17,8 @@ const (
 // An itimerspec is the kernel's struct of that name.
 type itimerspec struct{ interval, value syscall.Timespec }
 
-// An Alarm goes off at a time of the machine's clock, which goes on while the machine sleeps: at once after it wakes, if
-// the time came meanwhile. Timers of Go stand still then.
+// An Alarm goes off at a time of the machine's clock, which runs on while the machine sleeps. If the time comes during the
+// sleep, the alarm goes off as soon as the machine wakes. Timers of Go stand still during a sleep.
 type Alarm struct {
 	C     <-chan struct{} // has an event when it goes off
 	file  *os.File
@@ -55,14 +55,14 @@ func (a *Alarm) Set(at time.Duration) {
 	raw, err := a.file.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) {
-			// It fails for a time that is none, which spec never is.
+			// It only fails for an invalid time, which spec never is.
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 		})
 	}
 	_ = err // the file is open until Close
 }
 
-// Close gives back what the alarm needs. It does not go off any more. To close it twice is harmless.
+// Close frees the alarm's resources. The alarm does not go off any more. Closing it twice is harmless.
 func (a *Alarm) Close() {
 	_ = a.file.Close() // ends the read too
 	<-a.ended

@@ -31,5 +31,5 @@ func NewAlarm() (*Alarm, error) {
 // Set sets the alarm, in place of an earlier time. For a time that has passed it goes off now.
 func (a *Alarm) Set(at time.Duration) { a.timer.Reset(at - boottime.Now()) }
 
-// Close stops the alarm: it does not go off any more. To close it twice is harmless.
+// Close stops the alarm: it does not go off any more. Closing it twice is harmless.
 func (a *Alarm) Close() { a.timer.Stop() }

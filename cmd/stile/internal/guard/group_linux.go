@@ -6,7 +6,7 @@ const setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
 
 // adoptOrphans makes the process the parent of its descendants whose own parents end.
 func adoptOrphans() {
-	// Without it they are the init process's, which reaps them too.
+	// If it fails, the init process becomes their parent, and reaps them too.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, setChildSubreaper, 1, 0, 0, 0, 0)
 }
 

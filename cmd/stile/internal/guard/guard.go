@@ -1,10 +1,10 @@
 // Package guard is the second process of stile run, and the parent of CMD. The guard does one thing: it kills CMD's process
-// group with SIGKILL when the time until which CMD may run has come, or when stile is gone. So the group is gone before the
-// lease ends also if stile was stopped, hangs, or was killed with SIGKILL.
+// group with SIGKILL when CMD's time is over, or when stile is gone. So the group is gone before the lease ends, even if stile
+// was stopped, hangs, or was killed with SIGKILL.
 //
-// Being CMD's parent, the guard knows the group from its first moment. CMD dies with the guard too, by the kernel's
-// doing. The guard talks with stile over two pipes that CMD does not inherit, and holds no lock and no URL. It is in a
-// process group of its own, so a signal that is sent to stile's group, or to CMD's, does not reach it.
+// As CMD's parent, the guard knows the group from its first moment. The kernel also kills CMD when the guard dies. The guard
+// talks with stile over two pipes that CMD does not inherit, and holds no lock and no URL. It is in a process group of its
+// own, so a signal to stile's group, or to CMD's, does not reach it.
 //
 // The package imports few others, so that package early can call [Main] before the libraries of the stores are initialized.
 //
@@ -23,7 +23,7 @@ import (
 	"github.com/stilelock/stile/internal/ending"
 )
 
-// Arg is the only argument of a program that is to be the guard.
+// Arg is the only argument of a program that must be the guard.
 const Arg = "__guard"
 
 // The descriptors of the guard's pipes.
@@ -35,14 +35,14 @@ const (
 // A guard has the state of the process.
 type guard struct {
 	out    *os.File
-	main   chan func() // what Main is to do, on its thread
+	main   chan func() // functions for Main to call, on its thread
 	state  state
-	until  time.Duration // when the group is to be killed, on this process's clock; 0 before that was said
+	until  time.Duration // when to kill the group, on this process's clock; 0 before the first order
 	pid    int           // CMD and its group, once it runs
 	secret string        // a file to remove at the end
 }
 
-// A state is how far the guard is with CMD. An order to run CMD is obeyed once at most, and not when the time has come.
+// A state is the guard's progress with CMD. An order to run CMD is obeyed at most once, and not when CMD's time is over.
 //
 //	waits ── Run in time ──► runs ── CMD ends ──► leaves ── its group is empty ──► over
 //	  │                        └───────── CMD ends, and was alone in its group ───► over
@@ -51,17 +51,17 @@ type state int
 
 const (
 	waits  state = iota // for the order to run CMD
-	runs                // CMD is there
+	runs                // CMD runs
 	leaves              // CMD has ended, and its group has members
-	over                // nothing is there to kill, and nothing will be
+	over                // there is nothing to kill, and never will be
 )
 
 // Main is the process. Its thread must be the one that lives as long as the process does: CMD dies with the thread that
 // started it.
 func Main() {
-	// What is caught, CMD gets afresh; what whoever started stile had it ignore, CMD ignores too. For each signal Go asks
-	// a thread of its own and waits, which wakes this thread too unless another goroutine waits. The threads of stile run
-	// change 240 times so, and 300 times otherwise (perf stat), which takes 5 % longer.
+	// CMD gets the default action for signals that are caught here, and ignores the signals that stile was started to ignore.
+	// For each signal Go asks a thread of its own and waits, which also wakes this thread unless another goroutine waits. So the
+	// threads of stile run switch 240 times, and otherwise 300 times (perf stat), which takes 5 % longer.
 	caught, children := make(chan struct{}), make(chan os.Signal, 1)
 	go func() {
 		all := append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
@@ -73,15 +73,15 @@ func Main() {
 		syscall.CloseOnExec(fd)
 	}
 	adoptOrphans()
-	boottime.ID()                           // is found out once: later stile would wait for that
-	_ = syscall.SetNonblock(ordersFD, true) // so that no thread is kept for it
+	boottime.ID()                           // read now, since stile would wait for it later
+	_ = syscall.SetNonblock(ordersFD, true) // so that it does not occupy a thread
 	orders := Orders(os.NewFile(ordersFD, "orders"))
 	g := &guard{out: os.NewFile(newsFD, "news"), main: make(chan func())}
 	<-caught
 	g.tell(&News{Ready: true})
-	// The rest is not bound to this thread, which would be woken for each event, by another one. So stile run takes 15.8 ms where it
-	// took 17.1, beside 13.2 for the libraries with a row (medians of 100 interleaved rounds, on a machine that had much else to
-	// do), together with what newChild and dismiss say, and the threads change 255 times where they did 354 (perf stat).
+	// The rest is not bound to this thread: otherwise another thread would wake this one for each event. Together with the
+	// measures in newChild and dismiss, that makes stile run take 15.8 ms instead of 17.1, beside 13.2 for the libraries with a
+	// row (medians of 100 interleaved rounds, on a busy machine), and the threads switch 255 times instead of 354 (perf stat).
 	go func() {
 		defer close(g.main)
 		g.watch(orders, children)
@@ -90,7 +90,7 @@ func Main() {
 		f()
 	}
 	if g.secret != "" {
-		_ = os.Remove(g.secret) // stile tries too, when CMD is over
+		_ = os.Remove(g.secret) // stile also tries this when CMD has ended
 	}
 }
 
@@ -104,7 +104,7 @@ func (g *guard) onMain(f func()) {
 	<-done
 }
 
-// watch serves stile until it is gone, and CMD's group with it.
+// watch serves stile until stile and CMD's group are gone.
 func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 	end, err := NewAlarm()
 	if err != nil {
@@ -118,7 +118,7 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 		select {
 		case o, ok := <-orders:
 			if !ok {
-				orders = nil // stile is gone, or has no more use for us
+				orders = nil // stile is gone, or needs the guard no more
 				if g.state == waits {
 					return
 				}
@@ -130,7 +130,7 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 			}
 			g.obey(&o)
 		case <-end.C:
-			if g.late() && g.alive() { // before CMD runs, start sees to it
+			if g.late() && g.alive() { // before CMD runs, start checks this
 				g.signal(syscall.SIGKILL)
 				g.tell(&News{Late: true})
 			}
@@ -143,7 +143,7 @@ func (g *guard) watch(orders <-chan Order, children <-chan os.Signal) {
 	}
 }
 
-// killTime is when the group is to be killed, on this process's clock.
+// killTime returns when to kill the group, on this process's clock.
 func (o *Order) killTime() time.Duration {
 	if boottime.ID() == "" {
 		return boottime.Now() + o.Left
@@ -151,7 +151,7 @@ func (o *Order) killTime() time.Duration {
 	return o.Until
 }
 
-// obey does what an order wants done to CMD.
+// obey carries out an order.
 func (g *guard) obey(o *Order) {
 	switch {
 	case o.Signal != 0:
@@ -161,7 +161,7 @@ func (g *guard) obey(o *Order) {
 	}
 }
 
-// late reports whether the time has come until which CMD may run.
+// late reports whether CMD's time is over.
 func (g *guard) late() bool { return g.until != 0 && boottime.Now() >= g.until }
 
 // alive reports whether there is something to kill.
@@ -191,24 +191,24 @@ func (g *guard) start(p *Program) {
 	g.tell(&News{PID: g.pid})
 }
 
-// errnoOf returns why CMD cannot be executed.
+// errnoOf returns the reason why CMD cannot be executed.
 func errnoOf(err error) syscall.Errno {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
 	}
-	return syscall.EINVAL // of an argument with a zero byte
+	return syscall.EINVAL // for an argument with a zero byte
 }
 
-// signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone
-// may be another's soon, and the guard knows.
+// signal sends a signal to the group. Only the guard does so, unless it is too late: the number of a group that is gone may
+// soon belong to another group, and the guard knows whether it is gone.
 func (g *guard) signal(s syscall.Signal) {
 	if g.alive() {
-		_ = syscall.Kill(-g.pid, s) // it fails if nothing is left of the group
+		_ = syscall.Kill(-g.pid, s) // it fails if the group is gone
 	}
 }
 
-// reap takes note of what became of CMD, and takes away the other members of the group whose parents have ended: as
-// long as one of them has not been taken away, the group exists.
+// reap notes how CMD has ended, and reaps the other members of the group whose parents have ended: the group exists until the
+// last of them is reaped.
 func (g *guard) reap() {
 	for {
 		var ws syscall.WaitStatus
@@ -236,6 +236,6 @@ func (g *guard) reap() {
 	}
 }
 
-// tell never blocks for long: stile reads all the time, and if it is stopped, the pipe has room for all there is. It fails if stile
-// is dead, and then the orders end too.
+// tell never blocks for long: stile reads all the time, and if stile is stopped, the pipe has room for all news. It fails if
+// stile is dead, and then the orders end too.
 func (g *guard) tell(n *News) { _, _ = g.out.Write(n.encode()) }

@@ -5,16 +5,15 @@ import (
 	"io"
 )
 
-// A message is one order or one piece of news as it goes over a pipe: fields in a fixed order, and before them their
-// length, in eight bytes. Both ends are the same program, so there are no versions. Package encoding/gob would do the same,
-// but getting it ready takes as long as the rest of the guard. Packages encoding/binary, strconv and strings have the guard
-// begin late: see package early.
+// A message is one order or one piece of news on a pipe: the length in eight bytes, and then fields in a fixed order. Both
+// ends are the same program, so there are no versions. Package encoding/gob could do the same, but its set-up takes as long as
+// the rest of the guard. With packages encoding/binary, strconv and strings the guard would begin late: see package early.
 type message struct {
 	rest []byte
-	bad  bool // a field was not what was asked for
+	bad  bool // a field had another form than expected
 }
 
-// longest is more than any system executes: the arguments and the environment of a program together.
+// longest is larger than the arguments and the environment that any system accepts for a program.
 const longest = 64 << 20
 
 var errTooLong = errors.New("the message is too long")
@@ -41,7 +40,7 @@ func (m *message) framed() []byte {
 	return append(size.rest, m.rest...)
 }
 
-// whole reports whether all fields were there, and nothing else.
+// whole reports whether the message had exactly the fields that were read.
 func (m *message) whole() bool { return !m.bad && len(m.rest) == 0 }
 
 // number adds a number, in eight bytes.
@@ -85,7 +84,7 @@ func (m *message) takeNumber() (n int64) {
 
 func (m *message) takeFlag() bool { return m.takeNumber() != 0 }
 
-// takeLength takes a number of things of which each is one byte at least.
+// takeLength takes the number of elements, each of which has at least one byte.
 func (m *message) takeLength() int {
 	n := m.takeNumber()
 	if n < 0 || n > int64(len(m.rest)) {

@@ -10,38 +10,38 @@ import (
 type Order struct {
 	Run    *Program
 	Signal syscall.Signal // for the group
-	Until  time.Duration  // when the group is to be killed, on the machine's clock; 0 says nothing
-	Left   time.Duration  // the same from now, for systems where processes do not share that clock
+	Until  time.Duration  // when to kill the group, on the machine's clock; 0 means no change
+	Left   time.Duration  // the same time from now, for systems where processes do not share that clock
 }
 
-// A Program is CMD as it is to be executed.
+// A Program is CMD, ready to be executed.
 type Program struct {
 	Path     string
 	Args     []string
 	Env      []string
 	Secret   string // a file to remove when CMD has ended; "" for none
-	Terminal bool   // stdin is a terminal that CMD shall have
+	Terminal bool   // CMD gets the terminal on stdin
 }
 
 // News is a message of the guard to stile.
 type News struct {
-	Ready   bool          // it minds no signals and takes orders
-	PID     int           // CMD runs, and this is its group
+	Ready   bool          // the guard ignores signals and takes orders
+	PID     int           // CMD runs in this group
 	Errno   syscall.Errno // CMD could not be executed
-	Late    bool          // the time had come: the group was killed, or CMD was not executed if there is none
+	Late    bool          // CMD's time was over: the group was killed, or, without a PID, CMD was not executed
 	Stopped bool          // CMD was stopped, as from the terminal, with:
 	Exited  bool          // CMD has ended, with:
 	Status  syscall.WaitStatus
-	Gone    bool // nothing is left of the group
+	Gone    bool // the group is gone
 }
 
-// Send writes the order. It fails if the guard has ended, which the news tell too.
+// Send writes the order. It fails if the guard has ended, which also ends the news.
 func (o *Order) Send(w io.Writer) { _, _ = w.Write(o.encode()) }
 
-// Orders reads orders until there are no more, and closes the channel then.
+// Orders reads orders until there are no more, and then closes the channel.
 func Orders(r io.Reader) <-chan Order { return read(r, decodeOrder) }
 
-// ReadNews reads news until there are no more, and closes the channel then.
+// ReadNews reads news until there are no more, and then closes the channel.
 func ReadNews(r io.Reader) <-chan News { return read(r, decodeNews) }
 
 func read[T any](r io.Reader, decode func(*message) T) <-chan T {

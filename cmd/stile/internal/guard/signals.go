@@ -7,5 +7,5 @@ import (
 	"github.com/stilelock/stile/internal/ending"
 )
 
-// PassedOn are the signals that CMD's group gets when stile does.
+// PassedOn are the signals that stile passes on to CMD's group.
 var PassedOn = append(slices.Clone(ending.Signals), syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH)

@@ -81,7 +81,7 @@ func Break(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// do removes the claim that a look at the queue finds, or asks for it, and no other that may have come in its place meanwhile.
+// do removes the claim that it finds in the queue, or asks for it. It never acts on a claim that has taken its place meanwhile.
 func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) error {
 	q, err := c.Show(ctx, b.name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *breaking) confirm(ctx context.Context, cmd *cobra.Command, claim stile.
 	}
 }
 
-// operator names who does something by hand.
+// operator names the person who acts by hand.
 func operator() string {
 	by := "uid " + strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {

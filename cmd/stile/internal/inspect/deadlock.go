@@ -20,22 +20,22 @@ type standing struct {
 	name    string
 	permits int64
 	at      int  // in the queue
-	gone    bool // it will be done by itself
+	gone    bool // it will end without help
 }
 
-// entry is how the record of another claim speaks of this one.
+// entry is the name of this claim in the records of other claims.
 func (s *standing) entry() string { return fmt.Sprintf("%d %s", s.Ticket, s.name) }
 
-// A deadlocks has a store's holders and waiters, and which of them can come to an end.
+// A deadlocks has a store's holders and waiters, and finds out which of them can end.
 type deadlocks struct {
 	queues [][]*standing
 	of     map[string]*standing // by their entries
-	room   []int64              // of each queue
+	room   []int64              // the capacity of each queue
 }
 
-// circlesIn returns the circles of claims that wait for each other, as far as the queues tell. It takes out whoever will be done
-// by itself, as long as there is somebody: a claim that holds, unless its holder waits with another claim. What is left waits
-// for ever, in a circle or behind one.
+// circlesIn returns the circles of claims that wait for each other, as far as the queues show them. It removes claims that will
+// end without help as long as there are any: a claim that holds, unless its holder waits with another claim. The remaining
+// claims wait for ever, in a circle or behind one.
 func circlesIn(queues []stile.Queue) [][]*standing {
 	d := &deadlocks{of: map[string]*standing{}}
 	for _, q := range queues {
@@ -58,9 +58,9 @@ func roomOf(permits int64) int64 {
 	return permits
 }
 
-// reduce takes out the claims that will be done, and reports whether there was one.
+// reduce removes the claims that will end, and reports whether there were any.
 func (d *deadlocks) reduce() (any bool) {
-	held := map[*standing]bool{} // by somebody who waits with another claim
+	held := map[*standing]bool{} // by a holder that waits with another claim
 	for i := range d.queues {
 		for _, s := range d.waiting(i) {
 			for _, h := range d.heldBy(s) {
@@ -79,7 +79,7 @@ func (d *deadlocks) reduce() (any bool) {
 	return any
 }
 
-// waiting are the claims of a queue that do not hold, once those are gone that will be done.
+// waiting returns the claims of a queue that do not hold once the ending claims are gone.
 func (d *deadlocks) waiting(queue int) (all []*standing) {
 	taken := int64(0)
 	for _, s := range d.queues[queue] {
@@ -93,7 +93,7 @@ func (d *deadlocks) waiting(queue int) (all []*standing) {
 	return all
 }
 
-// heldBy are the claims that the holder of a waiting claim has.
+// heldBy returns the claims that the client of a waiting claim holds.
 func (d *deadlocks) heldBy(s *standing) (all []*standing) {
 	for line := range strings.Lines(s.Holder.Within) {
 		if h := d.of[strings.TrimSuffix(line, "\n")]; h != nil && !h.gone {
@@ -103,9 +103,9 @@ func (d *deadlocks) heldBy(s *standing) (all []*standing) {
 	return all
 }
 
-// circles returns the circles among the claims that are left. A circle begins with a claim that is held, and goes on with the one
-// that its holder waits with, which waits for the next. Of its claims the one of the first name begins it, whoever waits behind
-// it, so that two looks show the same.
+// circles returns the circles among the remaining claims. In a circle, a waiting claim waits for a claim whose holder waits
+// with the next claim, and so on. The claim with the first name begins the circle, whatever claims wait behind it, so that two
+// readings show the same.
 func (d *deadlocks) circles() (all [][]*standing) {
 	done := map[*standing]bool{}
 	for i := range d.queues {
@@ -124,7 +124,7 @@ func (d *deadlocks) circles() (all [][]*standing) {
 	return all
 }
 
-// fromFirst turns a circle so that the claim of the first name begins it, and of several the one that came first.
+// fromFirst turns a circle so that the claim with the first name begins it, and of several such claims the earliest.
 func fromFirst(circle []*standing) []*standing {
 	first := slices.MinFunc(circle, func(a, b *standing) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Ticket, b.Ticket))
@@ -133,8 +133,8 @@ func fromFirst(circle []*standing) []*standing {
 	return slices.Concat(circle[at:], circle[:at])
 }
 
-// next returns the waiting claim that another waits for: one before it, or a waiting claim of the holder of one
-// before it.
+// next returns the waiting claim that another claim waits for: one before it in the queue, or a waiting claim of the holder of
+// one before it.
 func (d *deadlocks) next(s *standing) *standing {
 	i := slices.IndexFunc(d.queues, func(line []*standing) bool { return line[0].name == s.name })
 	for _, b := range d.queues[i][:s.at] {
@@ -152,8 +152,8 @@ func (d *deadlocks) next(s *standing) *standing {
 	return nil
 }
 
-// deadlocksOf looks twice, so that what it returns was so at one moment: between the looks, if the store does not show all of its
-// names at once.
+// deadlocksOf reads the queues twice. So the circles that it returns existed at one moment, between the two readings, even if
+// the store does not list all of its names at once.
 func deadlocksOf(ctx context.Context, c *stile.Client, prefix string) ([][]*standing, error) {
 	var looks [2][][]*standing
 	for i := range looks {
@@ -174,7 +174,7 @@ func deadlocksOf(ctx context.Context, c *stile.Client, prefix string) ([][]*stan
 
 // A circleView is one claim of a circle in JSON: it waits for the next one's holder.
 type circleView struct {
-	Name string   `json:"name"` // that it waits for
+	Name string   `json:"name"` // the name that it waits for
 	Has  []string `json:"has"`  // names that its holder has meanwhile
 	ClaimView
 }
@@ -219,7 +219,7 @@ func showDeadlocks(w io.Writer, circles [][]*standing, asJSON bool) error {
 	return nil
 }
 
-// has are the names of what the record says.
+// has returns the names of the locks in the record.
 func (s *standing) has() []string {
 	all := []string{}
 	for line := range strings.Lines(s.Holder.Within) {

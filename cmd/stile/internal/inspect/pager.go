@@ -17,8 +17,8 @@ import (
 
 // A pager redraws a page on the terminal until somebody ends it.
 type pager struct {
-	lines  func(columns, rows int) []page.Line // draws the page as it is now
-	change <-chan func() error                 // moves what the page shows; an error ends the pager
+	lines  func(columns, rows int) []page.Line // draws the present page
+	change <-chan func() error                 // changes the page's data; an error ends the pager
 }
 
 // run shows the page. When it ends, the last page stays on the terminal.
@@ -32,7 +32,7 @@ func (p *pager) run(ctx context.Context) error {
 	defer func() {
 		screen.Close()
 		columns, rows := tty.Size(os.Stdout)
-		_, _ = os.Stdout.WriteString(page.Summary(p.lines(columns, rows))) // a terminal that is gone shows nothing
+		_, _ = os.Stdout.WriteString(page.Summary(p.lines(columns, rows))) // if the terminal is gone, nobody sees it
 	}()
 	keys := pressed(os.Stdin)
 	tick := time.NewTicker(time.Second)
@@ -53,7 +53,7 @@ func (p *pager) run(ctx context.Context) error {
 			}
 		case <-stopped:
 			screen.Close()
-			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // to itself, which cannot fail; the shell goes on with it
+			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // to itself, which cannot fail; the shell continues it
 			screen = tty.OpenScreen(os.Stdin, os.Stdout)
 		case <-resized:
 		case <-tick.C:
@@ -61,7 +61,7 @@ func (p *pager) run(ctx context.Context) error {
 	}
 }
 
-// pressed returns the keys that are pressed. Reading them cannot be ended, but by the end of the process.
+// pressed returns the pressed keys. Only the end of the process ends the reading.
 func pressed(f *os.File) <-chan byte {
 	keys := make(chan byte)
 	if !tty.Is(f) {
@@ -80,16 +80,16 @@ func pressed(f *os.File) <-chan byte {
 }
 
 const (
-	// mostChanges is how many changes are kept for the page.
+	// mostChanges is how many changes the page keeps.
 	mostChanges = 200
 
-	// leaseEvery is how often a page asks how much is left of the leases: a watch does not tell of renewals.
+	// leaseEvery is how often a page asks for the remaining leases: a watch does not report renewals.
 	leaseEvery = 2 * time.Second
 )
 
 // A watched queue has the data of the page of stile watch.
 type watched struct {
-	last    *stile.Queue // as it was at the time seen; nil before
+	last    *stile.Queue // its state at the time seen; nil before the first
 	seen    time.Time
 	silent  time.Time
 	changes []page.Change
@@ -139,7 +139,7 @@ func watchPage(ctx context.Context, s *store.Store, name string) error {
 	return p.run(ctx)
 }
 
-// see takes a look at the queue, or the failure of one.
+// see takes a reading of the queue, or the failure of one.
 func (w *watched) see(q stile.Queue, err error, now time.Time) error {
 	if err != nil {
 		if !exit.Passes(err) {
@@ -158,7 +158,7 @@ func (w *watched) see(q stile.Queue, err error, now time.Time) error {
 	return nil
 }
 
-// refresh takes another look, unless that shows a change: the watch will report it in its order.
+// refresh takes another reading, unless it shows a change: the watch will report the change in its order.
 func (w *watched) refresh(q stile.Queue, now time.Time) {
 	if w.last != nil && len(page.Changes(w.last, q, now)) == 0 && q.Permits == w.last.Permits {
 		w.last, w.seen = &q, now

@@ -17,7 +17,7 @@ import (
 // A ShownView is the JSON of a name in stile show.
 type ShownView struct {
 	QueueView
-	Job *jobView `json:"job"` // null if the name is no job's, or if nothing is remembered of it
+	Job *jobView `json:"job"` // null if the name is no job's, or if the store has no record of it
 }
 
 // A jobView is the last tick of a job in JSON.
@@ -35,10 +35,10 @@ type jobView struct {
 	PID     int            `json:"pid"`
 }
 
-// pastOf returns what is remembered of the job of a name, or nil if it is no job's.
+// pastOf returns the record of the job of a name, or nil if it is no job's.
 func pastOf(ctx context.Context, c *stile.Client, name string) (*jobs.Past, error) {
 	p, err := jobs.Last(ctx, c, name)
-	if errors.Is(err, stile.ErrForeign) || errors.Is(err, stile.ErrInvalid) { // NAME/last is used otherwise, or is too long
+	if errors.Is(err, stile.ErrForeign) || errors.Is(err, stile.ErrInvalid) { // NAME/last has another use, or is too long
 		return nil, nil //nolint:nilnil // no job is no error
 	}
 	if err != nil || p.Tick.IsZero() {
@@ -64,7 +64,7 @@ func jobViewOf(p *jobs.Past) *jobView {
 	return v
 }
 
-// showPast writes the last and the next tick of a job for a person. The queue shows whether a run is under way.
+// showPast writes the last and the next tick of a job for a person. The queue shows whether a run goes on.
 func showPast(w io.Writer, p *jobs.Past, q stile.Queue) error {
 	if p == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package inspect is the verbs that look at queues, or at one until it changes: ls, show, top, watch and wait; and break, which
-// removes what it shows.
+// Package inspect is the verbs that read queues, or follow one until it changes: ls, show, top, watch and wait; and break, which
+// removes a claim that it shows.
 //
 // Of the other packages of the command it may import claim, flags, page, speech, store and tty.
 package inspect
@@ -108,7 +108,7 @@ func list(w io.Writer, queues []stile.Queue, asJSON bool) error {
 	return answer.Table(w, "NAME\tHOLD\tWAIT\tFIRST\tSINCE\tREMAINING", rows)
 }
 
-// firstText is whose the first claim of a name is. One that was released is kept for a while, and nobody holds it.
+// firstText names the owner of a name's first claim. A released claim is kept for a while, and nobody holds it.
 func firstText(c stile.Claim) string {
 	if c.Left {
 		return "nobody; kept after " + c.Holder.String()

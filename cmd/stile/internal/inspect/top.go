@@ -39,7 +39,7 @@ type topper struct {
 
 const (
 	topEvery = 2 * time.Second
-	topOften = 100 * time.Millisecond // more often would only be a load for the store
+	topOften = 100 * time.Millisecond // polling more often would only burden the store
 )
 
 // Top returns the command.
@@ -132,7 +132,7 @@ func (t *topper) page(ctx context.Context, s *store.Store) error {
 	return p.run(ctx)
 }
 
-// listNames lists the names again and again until ctx ends. While the default store has not been made there are none.
+// listNames lists the names again and again until ctx ends. There are none until the default store is made.
 func (t *topper) listNames(ctx context.Context, s *store.Store, told func([]stile.Queue, error)) {
 	var c *stile.Client
 	defer func() {

@@ -13,7 +13,7 @@ import (
 // A QueueView is a name and its claims in JSON. Programs rely on the keys, all of which are always there. Times are
 // seconds, tickets are strings, since they exceed what many JSON readers keep exactly.
 type QueueView struct {
-	At      string      `json:"at,omitempty"` // watch: when this was so
+	At      string      `json:"at,omitempty"` // watch: the time of this state
 	Name    string      `json:"name"`
 	Permits int64       `json:"permits"` // how many the name has; 0 for a mutex, or readers and writers
 	Claims  []ClaimView `json:"claims"`  // in the order in which they hold
@@ -21,13 +21,13 @@ type QueueView struct {
 
 // A ClaimView is one holder or waiter in JSON.
 type ClaimView struct {
-	Ticket    string          `json:"ticket"`    // the first of the tokens that its holder gives out
+	Ticket    string          `json:"ticket"`    // the first of its holder's tokens
 	Kind      string          `json:"kind"`      // exclusive, shared or permits
 	Weight    int64           `json:"weight"`    // permits, or 1 for shared; 0 for exclusive
 	State     string          `json:"state"`     // holds, waits or released (and kept for a while)
 	Since     answer.Seconds  `json:"since"`     // how long ago it entered the queue
-	Remaining *answer.Seconds `json:"remaining"` // null if the store does not tell
-	TTL       *answer.Seconds `json:"ttl"`       // its lease while it holds, after each renewal; null if that is not known
+	Remaining *answer.Seconds `json:"remaining"` // null if the store does not report it
+	TTL       *answer.Seconds `json:"ttl"`       // its full lease while it holds; null if it is not known
 	Owner     string          `json:"owner"`
 	Program   string          `json:"program"`
 	Host      string          `json:"host"`
@@ -96,7 +96,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 	}
 	switch {
 	case owner == "":
-		owner = h.Value // of another program, that is all there is
+		owner = h.Value // a claim of another program has nothing else
 	case h.Value != "":
 		owner += " (" + page.Value(h.Value) + ")"
 	}
@@ -109,7 +109,7 @@ func row(q stile.Queue, c stile.Claim) []string {
 
 const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"
 
-// left is how much of a claim's lease is left, for a person; nothing if the store does not tell.
+// left returns the rest of a claim's lease, for a person; "" if the store does not report it.
 func left(c stile.Claim) string {
 	switch {
 	case c.Remaining == 0:

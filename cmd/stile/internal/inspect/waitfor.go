@@ -24,7 +24,7 @@ NAME again already. If two things must not happen at once, run them under stile 
 With --gone it waits only until the present holders have left, even if others hold
 after them, as for the end of one run of a job.`
 
-// A departure is one stile wait: what has to be over.
+// A departure is one stile wait, and the claims whose end it waits for.
 type departure struct {
 	name    string
 	store   *driver.Address
@@ -34,12 +34,12 @@ type departure struct {
 	busy    int
 
 	seen    bool           // the queue was seen
-	holders map[int64]bool // with gone: the tickets of those who held then
-	last    claim.Look     // that was answered
-	err     error          // why there has been no answer since
+	holders map[int64]bool // with --gone: the tickets of the holders at the first reading
+	last    claim.Look     // the last reading that succeeded
+	err     error          // the reason why there has been no answer since
 
-	late, tooLate, away <-chan time.Time // the end of --wait, and of the patience with a store that never answered, or that did
-	over                bool             // the end of --wait has come
+	late, tooLate, away <-chan time.Time // the ends of --wait, and of the patience with a store that never answered, or that stopped answering
+	over                bool             // --wait is over
 }
 
 // Wait returns the command.
@@ -77,17 +77,17 @@ func Wait(s *store.Store) *cobra.Command {
 }
 
 const (
-	// waitSlack is how long a store is given to answer at all when --wait is over.
+	// waitSlack is how long a store may still take for its first answer when --wait is over.
 	waitSlack = time.Second
 
 	// waitOutage is how long a store that answered before may stay away.
 	waitOutage = time.Minute
 )
 
-// run waits until what is waited for has come, or the time is over.
+// run waits until the awaited claims are gone, or the time is over.
 func (d *departure) run(ctx context.Context, s *store.Store) error {
 	if d.waitSet {
-		s.Within = time.Duration(d.wait) + claim.Slack // less than waitSlack, so that it is told what opening came to
+		s.Within = time.Duration(d.wait) + claim.Slack // less than waitSlack, so that it learns how opening has ended
 	}
 	looks, stop := looksAt(ctx, s, d.name)
 	defer stop()
@@ -110,7 +110,7 @@ func (d *departure) run(ctx context.Context, s *store.Store) error {
 	}
 }
 
-// looksAt are the looks of a watch, until stop is called, which waits for the end of it.
+// looksAt returns the readings of a watch, until stop is called, which waits for the watch to end.
 func looksAt(ctx context.Context, s *store.Store, name string) (_ <-chan claim.Look, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	looks, ended := make(chan claim.Look), make(chan struct{})
@@ -130,7 +130,7 @@ func looksAt(ctx context.Context, s *store.Store, name string) (_ <-chan claim.L
 	}
 }
 
-// next takes what comes first. It reports whether what is waited for has come.
+// next waits for the next event. It reports whether the wait is over.
 func (d *departure) next(ctx context.Context, looks <-chan claim.Look, tick <-chan time.Time) (done bool, err error) {
 	select {
 	case <-ctx.Done():
@@ -155,7 +155,7 @@ func (d *departure) next(ctx context.Context, looks <-chan claim.Look, tick <-ch
 	return false, nil
 }
 
-// see takes a look at the queue, and reports whether the wait is over.
+// see takes a reading of the queue, and reports whether the wait is over.
 func (d *departure) see(l claim.Look) bool {
 	if !d.seen && d.gone {
 		d.holders = map[int64]bool{}
@@ -167,7 +167,7 @@ func (d *departure) see(l claim.Look) bool {
 	return d.holder() == nil
 }
 
-// holder returns the first claim that is waited for, or nil.
+// holder returns the first awaited claim, or nil.
 func (d *departure) holder() *stile.Claim {
 	for _, c := range d.last.Queue.Claims {
 		if c.Holds && (d.holders == nil || d.holders[c.Ticket]) {
@@ -177,7 +177,7 @@ func (d *departure) holder() *stile.Claim {
 	return nil
 }
 
-// held is the error of a wait that is over too early.
+// held returns the error of a wait that ended while somebody still held.
 func (d *departure) held() error {
 	if d.err != nil {
 		return exit.With(exit.Store, d.err)

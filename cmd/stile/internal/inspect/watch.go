@@ -77,7 +77,7 @@ func watchJSON(ctx context.Context, w io.Writer, s *store.Store, name string) er
 	return context.Cause(ctx)
 }
 
-// watchLines prints what changed. After the store did not answer for a while, it prints all that it finds.
+// watchLines prints the changes. After an outage of the store, it prints the whole queue.
 func watchLines(ctx context.Context, w io.Writer, s *store.Store, name string) error {
 	var last *stile.Queue
 	for q, err := range queues(ctx, s, name, nil) {
@@ -98,11 +98,11 @@ func watchLines(ctx context.Context, w io.Writer, s *store.Store, name string) e
 	return context.Cause(ctx)
 }
 
-// appearsEvery is how often a watch looks whether the default store was made.
+// appearsEvery is how often a watch checks whether the default store was made.
 const appearsEvery = 100 * time.Millisecond
 
-// queues yields the queue of a name as it is and after every change, as [stile.Client.Watch] does. While the default store
-// has not been made, nobody has taken a lock in it. opened is told the client, if it is not nil.
+// queues yields the queue of a name now and after every change, as [stile.Client.Watch] does. Until the default store is made,
+// nobody holds a lock in it. If opened is not nil, queues calls it with the client.
 func queues(ctx context.Context, s *store.Store, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
 	return func(yield func(stile.Queue, error) bool) {
 		ticker := time.NewTicker(appearsEvery)

@@ -18,7 +18,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// Schemas return the SQL that makes the tables of a store, by the scheme of its URL. The files of the stores fill it.
+// Schemas are functions that return the SQL for the tables of a store, by the scheme of its URL. The files of the stores add
+// them.
 var Schemas = map[string]func(a *driver.Address) (string, error){}
 
 const migrateLong = `stile migrate makes the tables of locks in a database, unless they are there,
@@ -59,7 +60,7 @@ func New(s *store.Store) *cobra.Command {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), text)
 				return err
 			}
-			return store.WithMade(cmd, s, func(context.Context, *stile.Client) error { // which makes them
+			return store.WithMade(cmd, s, func(context.Context, *stile.Client) error { // opening the store makes the tables
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "the tables of locks are in %s\n", a)
 				return err
 			})

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// wide are the characters that take two cells of a terminal, as its fonts for Chinese, Japanese, Korean and pictures do.
+// wide are the characters that take two cells of a terminal, as in its fonts for Chinese, Japanese, Korean and pictures.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x231a, Hi: 0x231b, Stride: 1}, {Lo: 0x23e9, Hi: 0x23ec, Stride: 1},
@@ -40,7 +40,7 @@ func Width(text string) (cells int) {
 	return cells
 }
 
-// Cut returns a printable text that takes so many cells at most. One that is longer ends in an ellipsis.
+// Cut shortens a printable text to a number of cells. A text that is cut ends in an ellipsis.
 func Cut(text string, cells int) string {
 	if Width(text) <= cells {
 		return text
@@ -51,7 +51,7 @@ func Cut(text string, cells int) string {
 	return strings.TrimRight(head(text, cells-1), " ,(") + "…"
 }
 
-// middle is Cut that leaves out the middle: names differ at both ends.
+// middle is Cut, but leaves out the middle: names differ at both ends.
 func middle(text string, cells int) string {
 	if Width(text) <= cells || cells < 5 {
 		return Cut(text, cells)
@@ -60,7 +60,7 @@ func middle(text string, cells int) string {
 	return begin + "…" + tail(text, cells-1-Width(begin))
 }
 
-// head returns the beginning that takes so many cells at most.
+// head returns the longest beginning that fits a number of cells.
 func head(text string, cells int) string {
 	for i, r := range text {
 		if cells -= cellsOf(r); cells < 0 {
@@ -70,7 +70,7 @@ func head(text string, cells int) string {
 	return text
 }
 
-// tail returns the end that takes so many cells at most.
+// tail returns the longest end that fits a number of cells.
 func tail(text string, cells int) string {
 	runes := []rune(text)
 	i := len(runes)
@@ -81,7 +81,7 @@ func tail(text string, cells int) string {
 	return string(runes[i:])
 }
 
-// pad fills a text with blanks to so many cells, and cuts it if it takes more.
+// pad fills a text with blanks to a number of cells, and cuts it if it takes more.
 func pad(text string, cells int) string {
 	text = Cut(text, cells)
 	return text + strings.Repeat(" ", max(0, cells-Width(text)))

@@ -9,15 +9,15 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Change is one thing that became different in a queue.
+// A Change is one change in a queue.
 type Change struct {
 	At   time.Time
 	What string // "holds", "waits", "kept", "left" or "free"
 	Who  string // nobody if the name is free
 }
 
-// Changes returns the differences between two looks at a queue. For the first look, before is nil, and everything is
-// a change.
+// Changes returns the differences between two readings of a queue. For the first reading, before is nil, and everything is a
+// change.
 func Changes(before *stile.Queue, now stile.Queue, at time.Time) (list []Change) {
 	was := map[int64]stile.Claim{}
 	if before != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Style is how a line is to stand out.
+// A Style is the emphasis of a line.
 type Style int
 
 // The styles.
@@ -19,7 +19,7 @@ const (
 	Bad
 )
 
-// codes are the colours and weights of the styles, as terminals take them.
+// codes are the colours and weights of the styles, as terminal sequences.
 var codes = [...]string{Plain: "", Bold: "\x1b[1m", Dim: "\x1b[2m", Good: "\x1b[32m", Warning: "\x1b[33m", Bad: "\x1b[31m"}
 
 // A Line is one line of a page.
@@ -28,7 +28,7 @@ type Line struct {
 	Style Style
 }
 
-// Paint returns the lines as a terminal takes them, with colours or without.
+// Paint returns the lines for a terminal, with colours or without.
 func Paint(lines []Line, colours bool) []string {
 	texts := make([]string, len(lines))
 	for i, l := range lines {
@@ -39,19 +39,19 @@ func Paint(lines []Line, colours bool) []string {
 	return texts
 }
 
-// A column is one of a table that has to fit a terminal.
+// A column is a column of a table that must fit a terminal.
 type column struct {
 	head  string
-	least int  // it may be cut to so many cells; 0 means that it may not
-	drops int  // the first that is left out where there is no room has 1, the next 2; 0 means that it stays
-	names bool // cut in the middle
+	least int  // the fewest cells that it may be cut to; 0 means that it must not be cut
+	drops int  // if there is no room, the column with 1 is left out first, then 2; 0 means that it stays
+	names bool // its texts are cut in the middle
 }
 
 // gap separates two columns.
 const gap = "  "
 
-// grid returns a table that is so many cells wide at most, with its head first. Where there is no room, columns are left
-// out, then cut, the last one first.
+// grid returns a table of at most a number of cells, with its head first. If there is no room, columns are left out, then cut,
+// the last one first.
 func grid(columns []column, rows [][]string, cells int) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -83,7 +83,7 @@ func grid(columns []column, rows [][]string, cells int) []string {
 	return lines
 }
 
-// fitting returns the columns for which there is room when all are as narrow as they may be.
+// fitting returns the columns that have room if each is as narrow as it may be.
 func fitting(columns []column, widths []int, cells int) []int {
 	for without := 0; ; without++ {
 		var kept []int
@@ -109,7 +109,7 @@ func narrowest(c column, width int) int {
 	return min(width, max(c.least, Width(c.head)))
 }
 
-// shrink cuts columns until all that are kept fit.
+// shrink cuts columns until all kept columns fit.
 func shrink(columns []column, widths, kept []int, cells int) {
 	over := -len(gap) - cells
 	for _, i := range kept {

@@ -15,7 +15,7 @@ type Top struct {
 	Queues []stile.Queue
 	Now    time.Time
 	Seen   bool
-	Silent time.Time // since when the store does not answer; zero if it does
+	Silent time.Time // when the store ceased to answer; zero if it answers
 }
 
 var topColumns = []column{
@@ -23,7 +23,7 @@ var topColumns = []column{
 	{head: "SINCE", drops: 2}, {head: "LEASE", drops: 1},
 }
 
-// Contended sorts queues by how many wait, and then by who waits longest; the rest by name.
+// Contended sorts queues by the number of waiters, then by the longest wait, and then by name.
 func Contended(queues []stile.Queue) {
 	slices.SortStableFunc(queues, func(a, b stile.Queue) int {
 		x, y := count(a), count(b)
@@ -31,11 +31,11 @@ func Contended(queues []stile.Queue) {
 	})
 }
 
-// counts are of one queue.
+// counts are the counts of one queue.
 type counts struct {
 	holders, waiters int
 	permits          int64
-	longest          time.Duration // since the first of those who wait came
+	longest          time.Duration // since the first waiter came
 }
 
 func count(q stile.Queue) (n counts) {
@@ -53,7 +53,7 @@ func count(q stile.Queue) (n counts) {
 	return n
 }
 
-// List returns the names as a table of so many columns at most, with its head first.
+// List returns the names as a table of at most a number of columns, with its head first.
 func List(queues []stile.Queue, columns int) []string {
 	var rows [][]string
 	for _, q := range queues {
@@ -77,7 +77,7 @@ func List(queues []stile.Queue, columns int) []string {
 	return grid(topColumns, rows, columns)
 }
 
-// Lines returns the page for a terminal of so many columns and rows.
+// Lines returns the page for a terminal with these columns and rows.
 func (t *Top) Lines(columns, rows int) []Line {
 	wait := 0
 	for _, q := range t.Queues {
@@ -115,7 +115,7 @@ func (t *Top) Lines(columns, rows int) []Line {
 	return ended(lines, columns, rows)
 }
 
-// ended fills a page with empty lines, or cuts it, and says at its end how it ends.
+// ended fills a page with empty lines, or cuts it, and adds the footer.
 func ended(lines []Line, columns, rows int) []Line {
 	for len(lines) < rows-1 {
 		lines = append(lines, Line{})

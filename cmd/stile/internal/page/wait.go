@@ -11,22 +11,22 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Wait says what somebody waits for, and has the last look at the queue.
+// A Wait describes a wait, with the last reading of the queue.
 type Wait struct {
 	Name   string
 	Waited time.Duration
-	Most   time.Duration // how long is to be waited; 0 for ever
-	Ticket int64         // of the claim that waits; 0 if it is not known, or there is none
+	Most   time.Duration // the longest wait; 0 means for ever
+	Ticket int64         // of the waiting claim; 0 if it is not known, or there is none
 	Queue  stile.Queue
 	Seen   bool // the queue was seen
 	Silent bool // the store does not answer
 }
 
-// narrow is the number of cells below which the line says the same in fewer words: the holder has to fit.
+// narrow is the number of cells below which the line uses fewer words, so that the holder fits.
 const narrow = 72
 
-// Text returns the wait as one line of so many cells at most, the most important first; 0 means all of it. For the eyes
-// of somebody who looks again it counts the seconds; without clock the text changes only when the queue does.
+// Text returns the wait as one line of at most a number of cells, the most important first; 0 means no limit. With clock it
+// counts the seconds, for a line that is redrawn; without clock the text changes only with the queue.
 func (w *Wait) Text(cells int, clock bool) string {
 	name := phrase.Printable(w.Name)
 	if cells > 0 {
@@ -55,7 +55,7 @@ func (w *Wait) Text(cells int, clock bool) string {
 	return text
 }
 
-// Why returns the place in the queue, and who is in the way; nothing if neither is known.
+// Why returns the place in the queue, and the blocking holder; "" if neither is known.
 func (w *Wait) Why() string { return w.why(false, " of ") }
 
 func (w *Wait) why(clock bool, between string) string {
@@ -81,7 +81,7 @@ func (w *Wait) why(clock bool, between string) string {
 	return strings.Join(parts, ", ")
 }
 
-// place returns the claim's place among those who wait, from 1, and how many wait; 0 if it does not stand there.
+// place returns the claim's place among the waiters, from 1, and the number of waiters; 0 if it is not among them.
 func (w *Wait) place() (place, of int) {
 	for _, c := range w.Queue.Claims {
 		if c.Holds {
@@ -94,7 +94,7 @@ func (w *Wait) place() (place, of int) {
 	return place, of
 }
 
-// held says who holds: the first of several, since that one came before the others.
+// held names the holder: the first of several, since it came before the others.
 func held(holders []stile.Claim, clock bool) string {
 	first := holders[0]
 	by := "held by "
@@ -123,7 +123,7 @@ func held(holders []stile.Claim, clock bool) string {
 	return by + Who(h) + " (" + strings.Join(more, ", ") + ")"
 }
 
-// Who names a holder in as few words as tell it apart.
+// Who names a holder in the fewest words that identify it.
 func Who(h stile.Holder) string {
 	who := h.Owner
 	if who == "" {
@@ -141,7 +141,7 @@ func Who(h stile.Holder) string {
 	return phrase.Printable(who)
 }
 
-// Short writes a duration with as many digits as a person reads, who looks at it for a moment: 7s, 3m20s, 2h5m, 3d4h.
+// Short writes a duration with the digits that a person reads at a glance: 7s, 3m20s, 2h5m, 3d4h.
 func Short(d time.Duration) string {
 	d = max(d, 0)
 	seconds, minutes, hours, days := int(d.Seconds()), int(d.Minutes()), int(d.Hours()), int(d.Hours())/24
@@ -162,7 +162,7 @@ func Short(d time.Duration) string {
 	return two(days, "d", hours%24, "h")
 }
 
-// Aged returns the queue as it is some time after it was seen, if nobody has come or gone.
+// Aged returns the queue some time after it was seen, if nobody has come or gone.
 func Aged(q stile.Queue, by time.Duration) stile.Queue {
 	q.Claims = slices.Clone(q.Claims)
 	for i := range q.Claims {

@@ -12,12 +12,12 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Watch is the page of one name: who holds and waits, and who came and left.
+// A Watch is the page of one name: its holders and waiters, and the changes.
 type Watch struct {
 	Queue   stile.Queue
 	Now     time.Time
 	Seen    bool      // the queue was seen
-	Silent  time.Time // since when the store does not answer; zero if it does
+	Silent  time.Time // when the store ceased to answer; zero if it answers
 	Changes []Change  // the newest last
 }
 
@@ -26,10 +26,10 @@ var queueColumns = []column{
 	{head: "LEASE", drops: 4}, {head: "REASON", least: 12, drops: 1},
 }
 
-// Footer says how a page ends.
+// Footer is the last line of a page, which says how to leave it.
 const footer = "q ends"
 
-// Lines returns the page for a terminal of so many columns and rows.
+// Lines returns the page for a terminal with these columns and rows.
 func (w *Watch) Lines(columns, rows int) []Line {
 	lines := []Line{
 		{title(w.Queue.Name, w.Now, columns), Bold},
@@ -39,7 +39,7 @@ func (w *Watch) Lines(columns, rows int) []Line {
 		lines[1] = Line{Cut("the store does not answer since "+w.Silent.Format("15:04:05")+"; this is what was seen before", columns), Bad}
 	}
 	lines = append(lines, Line{})
-	// What came to pass has a third of the page, the queue the rest.
+	// The changes have a third of the page, the queue the rest.
 	room := max(rows-len(lines)-1, 2)
 	news := min(len(w.Changes), room/3)
 	if len(w.Queue.Claims)+1 < room-news-1 {
@@ -97,7 +97,7 @@ func verb(n int, word string) string {
 	return fmt.Sprintf("%d %s", n, word)
 }
 
-// table shows as many claims as there is room for, under a head.
+// table shows as many claims as fit, under a head.
 func (w *Watch) table(columns, room int) []Line {
 	claims := w.Queue.Claims
 	if len(claims) == 0 {
@@ -151,7 +151,7 @@ func cellsOfClaim(q stile.Queue, c stile.Claim) []string {
 	return []string{what, owner, h.Host, pid, Short(c.Since), Lease(c), h.Reason}
 }
 
-// Lease is how much of a claim's lease is left; nothing if the store does not tell.
+// Lease returns the rest of a claim's lease; "" if the store does not report it.
 func Lease(c stile.Claim) string {
 	switch {
 	case c.Remaining == 0:
@@ -165,8 +165,8 @@ func Lease(c stile.Claim) string {
 	return Short(c.Remaining)
 }
 
-// Unrenewed is for how long a holder has not been renewed, if a live one would have been: it is renewed each third of its ttl. It is
-// 0 where the store does not tell, or the claim does not hold.
+// Unrenewed returns how long a holder has gone without a renewal, if that is longer than a live holder does: it renews at each
+// third of its ttl. It returns 0 if the store does not report leases, or the claim does not hold.
 func Unrenewed(c stile.Claim) time.Duration {
 	if !c.Holds || c.Left || c.TTL == 0 || c.Remaining <= 0 {
 		return 0
@@ -177,7 +177,7 @@ func Unrenewed(c stile.Claim) time.Duration {
 	return 0
 }
 
-// Value is a value for a person, who does not read JSON, such as the records of jobs.
+// Value returns a claim's value for a person, who does not read JSON such as the records of jobs.
 func Value(value string) string {
 	if strings.HasPrefix(value, "{") && json.Valid([]byte(value)) {
 		return "a record"
@@ -198,7 +198,7 @@ func styleOf(c stile.Claim) Style {
 	return Plain
 }
 
-// Summary returns the page as text to be kept, without its footer and the empty lines before that.
+// Summary returns the page as text that stays on the terminal, without its footer and the empty lines before it.
 func Summary(lines []Line) string {
 	lines = slices.Clone(lines[:max(len(lines)-1, 0)])
 	for len(lines) > 0 && lines[len(lines)-1].Text == "" {

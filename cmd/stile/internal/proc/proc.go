@@ -1,4 +1,4 @@
-// Package proc reads the system's data about processes: this one's file and parents, and all that it shows.
+// Package proc reads the system's data about processes: this process's file and parents, and all visible processes.
 //
 // Of the other packages of the command it may import guard and tty.
 package proc
@@ -24,15 +24,15 @@ func IsAncestor(process int) bool {
 		}
 		p, err := StatOf(pid)
 		if err != nil {
-			return guard.Alive(process) // there is no /proc: it lives, at least
+			return guard.Alive(process) // there is no /proc: at least it lives
 		}
 		pid = p.Parent
 	}
 	return false
 }
 
-// HasOthers reports whether a process group, this process's, has members besides it and those that started it. Where the
-// system does not tell, a stdout that is no terminal stands for them, as in a pipeline.
+// HasOthers reports whether this process's group has members other than this process and its ancestors. If the system does not
+// show that, a stdout that is no terminal counts as one, as in a pipeline.
 func HasOthers(group int) bool {
 	if _, err := StatOf(os.Getpid()); err != nil {
 		return !tty.Is(os.Stdout)
@@ -45,7 +45,7 @@ func HasOthers(group int) bool {
 
 // A Stat has the data of a process in /proc.
 type Stat struct {
-	Ended         bool // and is not reaped yet
+	Ended         bool // it has ended, and is not reaped yet
 	Parent, group int
 }
 
@@ -57,7 +57,7 @@ func StatOf(pid int) (p Stat, err error) {
 	if err != nil {
 		return p, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may have such in it
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may contain spaces and ')'
 	if len(fields) < 3 {
 		return p, errNoStat
 	}
@@ -68,7 +68,7 @@ func StatOf(pid int) (p Stat, err error) {
 	return p, err
 }
 
-// All returns the processes that the system shows.
+// All returns the visible processes.
 func All() (list []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {

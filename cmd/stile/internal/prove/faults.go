@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A Kind is one of the faults that a run makes, to its own clients only.
+// A Kind is a kind of fault. A run makes faults only to its own clients.
 type Kind string
 
 // The kinds of faults.
@@ -19,10 +19,10 @@ const (
 	Suspend Kind = "suspend" // all clients stand still for longer than their leases, as on a machine that sleeps
 )
 
-// Kinds are all of them.
+// Kinds are all kinds.
 var Kinds = []Kind{Pause, Kill, Cut, Suspend}
 
-// what says what a kind of fault does.
+// what describes each kind of fault.
 var what = map[Kind]string{
 	Pause:   "a client that holds stands still until another client holds",
 	Kill:    "a client that holds is killed",
@@ -30,14 +30,14 @@ var what = map[Kind]string{
 	Suspend: "all clients stand still for longer than their leases",
 }
 
-// A Fault is one that was made.
+// A Fault is a fault that was made.
 type Fault struct {
 	Kind       Kind
 	Worker     int // its slot; -1 for all
 	Begin, End time.Duration
-	Hit        bool   // it met a client that held, and did what it is there to do
+	Hit        bool   // it met a client that held, and had its effect
 	Final      bool   // trying again would not help
-	Why        string // it did not hit
+	Why        string // the reason why it did not hit
 }
 
 // make makes a fault.
@@ -77,7 +77,7 @@ func (r *run) holder(ctx context.Context) (h *held) {
 	return h
 }
 
-// latest returns the last hold of the data that began after a time and is not of a process, or nil.
+// latest returns the last hold of the data that began after a time in another process than the given one, or nil.
 func (r *run) latest(after time.Duration, not *process) *held {
 	for i := len(r.holds) - 1; i >= 0; i-- {
 		if h := r.holds[i]; h.Name == dataName && h.Begin > after && h.process != not {
@@ -92,8 +92,8 @@ func (r *run) taken(ctx context.Context, within, after time.Duration, not *proce
 	return r.await(ctx, within, func() bool { return r.latest(after, not) != nil })
 }
 
-// pause lets the client go on as soon as another holds: if the client still trusted its lease then, both would. Where
-// a claim lasts as long as the connection, nobody else holds while the client stands still.
+// pause lets the client go on as soon as another one holds: if the client still trusted its lease then, both would hold. If a
+// claim lasts as long as its connection, nobody else holds while the client stands still.
 func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	r.still()
 	h.process.stop()
@@ -109,7 +109,7 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 		within = r.ttl * 13 / 10
 	}
 	taken := r.taken(ctx, within, f.Begin, h.process)
-	switch over := r.has(func() bool { return h.over }); { // what it had said when it stood still has been read by now
+	switch over := r.has(func() bool { return h.over }); { // its lines from before the pause have been read by now
 	case over:
 		f.Why = "the client had given the lock back when it stood still"
 	case taken, keeps:
@@ -119,7 +119,7 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	}
 }
 
-// blocks reports whether a client that stands still keeps the store from answering others, as one may that has a file open.
+// blocks reports whether a stopped client keeps the store from answering others, as a client with an open file may.
 func (r *run) blocks(ctx context.Context) bool { return unanswered(r.checkFree(ctx, time.Second)) }
 
 func (r *run) kill(ctx context.Context, f *Fault, h *held) {
@@ -138,7 +138,7 @@ func (r *run) kill(ctx context.Context, f *Fault, h *held) {
 	}
 }
 
-// notTaken notes that nobody got the data although its holder has gone.
+// notTaken notes that nobody took the data over although its holder has gone.
 func (r *run) notTaken(ctx context.Context, after string) string {
 	if ctx.Err() == nil {
 		r.find("%s: nobody held within %v after %s", r.name(dataName), r.bound, after)
@@ -188,5 +188,5 @@ func (r *run) suspend(ctx context.Context, f *Fault, h *held) {
 	}
 }
 
-// noConnections is why a cut does not hit the clients of a store that is a file.
+// noConnections is the reason why a cut does not hit the clients of a store that is a file.
 const noConnections = "the client has no connections"

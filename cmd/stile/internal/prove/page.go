@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Page returns the report as a page of HTML that needs nothing else. The store is named by its URL, without a password.
+// Page returns the report as a self-contained page of HTML. It names the store by its URL, without a password.
 func (o *Report) Page(store string) ([]byte, error) {
 	pictures, err := o.Draw()
 	if err != nil {
@@ -45,20 +45,20 @@ svg{max-width:100%%;height:auto;margin:.5rem 0}.v{padding:.8rem 1rem;border-radi
 	return []byte(p.b.String()), nil
 }
 
-// meaning says what a verdict means.
+// meaning explains each verdict.
 var meaning = map[Verdict]string{
 	Passed:       "each kind of fault hit that the clients of this store can meet, and nothing was found that must not be",
 	Failed:       "something was found that must not be",
 	Inconclusive: "nothing was found, but this run does not show that there is nothing",
 }
 
-// Meaning says what the verdict means.
+// Meaning returns the meaning of the verdict.
 func (o *Report) Meaning() string { return meaning[o.Verdict] }
 
-// A page is a page of HTML while it is written.
+// A page is a page of HTML under construction.
 type page struct{ b strings.Builder }
 
-// add adds HTML. What stands for a verb is text.
+// add adds HTML. The arguments of its verbs are text, which is escaped.
 func (p *page) add(format string, args ...any) {
 	for i, a := range args {
 		args[i] = html.EscapeString(fmt.Sprint(a))
@@ -106,7 +106,7 @@ func (p *page) facts(o *Report, store string) {
 	p.add("</table>\n")
 }
 
-// Counts returns how often a kind of fault was made and did hit, and why the last one that did not hit did not.
+// Counts returns how often a kind of fault was made and how often it hit, and why the last one that missed did not hit.
 func (o *Report) Counts(kind Kind) (made, hit int, why string) {
 	for _, f := range o.Faults {
 		if f.Kind != kind {

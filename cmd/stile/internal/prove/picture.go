@@ -14,7 +14,7 @@ type Pictures struct {
 	Times  [][]byte  // hand-overs and waits
 }
 
-// A Picture has a sentence about what it shows.
+// A Picture is an SVG with a sentence about it.
 type Picture struct {
 	Text string
 	SVG  []byte
@@ -56,7 +56,7 @@ func (o *Report) Draw() (p Pictures, err error) {
 	return p, nil
 }
 
-// add draws who held the data from one time to another.
+// add draws the holds of the data from one time to another.
 func (p *Pictures) add(o *Report, title string, f *Fault, from, to time.Duration) error {
 	from = max(0, from)
 	t := &draw.Timeline{
@@ -108,7 +108,7 @@ var steps = func() (all []time.Duration) {
 	return all
 }()
 
-// bars draws how often something took how long.
+// bars draws a histogram of durations.
 func bars(title string, h *histogram.Histogram) *draw.Bars {
 	counts := make([]int64, len(steps)+1)
 	for d, n := range h.All() {

@@ -12,16 +12,16 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// A process is a worker, as the run sees it. What it has said is guarded by the run's mutex.
+// A process is a worker, as the run sees it. The run's mutex guards the data that it has reported.
 type process struct {
 	run    *run
-	slot   int // of the process that it is, or follows
-	number int // of all that were started
+	slot   int // the worker's slot, which its replacements share
+	number int // among all started processes
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	end    chan struct{} // closed when it has said all
+	end    chan struct{} // closed when its output has ended
 
-	holds map[int]*held // by their ids
+	holds map[int]*held // its holds by their ids
 	cuts  []int         // how many connections each cut ended
 }
 
@@ -30,11 +30,11 @@ type held struct {
 	history.Hold
 	process *process
 	waited  time.Duration
-	freed   time.Duration // when the process was about to give it back; 0 if it did not
-	over    bool          // given back or lost
+	freed   time.Duration // when the process was about to release it; 0 if it was not released
+	over    bool          // released or lost
 }
 
-// start starts a worker. The thread that does it has to live as long as the worker.
+// start starts a worker. The calling thread must live as long as the worker.
 func (r *run) start(slot int) (*process, error) {
 	r.started++
 	cmd, err := r.Worker(&Brief{r.Prefix, r.ttl, r.Seed*1000 + uint64(r.started), r.dir, r.report.tokens})
@@ -56,7 +56,7 @@ func (r *run) start(slot int) (*process, error) {
 	return p, nil
 }
 
-// listen takes down what the worker says. A last line that was cut off by its death is left out.
+// listen records the worker's lines. It leaves out a last line that its death cut off.
 func (p *process) listen(out io.Reader) {
 	defer close(p.end)
 	lines := bufio.NewReader(out)
@@ -119,7 +119,7 @@ func (p *process) kill() {
 	p.cmd.Wait()
 }
 
-// leave lets the worker end by itself. It reports false if the worker does not, and kills it then.
+// leave lets the worker end by itself. If the worker does not, leave kills it and reports false.
 func (p *process) leave(within time.Duration) bool {
 	p.in.Close()
 	timeout := time.NewTimer(within)

@@ -1,8 +1,8 @@
-// Package prove puts a store to the test with clients of its own: processes lock and unlock the same names, while they are
-// paused, killed and cut off, and what they believed is checked.
+// Package prove tests a store with clients of its own: processes lock and unlock the same names while they are paused, killed
+// and cut off. Then it checks their beliefs.
 //
-// Nothing but these processes is touched, so it can be done to a store that others use. It finds what comes of clients
-// that fail. What comes of servers that fail is for the runs of the folder chaos, which start servers of their own.
+// It touches only these processes, so it can test a store that others use. It finds the effects of failing clients. Failing
+// servers are for the runs of the folder chaos, which start servers of their own.
 //
 // Of the other packages of the command it may import reserve.
 package prove
@@ -29,30 +29,30 @@ import (
 // A Plan describes a run.
 type Plan struct {
 	Open    func(ctx context.Context) (*stile.Client, error)
-	Worker  func(b *Brief) (*exec.Cmd, error) // a process that calls Work; it is started by the goroutine that calls Run
-	Prefix  string                            // of the names that are locked
-	For     time.Duration                     // how long faults are made; 0 means eight leases, and 30 s at least
+	Worker  func(b *Brief) (*exec.Cmd, error) // makes the command of a process that calls Work; the goroutine that calls Run starts it
+	Prefix  string                            // of the locked names
+	For     time.Duration                     // how long faults are made; 0 means eight leases, but at least 30 s
 	Workers int
 	Seed    uint64
 
 	Progress func(text string, left time.Duration)
 
-	lease, bound time.Duration // for tests; 0 means as long as the store wants
+	lease, bound time.Duration // for tests; 0 means that the store decides
 }
 
 const (
-	usualTTL  = 3 * time.Second // of the locks, unless the store wants more
+	usualTTL  = 3 * time.Second // of the locks, unless the store needs more
 	leastFor  = 30 * time.Second
 	forLeases = 8
 	patience  = 10 * time.Second // with the store, beyond its leases
-	goneFor   = 15 * time.Second // a store that does not answer for as long has gone
+	goneFor   = 15 * time.Second // a store that does not answer for this long is gone
 )
 
-// Bound is how long anything may take in a store whose leases are at least so long: the takeover of a lock, the recovery
+// Bound is the longest time that a step may take in a store, given its shortest lease: the takeover of a lock, the recovery
 // after the last fault, and the cleaning.
 func Bound(ttl time.Duration) time.Duration { return 3*ttl + patience }
 
-// A run is a plan that is carried out.
+// A run carries out a plan.
 type run struct {
 	*Plan
 	ttl, bound time.Duration
@@ -64,14 +64,14 @@ type run struct {
 	started    int
 	stops      atomic.Int64 // see still
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	news    chan struct{}
 	holds   []*held
 	errors  []string
 	refused int
 }
 
-// Run carries out a plan. The error says why it could not begin, or why it was ended; in that case there is a report too.
+// Run carries out a plan. The error says why the run could not begin, or why it was ended; an ended run has a report too.
 func Run(ctx context.Context, p *Plan) (report *Report, err error) {
 	r := &run{
 		Plan: p, random: rand.New(rand.NewPCG(p.Seed, 0x7374696c65)), news: make(chan struct{}),
@@ -96,7 +96,7 @@ func Run(ctx context.Context, p *Plan) (report *Report, err error) {
 	return r.report, context.Cause(ctx)
 }
 
-// open opens the store, and sees that the names can be locked, and that nobody else does.
+// open opens the store, and checks that the names can be locked, and that nobody else uses them.
 func (r *run) open(ctx context.Context) (err error) {
 	if r.client, err = r.Open(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *run) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkFree locks and unlocks a name that nobody else wants.
+// checkFree locks and unlocks a name that nobody else uses.
 func (r *run) checkFree(ctx context.Context, within time.Duration) error {
 	lock := r.client.Mutex(r.name("look")).With(stile.LockOptions{TTL: r.ttl, Owner: "stile prove"})
 	lease, err := lock.LockWithin(ctx, within)
@@ -130,7 +130,7 @@ func (r *run) checkFree(ctx context.Context, within time.Duration) error {
 
 func (r *run) name(name string) string { return r.Prefix + "/" + name }
 
-// play starts the workers, makes faults, and checks what is left.
+// play starts the workers, makes faults, and checks that nothing is left.
 func (r *run) play(ctx context.Context) error {
 	r.report.begin = boottime.Now()
 	for slot := range r.Workers {
@@ -160,10 +160,10 @@ func (r *run) play(ctx context.Context) error {
 	return nil
 }
 
-// tries is how often a kind of fault is made at most until it hits.
+// tries is how often a kind of fault is tried at most until it hits.
 const tries = 8
 
-// faults makes them: first each kind until it hits, then any.
+// faults makes the faults: first each kind until it hits, then any.
 func (r *run) faults(ctx context.Context) {
 	end := boottime.Now() + r.For
 	fault := func(kind Kind) *Fault {
@@ -184,7 +184,7 @@ func (r *run) faults(ctx context.Context) {
 	}
 }
 
-// all waits until every worker has held from now on, and reports whether every one has.
+// all waits until every worker has held again, and reports whether all have.
 func (r *run) all(ctx context.Context, since string) bool {
 	after := boottime.Now()
 	missing := func() (slots []int) {
@@ -217,7 +217,7 @@ func (r *run) replace(slot int) {
 	r.workers[slot] = p
 }
 
-// endWorkers ends the workers. Whoever interrupts a run need not wait for long.
+// endWorkers ends the workers. After an interrupt it does not wait for long.
 func (r *run) endWorkers(ctx context.Context, within time.Duration) {
 	if ctx.Err() != nil {
 		within = min(within, 5*time.Second)
@@ -232,7 +232,7 @@ func (r *run) endWorkers(ctx context.Context, within time.Duration) {
 	}
 }
 
-// left looks for what is in the store although everybody has gone.
+// left looks for claims in the store after all workers have ended.
 func (r *run) left(ctx context.Context) {
 	r.Progress("what is left is looked for", r.bound)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.bound)
@@ -259,8 +259,8 @@ func (r *run) left(ctx context.Context) {
 	}
 }
 
-// watch looks at the store, and notes when it does not answer. If that takes too long it ends the faults. While a client
-// stands still it says nothing of the store: the client may be in the middle of something that others wait for.
+// watch polls the store, and notes when it does not answer. If that lasts too long, watch ends the faults. While a client
+// stands still, a silent store proves nothing: others may wait for the client's unfinished request.
 func (r *run) watch(ctx context.Context, cancel func()) {
 	const every, within = 500 * time.Millisecond, 3 * time.Second
 	for ; ctx.Err() == nil; pause(ctx, every) {
@@ -283,14 +283,14 @@ func (r *run) watch(ctx context.Context, cancel func()) {
 	}
 }
 
-// still counts that clients begin to stand still, or end it: it is odd while they do.
+// still counts when clients are stopped and continued: the count is odd while they stand still.
 func (r *run) still() { r.stops.Add(1) }
 
 func unanswered(err error) bool {
 	return errors.Is(err, stile.ErrUnreachable) || errors.Is(err, stile.ErrUnknown) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// await waits until something holds, which it looks at with the mutex whenever a worker has said something.
+// await waits for a condition. It checks the condition under the mutex after each line of a worker.
 func (r *run) await(ctx context.Context, within time.Duration, holds func() bool) bool {
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
@@ -311,14 +311,14 @@ func (r *run) await(ctx context.Context, within time.Duration, holds func() bool
 	}
 }
 
-// has looks at what the workers have said.
+// has checks a condition on the workers' reports.
 func (r *run) has(it func() bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return it()
 }
 
-// find notes that something did not come about in time, which a store that goes away explains.
+// find notes that an event did not come in time, unless an outage of the store explains it.
 func (r *run) find(format string, args ...any) {
 	r.report.late = append(r.report.late, fmt.Sprintf(format, args...))
 }

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of a run. All clients run on this machine, so a file that is locked while it is looked at stands for a
-// resource that does one thing after the other.
+// The files of a run. All clients run on this machine, so a file that is locked during each access stands for a resource that
+// handles one request after the other.
 const (
 	controlFile = "control" // takes every write
-	guardedFile = "guarded" // refuses writes with a token smaller than one that it has seen
+	guardedFile = "guarded" // refuses writes with a smaller token than the largest so far
 )
 
-// A register is a number in a file, beside the largest token that was seen and how often the number was written. If every
-// writer adds one to what it read, the number is smaller than the count by the updates that were lost.
+// A register is a number in a file, beside the largest token so far and the count of writes. If every writer adds one to the
+// number that it read, the number is smaller than the count by the lost updates.
 type register struct{ path string }
 
 // A state is the content of the file.
@@ -27,7 +27,7 @@ type state struct{ token, value, writes int64 }
 
 func openRegister(dir, name string) *register { return &register{filepath.Join(dir, name)} }
 
-// do changes what is in the file while nobody else looks at it.
+// do changes the content of the file while nobody else has access.
 func (r *register) do(change func(s *state)) (s state, err error) {
 	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *register) do(change func(s *state)) (s state, err error) {
 	return s, err
 }
 
-// text is as long for every state, so that one write replaces the one before.
+// text has the same length for every state, so that a write replaces the whole earlier text.
 func (s *state) text() string { return fmt.Sprintf("%020d %020d %020d\n", s.token, s.value, s.writes) }
 
 func (r *register) read() (value int64, err error) {
@@ -65,8 +65,8 @@ func (r *register) write(value int64) error {
 	return err
 }
 
-// raise reads the number, and has later writes with a smaller token refused. It is stale if the token is smaller than one
-// that was seen.
+// raise reads the number, and makes the file refuse later writes with a smaller token. It returns stale if a larger token came
+// before.
 func (r *register) raise(token int64) (value int64, stale bool, err error) {
 	s, err := r.do(func(s *state) {
 		if stale = token < s.token; !stale {
@@ -86,14 +86,14 @@ func (r *register) writeWith(token, value int64) (stale bool, err error) {
 	return stale, err
 }
 
-// cutConnections ends the network connections of this process again and again, for a while, and returns how many
-// there were: it takes the connections of every client library, with TLS and to any number of servers.
+// cutConnections ends the network connections of this process again and again, for a while, and returns how many it has ended.
+// This works for every client library, with TLS and with any number of servers.
 func cutConnections(d time.Duration) (count int) {
-	const most, every = 1024, 10 * time.Millisecond // files of a process; more would be odd here
+	const most, every = 1024, 10 * time.Millisecond // descriptors; this process never has more
 	for end := time.Now().Add(d); ; time.Sleep(every) {
 		for fd := range most {
 			if _, err := unix.Getpeername(fd); err != nil {
-				continue // it is no socket, or not connected
+				continue // it is not a socket, or not connected
 			}
 			if err := unix.Shutdown(fd, unix.SHUT_RDWR); !errors.Is(err, unix.ENOTCONN) {
 				count++

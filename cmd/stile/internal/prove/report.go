@@ -17,17 +17,17 @@ type Verdict string
 
 // The verdicts.
 const (
-	Passed       Verdict = "passed"       // every fault hit, and nothing was found
-	Failed       Verdict = "failed"       // something was found that must not be
-	Inconclusive Verdict = "inconclusive" // nothing was found, but the run does not show that there is nothing
+	Passed       Verdict = "passed"       // every kind of fault hit, and nothing was found
+	Failed       Verdict = "failed"       // a violation was found
+	Inconclusive Verdict = "inconclusive" // nothing was found, but the run tested too little
 )
 
 // A Report has the findings of a run.
 type Report struct {
 	Verdict  Verdict
-	Findings []string // what must not be
-	Why      []string // the run is inconclusive
-	Untested []string // what was not tested, and why
+	Findings []string // the violations
+	Why      []string // the reasons why the run is inconclusive
+	Untested []string // the parts that were not tested, with the reasons
 
 	Begun     time.Time
 	Seed      uint64
@@ -37,8 +37,8 @@ type Report struct {
 	Faults    []*Fault
 	Names     []Name
 	Away      []Away
-	Control   Writes // of the file without a guard
-	Guarded   Writes // of the file with one; none if the store gives no tokens
+	Control   Writes // to the file without a guard
+	Guarded   Writes // to the file with a guard; none if the store gives no tokens
 	Refused   int    // writes that the guard refused
 	tokens    bool   // the store's tokens can be compared
 	toldAway  sync.Mutex
@@ -54,11 +54,11 @@ type Name struct {
 	Name        string
 	Holds       int
 	Waits       histogram.Histogram
-	HandOvers   histogram.Histogram // from unlock in one process until another process holds that was waiting
+	HandOvers   histogram.Histogram // from the unlock in one process until a waiting process holds
 	First, Last int64               // tokens
 }
 
-// Away is a time in which the store did not answer.
+// An Away is a time in which the store did not answer.
 type Away struct {
 	Begin, End time.Duration
 	Err        string
@@ -67,7 +67,7 @@ type Away struct {
 // Writes are how often a file was written, and how many of the writes were lost.
 type Writes struct{ Count, Lost int64 }
 
-// promised notes what the store promises.
+// promised notes the store's promises.
 func (o *Report) promised(t driver.Traits, ttl, during time.Duration) {
 	o.Traits, o.TTL, o.For, o.tokens = t, ttl, during, t.Fencing != driver.NoFencing
 	o.untested("faults of the store's own servers: restart, failover, partition, full memory or disk, and clocks that are set")
@@ -92,7 +92,7 @@ func (o *Report) because(format string, args ...any) {
 	o.Why = append(o.Why, fmt.Sprintf(format, args...))
 }
 
-// away notes that the store has not answered for a while; a later note of the same begin replaces the one before.
+// away notes that the store has not answered for a while; a later note with the same begin replaces the earlier one.
 func (o *Report) away(begin, end time.Duration, err error) {
 	o.toldAway.Lock()
 	defer o.toldAway.Unlock()
@@ -113,7 +113,7 @@ func (o *Report) capacities() map[string]int64 {
 	return m
 }
 
-// fromRun looks at what the workers believed.
+// fromRun checks the beliefs of the workers.
 func (o *Report) fromRun(r *run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(10 * time.Millisecond)
 }
 
-// count counts the holds of each name, and how long they were waited for.
+// count counts the holds of each name, and collects the waits for them.
 func (o *Report) count() {
 	for _, name := range []string{mutexName, readersName, permitsName, dataName} {
 		if _, known := o.capacities()[name]; !known {
@@ -206,10 +206,10 @@ func (o *Report) sorted(name string) (list []*held) {
 	return list
 }
 
-// shown is how many findings of one kind are told in full.
+// shown is how many findings of one kind are reported in full.
 const shown = 3
 
-// safety finds two that held at once, and tokens that fell.
+// safety finds holds that overlap, and tokens that fell.
 func (o *Report) safety(holds []*history.Hold) {
 	o.add(history.Overlaps(holds, o.capacities()))
 	switch {
@@ -235,7 +235,7 @@ func (o *Report) add(found []history.Finding) {
 	}
 }
 
-// files looks at what became of the data that the lock was to protect.
+// files checks the data that the lock should have protected.
 func (o *Report) files(r *run) {
 	lost := func(file string) Writes {
 		s, err := openRegister(r.dir, file).do(func(*state) {})
@@ -255,7 +255,7 @@ func (o *Report) files(r *run) {
 	}
 }
 
-// hits looks for kinds of faults that never did what they are there to do.
+// hits finds kinds of faults that never hit.
 func (o *Report) hits() {
 	for _, kind := range Kinds {
 		made, hit, why := o.Counts(kind)

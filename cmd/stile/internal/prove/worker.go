@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// The names that are locked, below the prefix.
+// The locked names, below the prefix.
 const (
 	mutexName   = "mutex"
 	readersName = "readers"
@@ -32,11 +32,11 @@ type Brief struct {
 	Prefix string
 	TTL    time.Duration
 	Seed   uint64
-	Dir    string // where the files are
+	Dir    string // the folder of the files
 	Tokens bool   // the store's tokens can be compared
 }
 
-// A worker is a process that locks and unlocks until its input ends. It says what it believes, a line each:
+// A worker is a process that locks and unlocks until its input ends. It reports its beliefs, a line each:
 //
 //	begin HOLD NAME WEIGHT TOKEN TIME WAITED
 //	still HOLD TIME
@@ -46,10 +46,10 @@ type Brief struct {
 //	cut COUNT              so many connections were cut
 //	error TEXT
 //
-// The line "cut MILLISECONDS" in its input has it cut its connections for as long.
+// The line "cut MILLISECONDS" in its input makes it cut its connections for that time.
 type worker struct {
 	*Brief
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	out   *bufio.Writer
 	holds int
 }
@@ -72,7 +72,7 @@ func Work(ctx context.Context, b *Brief, open func(context.Context) (*stile.Clie
 	}()
 	c, err := w.open(ctx, open)
 	if err != nil {
-		return nil // it was ended before the store was open
+		return nil // the worker was ended before the store was open
 	}
 	var all sync.WaitGroup
 	all.Go(func() { w.loop(ctx, []way{w.data(c)}, 0) })
@@ -83,7 +83,7 @@ func Work(ctx context.Context, b *Brief, open func(context.Context) (*stile.Clie
 	return c.Close()
 }
 
-// open opens the store, for as long as it takes: the process that started this one knows that it can be opened.
+// open opens the store, without a time limit: the process that started this one has opened it before.
 func (w *worker) open(ctx context.Context, open func(context.Context) (*stile.Client, error)) (*stile.Client, error) {
 	for {
 		c, err := open(ctx)
@@ -94,7 +94,7 @@ func (w *worker) open(ctx context.Context, open func(context.Context) (*stile.Cl
 	}
 }
 
-// obey does what the input says, until it ends.
+// obey carries out the lines of the input until it ends.
 func (w *worker) obey(in io.Reader) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -112,7 +112,7 @@ type holding struct {
 	waited time.Duration
 }
 
-// A way is one in which a name is locked, and what is done then.
+// A way is a way to lock a name, with the work under the lock.
 type way struct {
 	lock *stile.Lock
 	work func(ctx context.Context, h *holding)
@@ -142,7 +142,7 @@ func (w *worker) ways(c *stile.Client) []way {
 	return list
 }
 
-// loop takes one of the locks after the other, until ctx ends.
+// loop takes random locks one after the other, until ctx ends.
 func (w *worker) loop(ctx context.Context, list []way, number uint64) {
 	random := rand.New(rand.NewPCG(w.Seed, number))
 	for ctx.Err() == nil {
@@ -161,7 +161,7 @@ func (w *worker) loop(ctx context.Context, list []way, number uint64) {
 	}
 }
 
-// expected reports whether a fault may make a call end like this.
+// expected reports whether a fault may cause this error of a call.
 func expected(err error) bool {
 	for _, e := range []error{stile.ErrHeld, stile.ErrLost, stile.ErrUnknown, stile.ErrUnreachable, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
@@ -171,7 +171,7 @@ func expected(err error) bool {
 	return false
 }
 
-// hold does the work of a lock, and gives the lock back.
+// hold does the work of a lock, and releases the lock.
 func (w *worker) hold(ctx context.Context, k way, lease *stile.Lease, waited time.Duration) {
 	w.mu.Lock()
 	w.holds++
@@ -183,10 +183,10 @@ func (w *worker) hold(ctx context.Context, k way, lease *stile.Lease, waited tim
 		word = "free"
 	}
 	w.say("%s %d %d", word, h.id, now)
-	_ = lease.Unlock() // the error says what became of the lease, and the history says what was believed of it
+	_ = lease.Unlock() // the error is about the lease's end, and the history has the beliefs about it
 }
 
-// begin says that a lock is held. The time was read before the lease was looked at.
+// begin reports that a lock is held. The time was read before the lease was checked.
 func (w *worker) begin(h *holding, name string, weight int64, at time.Duration) {
 	w.say("begin %d %s %d %d %d %d", h.id, name, weight, h.lease.Ticket(), at, h.waited)
 }
@@ -201,7 +201,7 @@ func (w *worker) keeps(name string, weight int64) func(ctx context.Context, h *h
 	}
 }
 
-// think takes a while, and says for how long the lease was trusted.
+// think takes a while, and reports how long the lease was trusted.
 func (w *worker) think(ctx context.Context, h *holding, length time.Duration) {
 	for end := boottime.Now() + length; boottime.Now() < end && ctx.Err() == nil; {
 		pause(ctx, 5*time.Millisecond)
@@ -211,8 +211,8 @@ func (w *worker) think(ctx context.Context, h *holding, length time.Duration) {
 	}
 }
 
-// increment adds one to the number in two files, as a program does that has looked at its lease for the last time: it
-// reads, thinks, and writes. One of the files is guarded by the token.
+// increment adds one to the number in two files, like a program after its last check of the lease: it reads, thinks, and
+// writes. The token guards one of the files.
 func (w *worker) increment(ctx context.Context, h *holding) {
 	at := boottime.Now()
 	if h.lease.Check() != nil {
@@ -230,7 +230,7 @@ func (w *worker) increment(ctx context.Context, h *holding) {
 		w.failed(err)
 		return
 	}
-	// From here on somebody may stop this process: the files have been read, and not been written.
+	// From here on a fault may stop this process: the files have been read, but not written.
 	w.begin(h, dataName, driver.All, at)
 	w.think(context.WithoutCancel(ctx), h, thinking)
 	err = control.write(before + 1)
@@ -243,7 +243,7 @@ func (w *worker) increment(ctx context.Context, h *holding) {
 	w.failed(err)
 }
 
-// thinking is how long a holder of the data thinks: long enough for being stopped meanwhile.
+// thinking is how long a holder of the data thinks: long enough for a stop in between.
 const thinking = 60 * time.Millisecond
 
 func (w *worker) failed(err error) {

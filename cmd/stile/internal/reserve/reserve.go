@@ -1,4 +1,4 @@
-// Package reserve sees that names below a prefix are used by nobody else, and that nothing is left of them.
+// Package reserve checks that nobody else uses the names below a prefix, and that nothing is left of them.
 //
 // Of the other packages of the command it may import none.
 package reserve
@@ -14,7 +14,8 @@ import (
 // ErrInUse says that somebody else uses names below the prefix.
 var ErrInUse = errors.New("the prefix is in use")
 
-// Unused fails if names below the prefix are in use. In a store that cannot list names, whoever chose the prefix has to know.
+// Unused fails if names below the prefix are in use. If the store cannot list names, the user who chose the prefix must make
+// sure of that.
 func Unused(ctx context.Context, c *stile.Client, prefix string) error {
 	names, err := Names(ctx, c, prefix)
 	if err != nil && !errors.Is(err, stile.ErrUnsupported) {

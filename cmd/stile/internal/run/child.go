@@ -18,17 +18,17 @@ import (
 // A Child is CMD and its process group, as stile sees them: through the guard.
 type Child struct {
 	guard int               // its process
-	in    *os.File          // for orders, and the end of the pipe that nobody else has: closing it, in any way, is the end of CMD
+	in    *os.File          // for orders. Only this process has this end of the pipe: when it closes, even by death, CMD ends
 	news  <-chan guard.News // closed when the guard has ended
 	PGID  int               // 0 before CMD runs
-	out   *os.File          // what the news come from
-	alarm *guard.Alarm      // for who waits for news
+	out   *os.File          // the pipe of the news
+	alarm *guard.Alarm      // for waits for news
 }
 
-// NewChild starts the guard, which takes a moment: best before the lock is held. Without a stdin, CMD's is empty.
+// NewChild starts the guard. That takes a moment, so it is best done before the lock is held. Without a stdin, CMD's is empty.
 //
-// Package os would first start another process, to find out whether it can refer to processes by descriptors. The guard's number
-// stays its own until close, so it needs none.
+// It does not use package os, which would first start another process to find out whether descriptors can refer to processes.
+// The guard needs no such descriptor: its number stays its own until close.
 func NewChild(stdin *os.File) (*Child, error) {
 	ordersOut, ordersIn, err := os.Pipe()
 	if err != nil {
@@ -74,10 +74,10 @@ func startGuard(stdin, orders, news *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// dismiss lets the guard end while the lock is released and the store closed: nothing is left of CMD's group.
+// dismiss lets the guard end while the lock is released and the store closed: CMD's group is gone.
 func (c *Child) dismiss() { c.in.Close() }
 
-// Close ends the guard, which kills what is left of CMD's group.
+// Close ends the guard, which kills the rest of CMD's group.
 func (c *Child) Close() {
 	c.alarm.Close()
 	c.in.Close()
@@ -94,19 +94,19 @@ func (c *Child) Close() {
 	delete(guards.own, c.guard)
 }
 
-// kill kills the guard. It fails if that has ended. It must not be called once close was.
+// kill kills the guard. It fails if the guard has ended. It must not be called after close.
 func (c *Child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the error of a CMD whose guard has ended.
 var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
 
-// errLate says that the guard did not execute CMD, since the time had come until which it may run.
+// errLate says that the guard did not execute CMD, since CMD's time was over.
 var errLate = errors.New("the time until which CMD may run was over before CMD began")
 
-// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if it cannot be. A guard that does not answer until the
-// time comes is killed, and CMD with it.
+// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if CMD cannot be executed. If the guard does
+// not answer in time, run kills the guard, and CMD dies with it.
 func (c *Child) run(p *guard.Program, until time.Duration) error {
-	// A guard that has ended does not read, but says so by its news.
+	// If the guard has ended, it does not read, but its news end too.
 	(&guard.Order{Run: p}).Send(c.in)
 	c.alarm.Set(until)
 	for {
@@ -120,7 +120,7 @@ func (c *Child) run(p *guard.Program, until time.Duration) error {
 				return nil
 			case n.Errno != 0:
 				return notExecuted(p.Path, n.Errno)
-			case n.Late: // a group that was killed has a PID, which is told first
+			case n.Late: // for a group that was killed, the PID comes first
 				return errLate
 			}
 		case <-c.alarm.C:
@@ -129,12 +129,13 @@ func (c *Child) run(p *guard.Program, until time.Duration) error {
 	}
 }
 
-// allow says until when CMD may run.
+// allow sets the time until which CMD may run.
 func (c *Child) allow(until time.Duration) {
 	(&guard.Order{Until: until, Left: until - boottime.Now()}).Send(c.in)
 }
 
-// signal sends a signal to the whole group. A process that is stopped takes one that ends it when it goes on, so it goes on.
+// signal sends a signal to the whole group. A stopped process handles a signal that ends it only when it goes on, so signal
+// also continues the group.
 func (c *Child) signal(s syscall.Signal) {
 	(&guard.Order{Signal: s}).Send(c.in)
 	if slices.Contains(ending.Signals, s) {
@@ -142,10 +143,10 @@ func (c *Child) signal(s syscall.Signal) {
 	}
 }
 
-// killAll kills the group, and the guard, which has not.
+// killAll kills the group, and the guard, which has failed to kill the group.
 func (c *Child) killAll() {
-	if c.PGID != 0 { // stile's own group otherwise
-		_ = syscall.Kill(-c.PGID, syscall.SIGKILL) // it fails if nothing is left
+	if c.PGID != 0 { // 0 would mean stile's own group
+		_ = syscall.Kill(-c.PGID, syscall.SIGKILL) // it fails if the group is gone
 	}
 	c.kill()
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// Environ returns the environment of CMD: stile's, but for the variables in which stile speaks to CMD, and with the
-// same store. A --url with a password goes by a file that only this user can read, and whose path is returned: it is
-// to be removed when CMD has ended.
+// Environ returns the environment of CMD: stile's own, without the variables by which stile informs a CMD, and with the same
+// store. A --url with a password goes into a file that only this user can read. Environ returns the file's path, and the
+// caller removes the file when CMD has ended.
 func Environ(s *store.Store) (env []string, secret string, err error) {
 	env = slices.DeleteFunc(Without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", claim.HeldVariable), numbered)
 	if !s.Given() {
@@ -49,8 +49,8 @@ func Without(env []string, names ...string) []string {
 	})
 }
 
-// CMD learns in nameVariable and tokenVariable what it has: of several locks in variables that end in _1, _2, …, so that a
-// script which knows of one only finds none, and not one of them.
+// nameVariable and tokenVariable tell CMD its lock. For several locks the variables end in _1, _2, …, so that a script that
+// expects a single lock finds none, instead of one of several.
 const (
 	nameVariable  = "STILE_NAME"
 	tokenVariable = "STILE_TOKEN"
@@ -64,11 +64,11 @@ func numbered(entry string) bool {
 	return set && (name == nameVariable || name == tokenVariable) && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// Tell returns the variables that tell CMD what it has.
+// Tell returns the variables that tell CMD its locks.
 func (r *Runner) Tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
 	env := []string{"STILE_DEADLINE=" + phrase.Stamp(deadline)}
 	var held []string
-	for i, name := range r.Names { // in the order of the command line; the parts have another
+	for i, name := range r.Names { // in the order of the command line, which is not the order of the parts
 		for _, p := range lease.Parts() {
 			if p.Name() != name {
 				continue
@@ -91,7 +91,7 @@ func (r *Runner) Tell(a *driver.Address, lease *stile.Lease, deadline time.Time)
 	return env
 }
 
-// tokenText is a fencing token as text, which is empty if the store has no fencing.
+// tokenText returns a fencing token as text; "" if the store has no fencing.
 func tokenText(token int64) string {
 	if token == 0 {
 		return ""

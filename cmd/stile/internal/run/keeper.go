@@ -17,36 +17,36 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Keeper looks after CMD while the lock is held, and ends it, with its whole group, before the lease ends: with
-// SIGTERM when no more than the grace is left, and with SIGKILL a moment before the end. If the claim is gone before that,
-// broken by hand or forgotten by the store, another may hold already: then with SIGKILL as soon as the client knows.
-// All times are the machine's clock: see boottime.
+// A Keeper watches CMD while the lock is held, and ends it, with its whole group, before the lease ends: with SIGTERM when
+// only the grace is left, and with SIGKILL a moment before the end. If the claim is gone earlier, because it was broken by
+// hand or the store forgot it, another client may hold already: then the Keeper sends SIGKILL as soon as the client knows.
+// All times are on the machine's clock: see boottime.
 type Keeper struct {
 	Lease    *stile.Lease
 	Child    *Child
 	terminal *terminal // nil if there is none
 	Grace    time.Duration
-	Lead     time.Duration   // what killing takes, with room to spare
-	Stop     <-chan struct{} // closed when CMD is to be ended; nil if signals say so
-	Since    time.Duration   // when the lease was had
+	Lead     time.Duration   // the time that killing takes, with room to spare
+	Stop     <-chan struct{} // closed when CMD must end; nil if signals say so
+	Since    time.Duration   // when the lease was granted
 	Limit    time.Duration   // when --max-hold is over and CMD gets SIGTERM; 0 if there is none
 
-	end    time.Duration // when the group is to be killed
-	killAt time.Duration // when SIGTERM has had its time; 0 before that was sent
+	end    time.Duration // when to kill the group
+	killAt time.Duration // when the grace after SIGTERM is over; 0 before SIGTERM was sent
 	killed time.Duration // when SIGKILL was sent; 0 before
-	late   time.Duration // by how much watch came late at most; 0 before it did
-	Why    error         // why CMD was ended by us
+	late   time.Duration // the largest delay of watch so far
+	Why    error         // the reason why the Keeper ended CMD
 	Status syscall.WaitStatus
 }
 
-// LeadFor returns how long before the end of a lease of this ttl what runs under it is killed.
+// LeadFor returns how long before the end of a lease of this ttl the Keeper kills CMD.
 func LeadFor(ttl time.Duration) time.Duration {
 	return min(max(ttl/30, 20*time.Millisecond), 500*time.Millisecond)
 }
 
-// update moves the end to where the last renewal put it, and informs the guard.
+// update sets the end by the last renewal, and informs the guard.
 func (k *Keeper) update() {
-	now := boottime.Now() // before the deadline is read: an error is on the safe side
+	now := boottime.Now() // read before the deadline, so that any error is on the safe side
 	end := now + time.Until(k.Lease.Deadline()) - k.Lead
 	if end > k.end {
 		k.end = end
@@ -54,9 +54,9 @@ func (k *Keeper) update() {
 	}
 }
 
-// Begin executes CMD under a lease that is not over, and informs the guard until when CMD may run. If the lease is
-// over, the reason is the error, and in k.why. A process that was stopped since the lease was had, or slept, finds
-// that out here; if it happens after the look at the clock, the guard finds it out.
+// Begin executes CMD under a lease that is not over, and tells the guard until when CMD may run. If the lease is over, the
+// error has the reason, and so has Why. If this process was stopped since the lease was granted, or the machine slept, Begin
+// finds that out; if it happens after Begin has read the clock, the guard does.
 func (k *Keeper) Begin(p *guard.Program, events *Events) error {
 	k.update()
 	err := k.Lease.Check()
@@ -67,7 +67,7 @@ func (k *Keeper) Begin(p *guard.Program, events *Events) error {
 	default:
 		err = k.Child.run(p, k.end)
 	}
-	// A guard that was killed since it did not answer in time need not be at fault.
+	// If the guard was killed because it did not answer in time, the fault need not be its own.
 	if errors.Is(err, errLate) || errors.Is(err, stile.ErrLost) || errors.Is(err, errGuard) && k.Lease.Check() != nil {
 		k.late = boottime.Now() - k.Since
 		err = k.ending(events)
@@ -76,7 +76,7 @@ func (k *Keeper) Begin(p *guard.Program, events *Events) error {
 	return err
 }
 
-// Watch returns when nothing is left of CMD's group.
+// Watch returns when CMD's group is gone.
 func (k *Keeper) Watch(events *Events, signals <-chan os.Signal) {
 	lost := k.Lease.Context().Done()
 	for due := Positive(0); ; {
@@ -115,7 +115,7 @@ func (k *Keeper) Watch(events *Events, signals <-chan os.Signal) {
 	}
 }
 
-// actOnTime does what the time demands, and returns when to look again.
+// actOnTime sends the signals that are due, and returns when to check again.
 func (k *Keeper) actOnTime(events *Events) time.Duration {
 	now := boottime.Now()
 	switch {
@@ -123,7 +123,7 @@ func (k *Keeper) actOnTime(events *Events) time.Duration {
 		if now < k.killed+k.Lead/2 {
 			return k.killed + k.Lead/2
 		}
-		k.Child.killAll() // the guard does not get to it
+		k.Child.killAll() // the guard has not done so in time
 		return now + k.Lead
 	case now >= k.end:
 		k.fail(k.ending(events))
@@ -146,8 +146,8 @@ func (k *Keeper) actOnTime(events *Events) time.Duration {
 	return min(k.end-k.Grace, Positive(k.Limit))
 }
 
-// stoodStill returns for how long this process did not run, if it did not while CMD was to be asked to end: whoever runs
-// then, and has a store that does not answer, sends SIGTERM in time. It returns 0 otherwise.
+// stoodStill returns how long this process did not run, if it did not run when SIGTERM was due. Otherwise it returns 0: a
+// running process sends SIGTERM in time even if its store does not answer.
 func (k *Keeper) stoodStill() time.Duration {
 	if k.late > k.Grace+k.Lead/2 {
 		return k.late
@@ -162,13 +162,13 @@ func (k *Keeper) heed(n guard.News, events *Events) {
 		k.fail(k.ending(events))
 		k.killed = boottime.Now()
 	case n.Stopped:
-		if k.killAt == 0 && k.killed == 0 { // else it is for stile to end it in time
+		if k.killAt == 0 && k.killed == 0 { // else this process ends it in time
 			k.terminal.stopped(n.Status.StopSignal(), k.Child)
 		}
 	case n.Exited:
 		k.Status = n.Status
 		if !n.Gone && k.killAt == 0 && k.killed == 0 {
-			k.term(boottime.Now()) // what CMD left behind cannot stay: the lock is about to be released
+			k.term(boottime.Now()) // processes that CMD left behind cannot stay: the lock is about to be released
 		}
 	}
 }
@@ -185,14 +185,14 @@ func (k *Keeper) kill() {
 	}
 }
 
-// fail notes why CMD is ended; the first reason counts.
+// fail notes the reason for ending CMD; the first reason counts.
 func (k *Keeper) fail(err error) {
 	if k.Why == nil {
 		k.Why = err
 	}
 }
 
-// ending says why the end has come.
+// ending returns the reason for the end.
 func (k *Keeper) ending(events *Events) error {
 	if err := k.Lease.Check(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (k *Keeper) ending(events *Events) error {
 	return &stile.Error{Op: "renew", Name: name, Err: &stile.LostError{Reason: stile.ReasonExpired, Err: err}}
 }
 
-// bare returns the reason of a library's error, whose name is said anyway.
+// bare returns the reason in a library's error, without the name, which the message has anyway.
 func bare(err error) error {
 	if e, ok := errors.AsType[*stile.Error](err); ok {
 		return e.Err
@@ -214,7 +214,7 @@ func bare(err error) error {
 
 var errHeldLong = errors.New("it was held for as long as --max-hold allows")
 
-// unguarded ends the group after the guard has ended without saying that the group has.
+// unguarded ends the group if the guard has ended without reporting that the group is gone.
 func (k *Keeper) unguarded() {
 	k.fail(errGuard)
 	look := time.NewTicker(guard.GroupPoll)
@@ -224,8 +224,8 @@ func (k *Keeper) unguarded() {
 	}
 }
 
-// orphanPatience is how long the group of a guard that was killed is waited for. Its processes are dead by then, but stay
-// in the group until the init process takes them away, and not every one does.
+// orphanPatience bounds the wait for the group of a killed guard. Its processes are dead by then, but stay in the group until
+// the init process reaps them, and not every init process does.
 const orphanPatience = 5 * time.Second
 
 // Events has the client's events about its lease, or about the lease's parts.
@@ -233,10 +233,10 @@ type Events struct {
 	changed chan struct{} // has an event after a change
 
 	mu   sync.Mutex
-	errs map[string]error // why the last renewal of a name failed
+	errs map[string]error // by name: the error of the last renewal
 }
 
-// NewEvents returns the events of a lease that is not had yet.
+// NewEvents returns the events of a lease that is not granted yet.
 func NewEvents() *Events {
 	return &Events{changed: make(chan struct{}, 1), errs: map[string]error{}}
 }
@@ -257,7 +257,7 @@ func (e *Events) Observe(event stile.Event) {
 	}
 }
 
-// failure returns which name could not be renewed, and why; nothing if all could.
+// failure returns a name that could not be renewed, and the error; none if all were renewed.
 func (e *Events) failure() (name string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -269,7 +269,7 @@ func (e *Events) failure() (name string, err error) {
 	return "", nil
 }
 
-// Settled waits for a lease of some length: a lock that was handed over comes with a short one, which is renewed at once.
+// Settled waits for a lease of some length: a lock that was handed over comes with a short lease, which is renewed at once.
 func Settled(ctx context.Context, lease *stile.Lease, e *Events, least time.Duration) error {
 	for time.Until(lease.Deadline()) < least {
 		select {

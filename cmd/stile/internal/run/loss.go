@@ -7,12 +7,12 @@ import (
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 )
 
-// A loss is the end of a lock while CMD ran, or before it could, told to somebody who has to find out why, and what to do now.
+// A loss explains to a person why a lock was lost while CMD ran, or before it could run, and what to do now.
 type loss struct {
 	err   error
 	begun bool          // CMD ran
-	stood time.Duration // for how long stile itself did not run; 0 if that is not why
-	then  string        // what became of CMD
+	stood time.Duration // how long stile itself did not run; 0 if that is not the reason
+	then  string        // how CMD ended
 }
 
 func (l *loss) Error() string {

@@ -1,5 +1,5 @@
-// Package run is stile run: a lock is held while CMD runs under a guard, and CMD is ended before the lease is. Whoever runs CMD
-// otherwise, as leader or at the ticks of a job, does it with this package.
+// Package run is stile run: it holds a lock while CMD runs under a guard, and ends CMD before the lease ends. The verbs that
+// run CMD as leader, or at the ticks of a job, use this package too.
 //
 // Of the other packages of the command it may import claim, flags, guard, proc, speech and store.
 package run
@@ -51,7 +51,7 @@ A second small process of stile, the parent of CMD, ends the group even when sti
 itself is stopped or killed. A process that leaves the group, as daemons do, is
 out of reach.`
 
-// DefaultGrace is the time between SIGTERM and SIGKILL of who does not say it.
+// DefaultGrace is the default time between SIGTERM and SIGKILL.
 const DefaultGrace = 5 * time.Second
 
 // A Runner is one stile run, or one stile elect.
@@ -89,8 +89,8 @@ func New(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// NameEnd returns how many arguments are names; less than 0 if there is no --. A name that begins with - has one -- before
-// it, and another behind it.
+// NameEnd returns how many arguments are names; less than 0 if there is no --. A name that begins with - needs a -- before it
+// and another one after it.
 func NameEnd(cmd *cobra.Command, args []string) int {
 	if dash := cmd.ArgsLenAtDash(); dash != 0 {
 		return dash
@@ -123,7 +123,7 @@ func (r *Runner) Start(cmd *cobra.Command, s *store.Store, names, argv []string)
 	return r.run(cmd.Context(), s, argv)
 }
 
-// check returns an error if flags do not go together, and works out the grace.
+// check returns an error if flags do not go together, and sets the grace.
 func (r *Runner) check(cmd *cobra.Command) error {
 	if err := r.Want.Check(cmd.Flags()); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (r *Runner) run(ctx context.Context, s *store.Store, argv []string) error {
 		return err
 	}
 	since := boottime.Now()
-	if err := context.Cause(ctx); err != nil { // a signal came when the lock was had already
+	if err := context.Cause(ctx); err != nil { // a signal came after the lock was taken
 		return errors.Join(err, lease.Unlock())
 	}
 	k := &Keeper{
@@ -187,7 +187,7 @@ func (r *Runner) run(ctx context.Context, s *store.Store, argv []string) error {
 		return errors.Join(err, lease.Unlock())
 	}
 	if secret != "" {
-		defer os.Remove(secret) // the guard has removed it, unless that was killed
+		defer os.Remove(secret) // the guard has removed it, unless the guard was killed
 	}
 	env = append(env, r.Tell(address, lease, deadline)...)
 	k.terminal = newTerminal()
@@ -207,7 +207,7 @@ func (r *Runner) run(ctx context.Context, s *store.Store, argv []string) error {
 	return r.ended(k, lease.UnlockAfter(max(0, keep)))
 }
 
-// found returns where CMD's program is, and the store's address, unless the locks there are this process's own already.
+// found returns the path of CMD's program, and the store's address. It fails if this process or an ancestor has the locks.
 func (r *Runner) found(s *store.Store, program string) (path string, address *driver.Address, err error) {
 	if path, err = Lookup(program); err != nil {
 		return "", nil, err
@@ -221,7 +221,7 @@ func (r *Runner) found(s *store.Store, program string) (path string, address *dr
 	return path, address, r.Conflict(address)
 }
 
-// Positive returns d, or a very long time if it is 0, which stands for none.
+// Positive returns d, or a very long time if d is 0, which means no limit.
 func Positive(d time.Duration) time.Duration {
 	if d == 0 {
 		return 1<<63 - 1
@@ -229,8 +229,8 @@ func Positive(d time.Duration) time.Duration {
 	return d
 }
 
-// acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with
-// a short one, which is renewed at once.
+// acquire opens the store and waits for the lock, and for a lease of full length: a lock that was handed over comes with a
+// short lease, which is renewed at once.
 func (r *Runner) acquire(ctx context.Context, s *store.Store, e *Events) (*stile.Client, *stile.Lease, error) {
 	client, err := r.Open(ctx, s, e.Observe)
 	if err != nil {
@@ -254,7 +254,7 @@ func (r *Runner) acquire(ctx context.Context, s *store.Store, e *Events) (*stile
 	return client, nil, errors.Join(err, lease.Unlock())
 }
 
-// keeps returns why a store with these traits would not keep the lock for --at-least, once this process has ended.
+// keeps returns an error if a store with these traits would not keep the lock for --at-least once this process has ended.
 func (r *Runner) keeps(t driver.Traits) error {
 	longest := t.MaxTTL
 	switch {
@@ -271,7 +271,7 @@ func (r *Runner) keeps(t driver.Traits) error {
 	return nil
 }
 
-// ended says how it ended: by the loss of the lock, or as CMD did.
+// ended returns the outcome of the run: the loss of the lock, or CMD's exit status.
 func (r *Runner) ended(k *Keeper, released error) error {
 	lost := func(err error, then string) error {
 		l := &loss{err: bare(err), begun: k.Child.PGID != 0, stood: k.stoodStill(), then: then}
@@ -286,7 +286,7 @@ func (r *Runner) ended(k *Keeper, released error) error {
 		return lost(k.Why, "CMD was ended, with its group")
 	case errors.Is(released, stile.ErrLost):
 		return lost(released, "CMD had ended by itself, but others may have been at work at the same time")
-	case errors.Is(released, stile.ErrUnknown): // it says until when a claim may stand
+	case errors.Is(released, stile.ErrUnknown): // the error says until when a claim may stay
 		speech.Warn("warning: %v", released)
 	case released != nil:
 		most := max(r.TTL+r.Delay, r.atLeast)

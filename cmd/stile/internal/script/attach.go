@@ -16,14 +16,14 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// detach leaves the lease to whoever has the handle, and returns until when it can be trusted.
+// detach leaves the lease to the owner of the handle, and returns until when it can be trusted.
 func detach(ctx context.Context, c *stile.Client, lease *stile.Lease) (time.Time, stile.Handle, error) {
 	sent := time.Now()
 	h, err := lease.Detach(ctx)
 	if err != nil {
 		return time.Time{}, h, err
 	}
-	// As the library reckons: a clock's drift, the store's granularity, and a margin.
+	// The library's calculation: a clock's drift, the store's granularity, and a margin.
 	trust := h.TTL - h.TTL/100 - c.Traits().Granularity - min(h.TTL/10, time.Second)
 	return sent.Add(trust), h, nil
 }
@@ -54,7 +54,7 @@ func (sc *script) attach(ctx context.Context) (*stile.Client, *stile.Lease, erro
 	return c, lease, err
 }
 
-// read reads the handle, and checks that it belongs to the grant that is meant.
+// read reads the handle, and checks that it belongs to the meant grant.
 func (sc *script) read(a *driver.Address, m grant.Meant) (*grant.File, error) {
 	file, err := grant.Read(m.Path)
 	switch {
@@ -76,7 +76,7 @@ func (sc *script) read(a *driver.Address, m grant.Meant) (*grant.File, error) {
 	return file, nil
 }
 
-// find returns the grant that is meant: never whatever grant the name has now.
+// find returns the meant grant, never just the grant that the name has now.
 func (sc *script) find(a *driver.Address) (grant.Meant, error) {
 	if sc.path != "" {
 		return grant.Meant{Path: sc.path}, nil
@@ -98,7 +98,7 @@ func (sc *script) find(a *driver.Address) (grant.Meant, error) {
 	return m, err
 }
 
-// mostListed is how many grants are named in a message.
+// mostListed is how many grants a message names.
 const mostListed = 5
 
 // listed names the user's grants of the name, for a message.
@@ -121,5 +121,5 @@ func (sc *script) listed(a *driver.Address) string {
 	}
 }
 
-// over says that a grant is over: there is nothing to act on.
+// over returns the error for a grant that is over: there is nothing to act on.
 func over(format string, args ...any) error { return exit.With(exit.Lost, fmt.Errorf(format, args...)) }

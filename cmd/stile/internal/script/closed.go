@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed reports whether a file of stdin, stdout and stderr was closed when stile was started. The Go runtime opens
-// /dev/null in its place, for reading and writing, so that no other file gets the number; a shell's >/dev/null is open for
-// writing only.
+// closed reports whether stdin, stdout or stderr was closed when stile was started. The Go runtime opens /dev/null in place of
+// a closed one, for reading and writing, so that no other file gets its number; a shell's >/dev/null is open only for writing.
 func closed(f *os.File) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package script is stile lock, renew and unlock: a lock that is left taken for a script, by its handle.
+// Package script is stile lock, renew and unlock: a script keeps a lock between these commands, by a handle.
 //
 // Of the other packages of the command it may import claim, flags, grant, speech and store.
 package script
@@ -54,7 +54,7 @@ type script struct {
 	named    string // NAME, if given
 	token    string // of the grant, if given
 	tokenSet bool
-	file     *grant.File // what is in the handle
+	file     *grant.File // the content of the handle
 }
 
 // NewLock returns the command.
@@ -153,7 +153,7 @@ func (sc *script) maybeName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkHandleFlag refuses what cannot be meant: a variable that is empty by mistake, or the store.
+// checkHandleFlag refuses obvious mistakes: an empty variable, or the store's path.
 func (sc *script) checkHandleFlag(meant string) error {
 	switch {
 	case sc.path == "":
@@ -181,10 +181,10 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 		return err
 	}
 	sc.Leaves = true
-	record.OnBehalfOf(os.Getppid()) // this process is about to end; the shell that asked is who can be looked for
+	record.OnBehalfOf(os.Getppid()) // this process is about to end; people can look for the shell that started it
 	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that has gone is an error of the write
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // so that the write returns an error if the reader is gone
 	c, err := w.Open(ctx, sc.Store, nil)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 	return nil
 }
 
-// prepare sees to it, before a lock is waited for, that its handle can be written, and returns the folder for it.
+// prepare checks, before the wait for a lock, that its handle can be written, and returns the folder for it.
 func (sc *script) prepare() (dir string, err error) {
 	if sc.path != "" {
 		sc.path = absolute(sc.path)
@@ -234,7 +234,8 @@ func (sc *script) prepare() (dir string, err error) {
 	return dir, nil
 }
 
-// unwritten is the error of a handle that cannot be written. A full disk will have room again, unlike a folder of somebody else.
+// unwritten returns the error for a handle that cannot be written. A full disk may have room later; a folder of another user
+// stays closed.
 func unwritten(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return exit.With(exit.Output, err)
@@ -242,7 +243,7 @@ func unwritten(err error) error {
 	return exit.Usage("%w", err)
 }
 
-// absolute returns a path that means the same in another folder.
+// absolute returns the absolute form of a path, for use in another folder.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -250,12 +251,12 @@ func absolute(path string) string {
 	return path
 }
 
-// giveBack releases a lock that nobody will hear of.
+// giveBack releases a lock whose grant nobody will get.
 func (sc *script) giveBack(ctx context.Context, c *stile.Client, h stile.Handle, why error) error {
 	return errors.Join(why, release(ctx, c, h), sc.file.Remove(sc.path))
 }
 
-// release releases a lock that was left taken, also when a signal has ended ctx.
+// release releases the lock of a grant, even when a signal has ended ctx.
 func release(ctx context.Context, c *stile.Client, h stile.Handle) error {
 	lease, err := c.Attach(context.WithoutCancel(ctx), h)
 	if err != nil {
@@ -281,7 +282,7 @@ func (sc *script) renew(ctx context.Context, out io.Writer) error {
 	}
 	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.file.Name, phrase.Stamp(deadline))
 	now := time.Now()
-	_ = os.Chtimes(sc.path, now, now) // if not, the handle is cleared away sooner
+	_ = os.Chtimes(sc.path, now, now) // if this fails, the handle is cleared away sooner
 	address, _, err := sc.Address()
 	if err != nil {
 		return err

@@ -36,14 +36,14 @@ The service keeps no state of a lock. So you may restart it while locks are held
 and several services may serve one store. A signal ends it: it answers the requests
 under way, and clients that wait ask again.`
 
-// defaultListen is where clients look for the service that a URL names without a port.
+// defaultListen has the port that clients use for a URL without one.
 const defaultListen = "127.0.0.1:" + remote.DefaultPort
 
 const (
-	headWithin = 10 * time.Second // how long the head of a request may take
+	headWithin = 10 * time.Second // bound of the time for reading a request's head
 	idleWithin = 3 * time.Minute  // how long a connection is kept without a request; clients end one sooner
-	maxHead    = 16 << 10         // bytes of the head of a request
-	endWithin  = 10 * time.Second // how long requests may take that are under way when the service ends
+	maxHead    = 16 << 10         // the largest head of a request, in bytes
+	endWithin  = 10 * time.Second // how long unfinished requests may still take when the service ends
 )
 
 // New returns the command.
@@ -71,7 +71,7 @@ func New(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// onLoopback refuses an address that other machines may reach, and one that does not say which it is.
+// onLoopback refuses an address that other machines may reach, and one that leaves the interface open.
 func onLoopback(listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
@@ -107,7 +107,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) er
 	web.RegisterOnShutdown(answers.EndWaits)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
-	// A service goes on when nobody reads this.
+	// The service goes on even if nobody reads this line.
 	_, _ = fmt.Fprintf(out, "serving the locks of %s at stile://%s\nonly programs of this machine are answered: there are no credentials yet\n",
 		name, l.Addr())
 	select {
@@ -118,7 +118,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) er
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer cancel()
 	if err := web.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
-		return web.Close() // the store does not answer, and the clients ask another service
+		return web.Close() // the store does not answer, and the clients turn to another service
 	} else if err != nil {
 		return exit.With(exit.System, err)
 	}

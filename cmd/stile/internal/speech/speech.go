@@ -1,5 +1,5 @@
-// Package speech writes stile's messages to stderr: how much, in one line that holds no secret, and with the page
-// that explains an error.
+// Package speech writes stile's messages to stderr: as many as the flags allow, each in one line without secrets, and errors
+// with the page that explains them.
 //
 // Of the other packages of the command it may import tty.
 package speech
@@ -20,13 +20,13 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A Level is how much is said on stderr beside the error that ends the command.
+// A Level is the amount of messages on stderr, beside the error that ends the command.
 type Level int
 
 const (
-	Quiet   Level = iota - 1 // nothing, and nothing of a lock that is held: the status says so
-	Normal                   // warnings, and on a terminal what is waited for
-	Verbose                  // also what happens to the lock
+	Quiet   Level = iota - 1 // none, and no error if somebody else holds the lock: the exit status shows that
+	Normal                   // warnings, and on a terminal the present wait
+	Verbose                  // also the lock's events
 )
 
 // Current is the level of this process, from its flags.
@@ -41,7 +41,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.BoolVarP(&s.verbose, "verbose", "v", false, "tell on stderr what stile waits for, and what happens to the lock")
 }
 
-// Set makes the flags the process's. The error says which do not go together.
+// Set makes the flags the settings of this process. The error names flags that do not go together.
 func (s *Flags) Set() error {
 	switch {
 	case s.quiet && s.verbose:
@@ -60,17 +60,17 @@ func Say(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, "stile: "+phrase.OneLine(text))
 }
 
-// Stderr has stile's own messages, with a line below them on a terminal while stile waits for something.
+// Stderr takes stile's own messages. On a terminal it has a line below them while stile waits.
 var Stderr = tty.NewLine(os.Stderr)
 
-// Warn says something on stderr that does not end the command.
+// Warn prints a message on stderr that does not end the command.
 func Warn(format string, args ...any) {
 	if Current >= Normal {
 		Say(Stderr, format, args...)
 	}
 }
 
-// Passing says that the store cannot be asked for the moment, and returns an error that will not pass.
+// Passing warns that the store is out of reach for the moment. It returns any other error.
 func Passing(err error) error {
 	if !exit.Passes(err) {
 		return err
@@ -79,14 +79,14 @@ func Passing(err error) error {
 	return nil
 }
 
-// Detail says what only somebody wants to know who looks for the cause of something, and when it was.
+// Detail prints a message with its time, for a person who looks for a cause.
 func Detail(format string, args ...any) {
 	if Current >= Verbose {
 		Say(Stderr, time.Now().Format("15:04:05.000")+" "+format, args...)
 	}
 }
 
-// Aloud has an observer's events said too, but for the end of a lease that is left to another process.
+// Aloud returns an observer that also prints the events, except the end of a lease that is left to another process.
 func Aloud(observer stile.Observer, left bool) stile.Observer {
 	if Current < Verbose {
 		return observer
@@ -101,7 +101,7 @@ func Aloud(observer stile.Observer, left bool) stile.Observer {
 	}
 }
 
-// eventText is an event in words; nothing for one that is told otherwise.
+// eventText returns an event in words; "" for an event that is reported otherwise.
 func eventText(e stile.Event) string {
 	switch e.Kind {
 	case stile.EventAcquired:
@@ -126,7 +126,7 @@ func eventText(e stile.Event) string {
 	return ""
 }
 
-// WhyLost says why a lock was lost, and what that can come from. A process that stood still does not blame the store.
+// WhyLost explains the loss of a lock, with its possible causes. If the process stood still, the store is not to blame.
 func WhyLost(err error, stood time.Duration) string {
 	lost, ok := errors.AsType[*stile.LostError](err)
 	if !ok {
@@ -148,7 +148,7 @@ func WhyLost(err error, stood time.Duration) string {
 		return why
 	case stile.ReasonSessionOver:
 		why += ": the store had not heard from this process for too long, or the session was ended by hand"
-	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // they say it
+	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // these texts explain it themselves
 	}
 	if lost.Err != nil {
 		why += fmt.Sprintf(": %v", lost.Err)
@@ -156,5 +156,5 @@ func WhyLost(err error, stood time.Duration) string {
 	return why
 }
 
-// Delay is how long a wait lasts before it is worth reading of, and the queue worth asking for.
+// Delay is how long a wait lasts before it is shown, and the queue is read.
 const Delay = 700 * time.Millisecond

@@ -11,10 +11,10 @@ import (
 // troubleshooting is the page that explains errors by their words.
 const troubleshooting = "https://github.com/stilelock/stile/blob/main/docs/help/troubleshooting.md"
 
-// A trouble is words of an error, with … for what differs, and the section of the page that explains them.
+// A trouble is the words of an error, with … for the varying parts, and the section of the page that explains them.
 type trouble struct{ words, section string }
 
-// troubles are in the order in which they are looked for: an error that names its cause often says also what came of it.
+// troubles are in the order of the search: an error that names its cause often has words for the effect too.
 var troubles = []trouble{
 	{"does not speak TLS", "tls-on-one-side-only"},
 	{"requires TLS", "tls-on-one-side-only"},
@@ -60,7 +60,7 @@ func (t *trouble) in(text string) bool {
 	return true
 }
 
-// explained returns where an error is explained; nothing if it is not.
+// explained returns the address of an error's explanation; "" if there is none.
 func explained(text string) string {
 	for _, t := range troubles {
 		if t.in(text) {
@@ -70,7 +70,7 @@ func explained(text string) string {
 	return ""
 }
 
-// Refer shows a person where an error is explained: on a terminal, or with --verbose. Scripts get one line for an
+// Refer shows a person the address of an error's explanation: on a terminal, or with --verbose. Scripts get one line for an
 // error.
 func Refer(w io.Writer, text string) {
 	if page := explained(text); page != "" && (Current >= Verbose || Current == Normal && tty.Is(os.Stderr)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// CompleteNames offers the names in use for the first argument. A store that does not answer soon has none to offer.
+// CompleteNames offers the names in use for the first argument. If the store does not answer soon, it offers none.
 func CompleteNames(s *Store) cobra.CompletionFunc {
 	all := CompleteAllNames(s)
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -26,7 +26,7 @@ func CompleteNames(s *Store) cobra.CompletionFunc {
 // CompleteAllNames offers the names in use for each argument before a --, each once.
 func CompleteAllNames(s *Store) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(os.Args) > 0 && slices.Contains(os.Args[:len(os.Args)-1], "--") { // the library does not tell
+		if len(os.Args) > 0 && slices.Contains(os.Args[:len(os.Args)-1], "--") { // the library does not report it
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)

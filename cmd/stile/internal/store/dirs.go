@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// RuntimeDir is where handles are kept if no file is given: a folder of this user that is gone after a restart where there
-// is one, else the state directory.
+// RuntimeDir returns the folder for handles without a given file: the user's folder that ends with a restart, if the system has
+// one, else the state directory.
 func RuntimeDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "stile"), nil
@@ -16,7 +16,7 @@ func RuntimeDir() (string, error) {
 	return stateDir()
 }
 
-// stateDir is where the user's programs keep what outlives a restart.
+// stateDir returns the folder in which the user's programs keep files that outlive a restart.
 func stateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "stile"), nil

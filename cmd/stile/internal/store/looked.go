@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	looksLong  = time.Second            // after which a listing shows how far it is
+	looksLong  = time.Second            // after this time, a listing shows its progress
 	looksOften = 100 * time.Millisecond // between two such lines
 )
 
-// Names lists the names in use, and shows on a terminal how far a long listing is.
+// Names lists the names in use, and shows the progress of a long listing on a terminal.
 func Names(ctx context.Context, c *stile.Client, prefix string) ([]stile.Queue, error) {
 	if speech.Current >= speech.Normal && tty.Draws(os.Stderr) {
 		ctx = lookedAt(ctx, speech.Stderr.Draw)
@@ -27,9 +27,9 @@ func Names(ctx context.Context, c *stile.Client, prefix string) ([]stile.Queue, 
 	return c.List(ctx, prefix)
 }
 
-// lookedAt returns a context whose requests draw a line about what the store has looked at so far, if they take long.
+// lookedAt returns a context whose requests, if they take long, draw a line with the number of keys or rows read so far.
 func lookedAt(ctx context.Context, draw func(text func(cells int) string)) context.Context {
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	sum, next := 0, time.Now().Add(looksLong)
 	return driver.WhenHeard(ctx, func(n int) {
 		mu.Lock()

@@ -1,5 +1,5 @@
-// Package store opens the store of the command line, or of the environment, for the verbs. It alone knows what a URL that is
-// not given means, and where a user's files are.
+// Package store opens the store of the command line, or of the environment, for the verbs. Only this package knows the default
+// URL, and the places of a user's files.
 //
 // Of the other packages of the command it may import page, speech and tty.
 package store
@@ -25,8 +25,8 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// The environment names the store in URLVariable, or in URLFileVariable a file with its URL: CMD gets that for a --url
-// with a password.
+// The environment has the store's URL in URLVariable, or the path of a file with the URL in URLFileVariable: CMD gets the latter
+// for a --url with a password.
 const (
 	URLVariable     = "STILE_URL"
 	URLFileVariable = "STILE_URL_FILE"
@@ -35,36 +35,36 @@ const (
 // DefaultURL is the SQLite file in the user's state directory.
 const DefaultURL = "sqlite://"
 
-// A Store is where the locks are kept: the --url of the command line, or STILE_URL, or the default.
+// A Store is the store of the locks: the --url of the command line, or STILE_URL, or the default.
 type Store struct {
 	URL  string
 	Flag *pflag.Flag // --url
 
-	Warned bool // that the password can be read
+	Warned bool // the warning that others can read the password was shown
 
-	Leaves bool // what is locked stays locked when this process ends
-	Silent bool // nobody wants to hear what happens to each of so many locks
+	Leaves bool // locks stay locked when this process ends
+	Silent bool // the events of the many locks are not shown
 
-	TTL time.Duration // of the one lock that is wanted; 0 if that is not known
+	TTL time.Duration // of the one wanted lock; 0 if it is not known
 
-	Every stile.LockOptions // what each lock has that does not say otherwise
+	Every stile.LockOptions // the defaults of each lock
 
-	Within time.Duration // how long a store may take to open for a look; 0 for no limit but the library's
-	Tells  bool          // a person is told when it takes long to open for a look
+	Within time.Duration // how long a store may take to open for reading; 0 means only the library's limit
+	Tells  bool          // a person is told when opening for reading takes long
 }
 
 // Given reports whether --url names the store.
 func (s *Store) Given() bool { return s.URL != "" || s.Flag != nil && s.Flag.Changed }
 
-// Chosen reports whether somebody chose the store, be it the default one.
+// Chosen reports whether the user chose the store, even if it is the default store.
 func (s *Store) Chosen() bool {
 	_, variable := os.LookupEnv(URLVariable)
 	_, file := os.LookupEnv(URLFileVariable)
 	return s.Given() || variable || file
 }
 
-// Choose returns the store's URL. One that is set but empty is an error: a script whose variable is empty by mistake
-// would lock where nobody else does.
+// Choose returns the store's URL. A URL that is set but empty is an error: a script whose variable is empty by mistake would
+// lock in another store than the rest.
 func (s *Store) Choose() (string, error) {
 	if s.Given() {
 		if s.URL == "" {
@@ -96,7 +96,7 @@ func (s *Store) Choose() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Address returns the store's URL, taken apart. Its password is kept out of all that is said from now on.
+// Address returns the store's parsed URL. From now on no message shows its password.
 func (s *Store) Address() (*driver.Address, string, error) {
 	a, url, err := s.anyAddress()
 	if err == nil && a.Scheme == "memory" {
@@ -105,7 +105,7 @@ func (s *Store) Address() (*driver.Address, string, error) {
 	return a, url, err
 }
 
-// anyAddress is Address, also of a store within this process.
+// anyAddress is Address, but also accepts a store within this process.
 func (s *Store) anyAddress() (*driver.Address, string, error) {
 	url, err := s.Choose()
 	if err != nil {
@@ -143,11 +143,11 @@ func (s *Store) Open(ctx context.Context, observer stile.Observer) (*stile.Clien
 	return c, err
 }
 
-// ErrNone says that the default store is not there, since nobody has taken a lock yet.
+// ErrNone says that the default store does not exist, since nobody has taken a lock yet.
 var ErrNone = errors.New("the default store has not been made")
 
-// Look opens the store for a command that only looks, which makes neither a file nor tables: a mistyped path is an error.
-// The default store is not mistyped, and without it the error is ErrNone.
+// Look opens the store for a command that only reads. It makes neither a file nor tables: a mistyped path is an error. The
+// default store cannot be mistyped: if it does not exist, the error is ErrNone.
 func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 	a, url, err := s.Address()
 	if err != nil {
@@ -174,8 +174,8 @@ func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 // Nothing is a store in which no names are in use.
 func Nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
 
-// Driver opens the driver of the store, for whoever serves the store to others, and returns what people call the store. It may
-// be one within this process, since the others come to it.
+// Driver opens the driver of the store, for a verb that serves the store to others, and returns the store's name for people. The
+// store may be within this process, since the others reach it through the service.
 func (s *Store) Driver(ctx context.Context) (d driver.Driver, name string, err error) {
 	a, url, err := s.anyAddress()
 	if err != nil {
@@ -194,7 +194,7 @@ func connect(ctx context.Context, a *driver.Address, url string, o *stile.Option
 	return c, unopened(ctx, a, err)
 }
 
-// unopened is the error of a store that could not be opened, as the command ends with it.
+// unopened returns the error with which the command ends if the store could not be opened.
 func unopened(ctx context.Context, a *driver.Address, err error) error {
 	missing, without := errors.AsType[*driver.MissingError](err)
 	switch {
@@ -202,7 +202,7 @@ func unopened(ctx context.Context, a *driver.Address, err error) error {
 		return nil
 	case without:
 		return exit.Usage("%s: this stile was built without its store (build tag no_%s)", a, path.Base(missing.Package()))
-	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which has the outcome of the last try
+	case errors.Is(err, ErrSilent) && driver.IsUnreachable(err): // which has the error of the last try
 		return WrapOpen(a, err)
 	case errors.Is(context.Cause(ctx), ErrSilent):
 		return WrapOpen(a, ErrSilent)
@@ -212,8 +212,8 @@ func unopened(ctx context.Context, a *driver.Address, err error) error {
 	return opening.Failed(a, err)
 }
 
-// WrapOpen says which store could not be opened.
+// WrapOpen adds the store to the error of opening it.
 func WrapOpen(a *driver.Address, err error) error { return fmt.Errorf("%s: %w", a, err) }
 
-// ErrSilent says that opening the store took longer than there was time for.
+// ErrSilent says that the store was not open in time.
 var ErrSilent = exit.With(exit.Store, errors.New("the store did not answer for as long as --wait allows"))

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/ending"
 )
 
-// With opens the store for one look at it.
+// With opens the store for one reading function.
 func With(cmd *cobra.Command, s *Store, f func(ctx context.Context, c *stile.Client) error) error {
 	s.Tells = true
 	ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))

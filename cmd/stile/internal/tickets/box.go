@@ -21,7 +21,7 @@ type box struct {
 	pids    []int // of the sellers
 	sales   []sale
 	took    time.Duration
-	seen    looking // by browsers
+	seen    looking // by the browsers
 }
 
 // A sale is one line of the ledger.
@@ -29,10 +29,10 @@ type sale struct {
 	ticket, seller int
 	token          int64 // 0 without a lock
 	waited         time.Duration
-	from, to       time.Time // from reading how many are left until the sale is noted
+	from, to       time.Time // from reading the number left until the sale is noted
 }
 
-// openBox makes a folder with so many tickets to sell.
+// openBox makes a folder with a number of tickets to sell.
 func openBox(dir string, tickets int) (*box, error) {
 	b := &box{dir: dir, tickets: tickets}
 	if err := os.Mkdir(dir, 0o700); err != nil {

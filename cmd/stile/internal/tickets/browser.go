@@ -27,8 +27,8 @@ const (
 	browsing = 10 * time.Millisecond // at most, between two looks
 )
 
-// Browser is a process that reads how many tickets are left while others sell, with the arguments DIR, TICKETS, NAME and
-// TTL.
+// Browser is the program of a process that reads the number of tickets left while others sell, with the arguments DIR, TICKETS,
+// NAME and TTL.
 func Browser(s *store.Store) *cobra.Command {
 	return processCommand(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }
@@ -55,7 +55,7 @@ func beginBrowser(ctx context.Context, s *store.Store, args []string) error {
 	return b.work(ctx)
 }
 
-// A browser reads again and again how many tickets are left, and how many are sold. It begins and ends by orders.
+// A browser reads again and again the numbers of tickets left and sold. It begins and ends by orders.
 type browser struct {
 	*box
 	ttl         time.Duration

@@ -97,7 +97,7 @@ func (d *ticketsDemo) printChaos(parts []*part) error {
 	return nil
 }
 
-// explainChaos says in words what the table shows.
+// explainChaos explains the table in words.
 func explainChaos(d *ticketsDemo, parts []*part) {
 	if twice, worst, times := parts[0].twice(); twice > 0 {
 		d.Say("Without a lock, %d of %d tickets were sold more than once, number %d to %d customers.", twice, d.tickets, worst, times)

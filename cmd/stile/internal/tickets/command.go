@@ -20,7 +20,7 @@ func processCommand(name string, count int, play func(ctx context.Context, args 
 	}
 }
 
-// locks is the store of the command line, as a stage needs it.
+// locks makes the store of the command line a [demo.Store].
 type locks struct{ *store.Store }
 
 // Choose implements [demo.Store].

@@ -1,4 +1,4 @@
-// Package tickets is stile demo tickets: what a lock is for.
+// Package tickets is stile demo tickets, which shows the purpose of a lock.
 //
 // Of the other packages of the command it may import store and tty.
 package tickets
@@ -39,7 +39,7 @@ Exits with 0 if with the lock each ticket was sold once, and without it some wer
 sold twice; otherwise with 1. With --chaos that is so with lock and guard, and not
 without the guard.`
 
-// A demo is one stile demo tickets.
+// A ticketsDemo is one stile demo tickets.
 type ticketsDemo struct {
 	demo.Showing
 	processes, tickets int
@@ -174,7 +174,7 @@ func (d *ticketsDemo) without(ctx context.Context, stage *demo.Stage) (box *box,
 	return box, nil
 }
 
-// halfDone adds to an error what is known of a sale, and what is unknown.
+// halfDone adds to an error the known and the unknown facts of a sale.
 func (d *ticketsDemo) halfDone(b *box, how, name string, err error) error {
 	if b == nil || b.read() != nil {
 		return err
@@ -207,7 +207,7 @@ func (d *ticketsDemo) sell(ctx context.Context, dir, url, name string) (*box, er
 	return b, err
 }
 
-// judge prints the result of the sale with the lock. The error says what went wrong.
+// judge prints the result of the sale with the lock. The error says that the result is wrong.
 func (d *ticketsDemo) judge(b *box) error {
 	if !d.JSON {
 		if err := answer.Table(d.Out, "  SELLER\tPROCESS\tSOLD\tWAIT p50\tWAIT p99", b.sellers()); err != nil {

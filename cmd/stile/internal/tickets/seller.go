@@ -27,7 +27,7 @@ const sellerName = "seller"
 // demo.DidEnd.
 const (
 	didSell    = "sold"
-	didSellOut = "sold out" // it saw that nothing is left, and ends
+	didSellOut = "sold out" // no ticket is left, and it ends
 )
 
 // The ways in which a seller sells, beside the lock.
@@ -37,7 +37,7 @@ const (
 	sellGuarded = "guarded" // asks too, and the token guards the number of tickets left
 )
 
-// Seller is a process of the demo of tickets, with the arguments DIR, NUMBER, NAME, TTL and the way.
+// Seller is the program of a seller's process, with the arguments DIR, NUMBER, NAME, TTL and the way.
 func Seller(s *store.Store) *cobra.Command {
 	return processCommand(sellerName, 5, func(ctx context.Context, args []string) error { return beginSeller(ctx, s, args) })
 }
@@ -159,7 +159,7 @@ type stock struct {
 	file  *guard.File // nil without a guard
 }
 
-// look reads how many tickets are left. With a guard, the token is raised first.
+// look reads the number of tickets left. With a guard, the token is raised first.
 func (s *seller) look(ctx context.Context, token int64) (left stock, err error) {
 	left.path = s.left()
 	var text []byte
@@ -174,7 +174,7 @@ func (s *seller) look(ctx context.Context, token int64) (left stock, err error) 
 	return left, err
 }
 
-// write writes that one ticket less is left.
+// write lowers the number of tickets left by one.
 func (s *stock) write(ctx context.Context) error {
 	if s.file != nil {
 		return s.file.Write(ctx, []byte(demo.CountText(s.count-1)))

@@ -48,7 +48,7 @@ const (
 // A public is the numbers of sellers and of browsers.
 type public struct{ processes, browsers int }
 
-// A looking is what the browsers of a sale saw.
+// A looking has the counts of the browsers of a sale.
 type looking struct {
 	looks int
 	torn  int // looks that saw a half-made sale

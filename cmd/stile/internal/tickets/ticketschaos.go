@@ -140,13 +140,13 @@ func (b *box) firstTwice() *sale {
 	return nil
 }
 
-// judgeParts returns an error that says what went wrong.
+// judgeParts returns an error if a result is wrong.
 func judgeParts(parts []*part) error {
 	for i, p := range parts {
 		switch n := p.unsold(); {
 		case n > 0:
 			return demo.Wrong("%s, %d tickets were not sold", p.title, n)
-		case i == 0: // without a lock, little is sure
+		case i == 0: // without a lock, few results are certain
 		case p.killed == nil || p.stopped == nil:
 			return demo.Wrong("%s, not both faults hit, so that this shows nothing", p.title)
 		case p.overtakers == 0:

@@ -123,7 +123,7 @@ func (b *benchmark) check(cmd *cobra.Command) error {
 	if b.prefix == "" {
 		b.prefix = "stile-bench-" + rand.Text()[:10]
 	}
-	if err := driver.CheckName(b.prefix + "/1/handover-100/63"); err != nil { // as long as any
+	if err := driver.CheckName(b.prefix + "/1/handover-100/63"); err != nil { // the longest name
 		return exit.Usage("--prefix %s: %w", phrase.Shortened(b.prefix), err)
 	}
 	return b.svg.Check(changed("svg"))
@@ -161,8 +161,7 @@ func (b *benchmark) run(ctx context.Context, cmd *cobra.Command, stores []*store
 	return errors.Join(r.failed, r.publish(cmd.OutOrStdout()))
 }
 
-// benchFailure gives an error its status: whatever goes wrong once the store was opened, other than what it refuses, is
-// the store's.
+// benchFailure gives an error its status: once the store was opened, any failure except a refusal is the store's.
 func benchFailure(err error) error {
 	if err == nil {
 		return nil
@@ -182,7 +181,7 @@ func benchFailure(err error) error {
 	return exit.With(exit.Store, err)
 }
 
-// progress shows what is measured.
+// progress shows the present measurement.
 func (r *benchReport) progress(s bench.Step) {
 	what := s.Scenario.Key + " on " + r.addresses[s.Target]
 	speech.Detail("round %d of %d: %s", s.Round, r.rounds, what)

@@ -122,7 +122,7 @@ func figures(s *bench.Side) []string {
 	return []string{rate, brief(s.Times.Quantile(0.5)).String(), brief(s.Times.Quantile(0.99)).String(), brief(s.Times.Most).String()}
 }
 
-// brief rounds what it took, but for what took less than the clock of a page shows.
+// brief rounds a duration, unless it is shorter than a page can show.
 func brief(d time.Duration) time.Duration {
 	if d < 10*time.Microsecond {
 		return d.Round(10 * time.Nanosecond)
@@ -174,7 +174,7 @@ func (r *benchReport) picture() ([]byte, error) {
 	return b.SVG()
 }
 
-// describe says in words what the picture shows.
+// describe describes the picture in words.
 func (r *benchReport) describe() string {
 	var text []string
 	for _, row := range r.result.Rows {
@@ -194,7 +194,7 @@ func (r *benchReport) describe() string {
 // A BenchView is a report in JSON. Programs rely on the keys.
 type BenchView struct {
 	Complete  bool           `json:"complete"` // everything was measured
-	Error     string         `json:"error"`    // why not
+	Error     string         `json:"error"`    // the reason why not
 	Begun     time.Time      `json:"begun"`
 	Rounds    int            `json:"rounds"`
 	Window    answer.Seconds `json:"window"`
@@ -211,14 +211,14 @@ type benchStore struct {
 type scenarioView struct {
 	Scenario string      `json:"scenario"`
 	What     string      `json:"what"`
-	Results  []*sideView `json:"results"` // of each store; null if it does not have such locks, or nothing was measured
+	Results  []*sideView `json:"results"` // of each store; null if the store does not have such locks, or nothing was measured
 	Rate     *ratioView  `json:"rate_ratio"`
 	P50      *ratioView  `json:"p50_ratio"` // null for one store
 }
 
 type sideView struct {
 	Count     int64        `json:"count"`
-	Rate      *float64     `json:"rate"` // a second; null for a scenario that makes pauses
+	Rate      *float64     `json:"rate"` // a second; null for a scenario with pauses
 	P50       answer.Nanos `json:"p50"`
 	P90       answer.Nanos `json:"p90"`
 	P99       answer.Nanos `json:"p99"`
@@ -227,7 +227,7 @@ type sideView struct {
 	Histogram []bucketView `json:"histogram"`
 }
 
-// A bucketView is how many times about so many seconds were counted.
+// A bucketView is the count of times near one value in seconds.
 type bucketView struct {
 	Time  answer.Nanos `json:"time"`
 	Count int64        `json:"count"`
@@ -239,7 +239,7 @@ type ratioView struct {
 	Most   float64 `json:"most"`
 }
 
-// view is the report for a program.
+// view returns the report for a program.
 func (r *benchReport) view() BenchView {
 	v := BenchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds, Window: answer.SecondsOf(time.Duration(r.window))}
 	if r.failed != nil {

@@ -1,5 +1,5 @@
-// Package trial is the verbs that find out about a store and report it: doctor what it promises, prove whether it keeps that
-// under faults, and bench how long it takes.
+// Package trial is the verbs that examine a store: doctor reports its promises, prove tests them under faults, and bench measures
+// its speed.
 //
 // Of the other packages of the command it may import bench, flags, page, prove, reserve, speech and store.
 package trial
@@ -119,10 +119,10 @@ func (e *examination) required() []driver.Trait {
 const (
 	looksMost = 100             // reads that are timed
 	locksMost = 20              // locks that are timed
-	timedFor  = 2 * time.Second // at most, for each of both
+	timedFor  = 2 * time.Second // at most, for reads and for locks each
 	clockFor  = time.Second     // how long the store's clock is watched
 	probeTTL  = 10 * time.Second
-	probeWait = 10 * time.Second // for a lock that nobody else wants
+	probeWait = 10 * time.Second // for a lock that nobody else uses
 )
 
 // examine opens the store and asks it.
@@ -153,12 +153,12 @@ func (e *examination) examine(ctx context.Context, s *store.Store) (*report, err
 			return nil, err
 		}
 	}
-	r.traits = c.Traits() // with what was met on the way
+	r.traits = c.Traits() // again, since the probe may have changed them
 	r.lacking = r.traits.Lacks(e.required()...)
 	return r, nil
 }
 
-// timed does something a few times, for a bounded time, and returns how long each took, the shortest first.
+// timed calls a function a few times, for a bounded time, and returns the durations, the shortest first.
 func timed(ctx context.Context, most int, do func() error) (took []time.Duration, err error) {
 	for begun := time.Now(); len(took) < most && time.Since(begun) < timedFor; {
 		start := time.Now()
@@ -178,12 +178,12 @@ func timed(ctx context.Context, most int, do func() error) (took []time.Duration
 type probing struct {
 	locks []time.Duration // of each lock and unlock, the shortest first
 	rose  bool            // each token was larger than the one before
-	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not tell
-	told  bool            // the store returns how much of a lease remains
-	step  time.Duration   // a second, if the store returns that in whole seconds
+	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not report it
+	told  bool            // the store returns the rest of a lease
+	step  time.Duration   // a second, if the store returns the rest in whole seconds
 }
 
-// tryLocks takes a lock that nobody else wants, and releases it.
+// tryLocks takes a lock that nobody else uses, and releases it.
 func tryLocks(ctx context.Context, c *stile.Client, name string) (*probing, error) {
 	p, last := &probing{rose: true}, int64(0)
 	ttl := min(max(probeTTL, c.Traits().MinTTL), c.Traits().MaxTTL)
@@ -207,20 +207,20 @@ func tryLocks(ctx context.Context, c *stile.Client, name string) (*probing, erro
 	return p, p.watch(ctx, c, lock)
 }
 
-// watch sees how the store's clock runs, by what it says remains of a lease that is not renewed in that time.
+// watch measures the speed of the store's clock, by the rest of a lease that is not renewed in that time.
 func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) error {
 	lease, err := lock.LockWithin(ctx, probeWait)
 	if err != nil {
 		return err
 	}
-	defer lease.Unlock() //nolint:errcheck // the last use of a name that nobody else wants
+	defer lease.Unlock() //nolint:errcheck // the last use of a name that nobody else uses
 	for range 3 {
 		trusted := lease.Deadline()
 		if err := p.watchOnce(ctx, c, lock); err != nil {
 			return err
 		}
 		if lease.Deadline().Sub(trusted) < clockFor/10 {
-			return nil // it was not renewed meanwhile, as a client does that has begun to listen for a break
+			return nil // no renewal meanwhile: a client that begins to listen for a break makes one
 		}
 	}
 	p.told = false

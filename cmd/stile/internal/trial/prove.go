@@ -121,7 +121,7 @@ func (p *proof) check(cmd *cobra.Command) error {
 			p.seed = p.seed*32 + uint64(letter)%32
 		}
 	}
-	if err := driver.CheckName(p.prefix + "/permits"); err != nil { // as long as any
+	if err := driver.CheckName(p.prefix + "/permits"); err != nil { // the longest name
 		return exit.Usage("--prefix %s: %w", phrase.Shortened(p.prefix), err)
 	}
 	return p.html.Check(changed("html"))
@@ -156,7 +156,7 @@ func (p *proof) run(ctx context.Context, cmd *cobra.Command, s *store.Store) err
 	return err
 }
 
-// progress shows what is done.
+// progress shows the present step.
 func (p *proof) progress(text string, left time.Duration) {
 	speech.Detail("%s", text)
 	if speech.Current == speech.Quiet {
@@ -167,7 +167,7 @@ func (p *proof) progress(text string, left time.Duration) {
 	})
 }
 
-// prover is a process that locks in the store and is made to fail.
+// prover is the hidden command of a process that locks in the store while faults hit it.
 func prover(url string, b *prove.Brief) (*exec.Cmd, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -179,13 +179,13 @@ func prover(url string, b *prove.Brief) (*exec.Cmd, error) {
 	if cmd.SysProcAttr = child.OfParent(); cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true // what a terminal sends to end the run is for the run to hand on
+	cmd.SysProcAttr.Setpgid = true // so that the run passes on a terminal's signals itself
 	return cmd, nil
 }
 
 const proverName = "client"
 
-// newProver is one process that locks.
+// newProver returns the command of one such process.
 func newProver(s *store.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: proverName, Hidden: true, Args: cobra.ExactArgs(1),

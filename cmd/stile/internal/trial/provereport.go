@@ -84,7 +84,7 @@ func writesText(r *prove.Report) string {
 type ProofView struct {
 	Verdict  string         `json:"verdict"` // passed, failed or inconclusive
 	Findings []string       `json:"findings"`
-	Why      []string       `json:"why"` // it is inconclusive
+	Why      []string       `json:"why"` // the reasons why it is inconclusive
 	Untested []string       `json:"not_tested"`
 	URL      string         `json:"url"` // without a password
 	Store    string         `json:"store"`
@@ -107,7 +107,7 @@ type faultView struct {
 	Begin  answer.Seconds `json:"begin"`  // since the run began
 	End    answer.Seconds `json:"end"`
 	Hit    bool           `json:"hit"`
-	Why    string         `json:"why"` // it did not hit
+	Why    string         `json:"why"` // the reason why it did not hit
 }
 
 type provenView struct {
@@ -139,7 +139,7 @@ type writesView struct {
 	Refused int   `json:"refused"`
 }
 
-// view is the report for a program.
+// view returns the report for a program.
 func (p *proof) view(r *prove.Report) ProofView {
 	v := ProofView{
 		Verdict: string(r.Verdict), Findings: safe(r.Findings), Why: safe(r.Why), Untested: safe(r.Untested),

@@ -14,13 +14,12 @@ import (
 // A report has the findings of stile doctor.
 type report struct {
 	traits  driver.Traits
-	lacking []driver.Trait  // of those that are required
+	lacking []driver.Trait  // the required traits that it lacks
 	reads   []time.Duration // of each, the shortest first
 	probe   *probing        // nil without --probe
 }
 
-// stepMost is how far the store's clock may go beside this machine's while it is watched, beside the steps in which it
-// shows.
+// stepMost is how far the store's clock may deviate from this machine's during the watch, in addition to the clock's steps.
 const stepMost = 50 * time.Millisecond
 
 // warnings returns the store's warnings, and the probe's.
@@ -36,7 +35,7 @@ func (r *report) warnings() []driver.Warning {
 	return t.Warnings
 }
 
-// status is the exit status of what was found.
+// status returns the exit status of the findings.
 func (r *report) status() int {
 	code := 0
 	for _, w := range r.warnings() {
@@ -51,10 +50,10 @@ func (r *report) status() int {
 	return code
 }
 
-// verdict says the status in a word.
+// verdict returns the status in a word.
 func (r *report) verdict() string { return [...]string{"fine", "warnings", "unfit"}[r.status()] }
 
-// untested lists what stile doctor did not try.
+// untested lists the parts that stile doctor did not try.
 func (r *report) untested() []string {
 	list := []string{"how locks and tokens come through a restart, a failover or a full memory"}
 	switch {
@@ -129,12 +128,12 @@ func outlives(survives bool) string {
 	return "claims can be lost"
 }
 
-// spread says how long something took.
+// spread describes the durations of a step.
 func spread(took []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, of %d", phrase.Tidy(percentile(took, 50)), phrase.Tidy(percentile(took, 99)), len(took))
 }
 
-// percentile returns what a part of the times, in percent, do not exceed. The times are sorted.
+// percentile returns a percentile of sorted times.
 func percentile(took []time.Duration, part int) time.Duration {
 	if len(took) == 0 {
 		return 0
@@ -146,16 +145,16 @@ func percentile(took []time.Duration, part int) time.Duration {
 type ReportView struct {
 	Verdict  string          `json:"verdict"` // fine, warnings or unfit
 	Store    string          `json:"store"`
-	Server   string          `json:"server"`  // product and version; empty if it does not tell
+	Server   string          `json:"server"`  // product and version; empty if it does not report them
 	Purpose  string          `json:"purpose"` // correctness or saving work
 	Traits   []string        `json:"traits"`  // the traits of --require that the store has
-	Lacking  []string        `json:"lacking"` // those that are required, and that it does not have
+	Lacking  []string        `json:"lacking"` // the required traits that it lacks
 	MinTTL   answer.Seconds  `json:"min_ttl"`
 	MaxTTL   answer.Seconds  `json:"max_ttl"`
 	Clock    string          `json:"clock"`
 	Read     spreadView      `json:"read"`
 	Lock     *spreadView     `json:"lock"`  // null without --probe
-	Drift    *answer.Seconds `json:"drift"` // null if it was not seen
+	Drift    *answer.Seconds `json:"drift"` // null if it was not measured
 	Warnings []warningView   `json:"warnings"`
 	Notes    []string        `json:"notes"`
 	NotTried []string        `json:"not_tried"`
@@ -177,7 +176,7 @@ func spreadOf(took []time.Duration) spreadView {
 	return spreadView{answer.MicrosOf(percentile(took, 50)), answer.MicrosOf(percentile(took, 99)), len(took)}
 }
 
-// view is the report for a program.
+// view returns the report for a program.
 func (r *report) view() ReportView {
 	t := r.traits
 	v := ReportView{

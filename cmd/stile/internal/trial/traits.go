@@ -6,8 +6,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Trusted reports whether the store keeps a lock that must be right: a restart keeps the claims, unless it ends their
-// holders too, and tokens rise.
+// Trusted reports whether the store suits a lock that must be right: claims survive a restart, unless it also ends their
+// holders, and tokens rise.
 func Trusted(t driver.Traits) bool {
 	return t.Fencing != driver.NoFencing && (t.Restart || t.Clock == "process")
 }
@@ -23,7 +23,7 @@ func Purpose(t driver.Traits) string {
 	return "correctness, with tokens"
 }
 
-// Kinds are the locks that the store has, and whether they are had in the order in which they were asked for.
+// Kinds returns the kinds of locks that the store has, and whether claims hold in the order in which they entered.
 func Kinds(t driver.Traits) string {
 	kinds := []string{"exclusive"}
 	if t.Shared {

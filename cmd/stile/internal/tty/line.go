@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// A Line is the last line of a terminal, which is redrawn in place. What else is written to the terminal goes above it. The cursor
-// stands at its beginning, so that the terminal's echo of a key, as ^C, does not make it longer: a line that wraps cannot be erased.
+// A Line is the last line of a terminal, which is redrawn in place. All other output goes above it. The cursor stands at its
+// beginning, so that the terminal's echo of a key, such as ^C, does not make the line longer: a line that wraps cannot be
+// erased.
 type Line struct {
 	out   io.Writer
-	width func() int // how many cells it may take; 0 for none, when nothing is drawn
+	width func() int // returns the cells that it may take; with 0 nothing is drawn
 
 	mu    sync.Mutex
-	drawn string // what stands there; "" for nothing
+	drawn string // the present text; "" if there is none
 }
 
 // NewLine returns the line of a file.
@@ -30,7 +31,7 @@ func NewLine(f *os.File) *Line {
 // eraseRest erases from the cursor to the end of the line.
 const eraseRest = "\x1b[K"
 
-// Draw shows the text that is returned for a number of cells, in place of the one before.
+// Draw replaces the line by the text that a function returns for a number of cells.
 func (l *Line) Draw(text func(cells int) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +45,7 @@ func (l *Line) Draw(text func(cells int) string) {
 	}
 }
 
-// Erase leaves nothing of the line.
+// Erase removes the line.
 func (l *Line) Erase() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,4 +68,4 @@ func (l *Line) Write(text []byte) (int, error) {
 	return n, err
 }
 
-func (l *Line) write(text string) { _, _ = io.WriteString(l.out, text) } // a terminal that is gone shows nothing
+func (l *Line) write(text string) { _, _ = io.WriteString(l.out, text) } // if the terminal is gone, nobody sees it

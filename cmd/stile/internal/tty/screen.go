@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Screen is a whole terminal on which a page is redrawn. What stood there before comes back when it is closed, and what is
-// typed meanwhile is not shown.
+// A Screen is a whole terminal on which a page is redrawn. Closing it brings the earlier content back. The terminal does not
+// show typed keys meanwhile.
 type Screen struct {
 	in, out *os.File
-	before  *unix.Termios // nil if what is typed cannot be kept back
+	before  *unix.Termios // nil if the echo of keys cannot be turned off
 }
 
 // Sequences that terminals have understood since the VT100 and xterm.
@@ -20,7 +20,7 @@ const (
 	leave = "\x1b[?25h\x1b[?1049l"
 )
 
-// OpenScreen takes a terminal over. One that is gone shows nothing, and takes no settings.
+// OpenScreen takes a terminal over. Errors of a terminal that is gone do not matter.
 func OpenScreen(in, out *os.File) *Screen {
 	s := &Screen{in: in, out: out}
 	if now, err := unix.IoctlGetTermios(int(in.Fd()), getTermios); err == nil && !inBackground(in) {
@@ -34,7 +34,7 @@ func OpenScreen(in, out *os.File) *Screen {
 	return s
 }
 
-// Close gives the terminal back as it was.
+// Close restores the terminal.
 func (s *Screen) Close() {
 	_, _ = s.out.WriteString(leave)
 	if s.before != nil {
@@ -42,7 +42,7 @@ func (s *Screen) Close() {
 	}
 }
 
-// Draw shows lines, none of which may be wider than the terminal, in place of those before.
+// Draw replaces the page by lines, none of which may be wider than the terminal.
 func (s *Screen) Draw(lines []string) { _, _ = s.out.WriteString(page(lines)) }
 
 // page begins at the top left, and ends without a line feed, which would scroll.

@@ -1,5 +1,5 @@
-// Package tty draws on a terminal: one line that is redrawn in place, or a page. It knows what may be drawn where: nothing
-// off a terminal, no colours with NO_COLOR, no line that wraps.
+// Package tty draws on a terminal: one line that is redrawn in place, or a page. It has the rules for drawing: nothing on other
+// files, no colours with NO_COLOR, no line that wraps.
 //
 // Of the other packages of the command it may import none.
 package tty
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The size of a terminal that does not tell its own.
+// The size of a terminal that does not report its own.
 const (
 	usualColumns = 80
 	usualRows    = 24
@@ -35,8 +35,8 @@ func Owned(f *os.File) bool { return Draws(f) && !inBackground(f) }
 // Colours reports whether colours are wanted on a file. See no-color.org.
 func Colours(f *os.File) bool { return os.Getenv("NO_COLOR") == "" && Draws(f) }
 
-// Size returns how many columns and rows a terminal has. COLUMNS and LINES make it smaller, and never larger: they
-// may describe another window.
+// Size returns the columns and rows of a terminal. COLUMNS and LINES can only make it smaller: they may describe another
+// window.
 func Size(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
@@ -45,7 +45,7 @@ func Size(f *os.File) (columns, rows int) {
 	return fit(int(size.Col), os.Getenv("COLUMNS"), usualColumns), fit(int(size.Row), os.Getenv("LINES"), usualRows)
 }
 
-// fit returns a length of the window: the terminal's answer, at most the variable's.
+// fit returns a length of the window: the terminal's answer, limited by the variable.
 func fit(told int, variable string, usual int) int {
 	said, err := strconv.Atoi(variable)
 	switch {
