@@ -136,8 +136,9 @@ func (q *lockRequest) duration(name string, otherwise, least, most time.Duration
 
 // ttl returns how long a lease is to outlive its last renewal.
 func (q *lockRequest) ttl(s *Server, otherwise time.Duration) (time.Duration, error) {
-	least := max(leastTTL, s.d.Traits().MinTTL)
-	return q.duration("ttl", max(least, otherwise), least, driver.MaxTTL)
+	t := s.d.Traits()
+	least, most := max(leastTTL, t.MinTTL), min(t.MaxTTL, driver.MaxTTL)
+	return q.duration("ttl", min(max(least, otherwise), most), least, most)
 }
 
 // number returns a parameter that counts permits.

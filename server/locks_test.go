@@ -472,6 +472,13 @@ func TestLesserStores(t *testing.T) {
 		t.Errorf("a ttl that is too short for the store = %s", a.text)
 	}
 	u.gets(501, "unsupported", "GET", "a", "")
+	f.traits = func(t *driver.Traits) { t.MaxTTL = 7 * time.Second }
+	if a := u.gets(200, "", "PUT", "b", ""); !strings.HasSuffix(a.Handle, ".7000") || a.Valid > 7000 {
+		t.Errorf("put = %s; want the store's longest lease in the handle", a.text)
+	}
+	if a := u.gets(400, "invalid", "PUT", "b?ttl=10s", ""); !strings.Contains(a.Message, "from 1s to 7s") {
+		t.Errorf("a ttl that is too long for the store = %s", a.text)
+	}
 }
 
 // Each name is one lock, whatever its characters, and no name is redirected to another.

@@ -70,7 +70,8 @@ func (s *Server) token(ticket int64) string {
 // short is the lease of a claim that nobody has confirmed. A short ttl has the grace too, which is also more than the drift of
 // the longest wait: without it, a lease that is granted after such a wait would be over for its client.
 func (s *Server) short(ttl time.Duration) time.Duration {
-	return min(ttl+grace, max(unconfirmed, s.d.Traits().MinTTL))
+	t := s.d.Traits()
+	return min(ttl+grace, max(unconfirmed, t.MinTTL), t.MaxTTL)
 }
 
 // takeLock takes a lock, and waits for it. Nothing of the claim stays in the server when the wait ends, and nothing here
