@@ -220,7 +220,7 @@ func TestLongWait(t *testing.T) {
 				t.Fatalf("enter = %s, %v", text, err)
 			}
 		}
-		for _, tt := range []struct{ asked, want time.Duration }{{50 * time.Second, 50 * time.Second}, {time.Hour, api.MaxAwait}} {
+		for _, tt := range []struct{ asked, want time.Duration }{{40 * time.Second, 40 * time.Second}, {time.Hour, api.MaxAwait}} {
 			begin := time.Now()
 			status, text, err := postBy(t.Context(), by, inBubble+api.Await, body(t, &api.AwaitRequest{Claim: claim("waiter", 2), Within: tt.asked}))
 			if took := time.Since(begin); status != 200 || took != tt.want {

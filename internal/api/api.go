@@ -59,7 +59,7 @@ const (
 	MaxList    = 256 << 20        // bytes of List's answer
 	MaxClaims  = 512              // claims of one renewal, or of one request for alerts
 	MaxText    = 1024             // bytes of an id, of a client's or an owner's name
-	MaxAwait   = time.Minute      // how long a request of Await may last
+	MaxAwait   = 50 * time.Second // how long a request of Await may last: many proxies give up after a minute without an answer
 	MaxTicket  = int64(1)<<53 - 1 // of a claim; see driver.Place
 )
 
