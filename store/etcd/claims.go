@@ -145,7 +145,11 @@ func (t *claims) sight(k *localClaim, e *entry) {
 	}
 	k.created, k.modified = e.created, e.modified
 	life, _ := e.life()
-	k.life, k.on = k.leaseLocked(life, e.Term), k.leaseLocked(e.lease, e.Term)
+	l, on := k.leaseLocked(life, e.Term), k.leaseLocked(e.lease, e.Term)
+	if l.id == on.id {
+		l = on // also if it was not known
+	}
+	k.life, k.on = l, on
 }
 
 // lastSeen returns the entry of a claim as it was last seen in etcd, or nil if it never was.

@@ -151,6 +151,28 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	}
 }
 
+// A claim that has a new lease in place of that which its key is named for has its whole time by another driver too.
+func TestNewLeaseByAnotherDriver(t *testing.T) {
+	t.Parallel()
+	addrs := addresses(steadyCluster(t))
+	home, enters, renews := open(t, addrs...), open(t, addrs...), open(t, addrs...)
+	c := claimOn("name")
+	c.Ticket = enter(t, home, c).Ticket
+	NewLeader(t, addrs)
+	if err := renew(t, home, c); err != nil {
+		t.Fatal(err)
+	}
+	if p := enter(t, enters, c); p.TTL <= c.TTL/2 {
+		t.Errorf("enter by another driver = %+v; want the whole time", p)
+	}
+	if r := renews.Renew(timely(t), []*driver.Claim{c})[0]; r.Err != nil || r.TTL <= c.TTL/2 {
+		t.Errorf("renewal by another driver = %+v; want the whole time", r)
+	}
+	if life, on := renews.claims.leases(renews.claims.of(c.ID)); life != on {
+		t.Error("the lease that a claim lives by is taken for two")
+	}
+}
+
 // Until its key hangs on leases of the new term, a claim has no more time than it had.
 func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	t.Parallel()
