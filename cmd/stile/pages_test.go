@@ -48,10 +48,10 @@ func TestCommandPages(t *testing.T) {
 		if !strings.Contains(texts[commandIndex], "](../command/"+c.Name()+".md)") {
 			t.Errorf("%s does not link %s", commandIndex, page)
 		}
-		if !c.HasAvailableSubCommands() {
+		if !c.HasAvailableSubCommands() || c.HasAvailableLocalFlags() {
 			holds(t, page, "help", helpPage(c))
 		}
-		for _, c := range slices.DeleteFunc(c.Commands(), func(c *cobra.Command) bool { return c.Hidden }) {
+		for _, c := range slices.DeleteFunc(c.Commands(), func(c *cobra.Command) bool { return c.Hidden || c.HasAvailableSubCommands() }) {
 			holds(t, page, "help of "+c.Name(), helpPage(c))
 		}
 	}

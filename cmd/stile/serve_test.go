@@ -4,7 +4,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -77,6 +79,47 @@ func TestServeWithoutStdout(t *testing.T) {
 	defer res.Body.Close()
 	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusNotFound || !strings.Contains(string(text), "no request GET /") {
 		t.Errorf("a browser gets %s %s", res.Status, text)
+	}
+	m.ends(syscall.SIGTERM)
+}
+
+// A service with tokens serves those that have one, from when it is made until it is revoked, and lists only what they may read.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	tokens, file := filepath.Join(u.home, "tokens.json"), filepath.Join(u.home, "token")
+	if p := u.start("serve", "--tokens", tokens); p.wait() != 64 {
+		t.Errorf("a service without its file of tokens: %s", p.stderr)
+	}
+	made := u.must("serve", "token", "new", "ops", "--allow", "lock,read,break", "--tokens", tokens)
+	m, url := u.serve("--tokens", tokens)
+	token := strings.TrimSpace(u.must("serve", "token", "new", "ci", "--allow", "lock,read:ci/", "--tokens", tokens))
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.must("lock", "prod/a", "--handle", filepath.Join(u.home, "handle"))
+	client := newAccount(t).at(url + "?token_file=" + file)
+	if out := client.must("run", "ci/a", "--", binary, "ls"); !strings.Contains(out, "ci/a") || strings.Contains(out, "prod/a") {
+		t.Errorf("a run lists %s; want ci/a only", out)
+	}
+	for what, args := range map[string][]string{"another name": {"run", "prod/b", "--", "true"}} {
+		if r := client.run(args...); r.code == 0 || !strings.Contains(r.err, "may not") {
+			t.Errorf("%s: %d %s; want a refusal", what, r.code, r.err)
+		}
+	}
+	list := u.must("serve", "token", "list", "--tokens", tokens)
+	_, row, _ := strings.Cut(list, "\n")
+	_, row, _ = strings.Cut(row, "\n")
+	id, _, _ := strings.Cut(row, " ")
+	if !strings.Contains(row, "ci") || strings.Contains(list, token) || strings.Contains(list, strings.TrimSpace(made)) {
+		t.Errorf("the list is %s; want ci's row last, and no token", list)
+	}
+	u.must("serve", "token", "revoke", id, "--tokens", tokens)
+	for _, at := range []string{url, url + "?token_file=" + file, strings.Replace(url, "://", "://:"+token+"@", 1)} {
+		r := newAccount(t).at(at).run("run", "ci/a", "--", "true")
+		if r.code == 0 || !strings.Contains(r.err, "no valid credentials") || strings.Contains(r.err, token) {
+			t.Errorf("a run without a valid token: %d %s; want a refusal without the token", r.code, r.err)
+		}
 	}
 	m.ends(syscall.SIGTERM)
 }

@@ -1,6 +1,6 @@
 // Package serve is stile serve: the lock service.
 //
-// Of the other packages of the command it may import store.
+// Of the other packages of the command it may import speech and store.
 package serve
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
@@ -29,8 +30,8 @@ library, or a route to the store, take the same locks by its URL:
 
   stile run --url stile://127.0.0.1:7845 NAME -- CMD
 
-There are no credentials yet. So it listens on a loopback address only, and
-answers only programs of this machine.
+It listens on a loopback address only. Without --tokens it answers every program
+of this machine. With it, clients need a token that stile serve token makes.
 
 The service keeps no state of a lock. So you may restart it while locks are held,
 and several services may serve one store. A signal ends it: it answers the requests
@@ -48,12 +49,12 @@ const (
 
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
-	var listen string
+	var listen, file string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the locks of a store over HTTP", Long: serveLong,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usage("stile serve takes no arguments, only --url and --listen")
+				return exit.Usage("stile serve takes no arguments, only --url, --listen and --tokens; or token")
 			}
 			return nil
 		},
@@ -64,11 +65,29 @@ func New(s *store.Store) *cobra.Command {
 			if err := onLoopback(listen); err != nil {
 				return err
 			}
-			return serve(ctx, cmd.OutOrStdout(), s, listen)
+			o, err := options(file)
+			if err != nil {
+				return err
+			}
+			return serve(ctx, cmd.OutOrStdout(), s, listen, o)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
+	cmd.Flags().StringVar(&file, "tokens", "", "the `file` that stile serve token wrote; it is read again when it changes (default: no credentials are needed)")
+	cmd.AddCommand(newToken())
 	return cmd
+}
+
+// options returns those of a service whose clients need a token of a file, or nil without a file.
+func options(file string) (*server.Options, error) {
+	if file == "" {
+		return nil, nil
+	}
+	t := &tokens{path: file, warn: func(err error) { speech.Warn("warning: nobody is served: %v", err) }}
+	if _, _, err := readGrants(file); err != nil {
+		return nil, exit.Usage("--tokens: %w", err)
+	}
+	return &server.Options{Authenticate: t.authenticate}, nil
 }
 
 // onLoopback refuses an address that other machines may reach, and one that leaves the interface open.
@@ -78,14 +97,22 @@ func onLoopback(listen string) error {
 		return exit.Usage("--listen %s: it is an address with a port up to 65535, such as %s", listen, defaultListen)
 	}
 	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return exit.Usage("--listen %s: it is not a loopback address, such as %s: there are no credentials yet, so only this machine is served",
+		return exit.Usage("--listen %s: it is not a loopback address, such as %s: other machines are not served",
 			listen, defaultListen)
 	}
 	return nil
 }
 
+// whom says who is answered.
+func whom(o *server.Options) string {
+	if o == nil {
+		return "every program of this machine is answered: there are no tokens"
+	}
+	return "clients need a token"
+}
+
 // serve serves a store at an address until ctx ends.
-func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) error {
+func serve(ctx context.Context, out io.Writer, s *store.Store, listen string, o *server.Options) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return exit.With(exit.System, err)
@@ -96,7 +123,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) er
 		return err
 	}
 	defer d.Close()
-	answers, err := server.New(d, nil)
+	answers, err := server.New(d, o)
 	if err != nil {
 		return exit.Usage("%s: %w", name, err)
 	}
@@ -108,8 +135,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string) er
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
 	// The service goes on even if nobody reads this line.
-	_, _ = fmt.Fprintf(out, "serving the locks of %s at stile://%s\nonly programs of this machine are answered: there are no credentials yet\n",
-		name, l.Addr())
+	_, _ = fmt.Fprintf(out, "serving the locks of %s at stile://%s\n%s\n", name, l.Addr(), whom(o))
 	select {
 	case err := <-served:
 		return exit.With(exit.System, err)
