@@ -168,6 +168,21 @@ func (a *PlaceAnswer) Whole() bool { return a.Place != nil }
 // Whole is [Answer.Whole].
 func (a *RenewAnswer) Whole() bool { return len(a.Renewals) > 0 }
 
+// Unreachable returns the error of a service that could not reach its store for any of the claims, or nil. Its outcome is that of
+// all of them: unsent if none was.
+func (a *RenewAnswer) Unreachable() (err error) {
+	for i := range a.Renewals {
+		e := a.Renewals[i].Error
+		if e == nil || !e.Unreachable {
+			return nil
+		}
+		if err == nil || driver.OutcomeOf(err) == driver.OutcomeUnsent {
+			err = e.Err()
+		}
+	}
+	return err
+}
+
 // Whole is [Answer.Whole].
 func (a *LeaveAnswer) Whole() bool { return a.Left }
 

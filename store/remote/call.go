@@ -36,8 +36,14 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 			return x.failed(err)
 		}
 		if res.StatusCode == http.StatusOK && kindOf(res) == api.JSON && json.Unmarshal(text, a) == nil && a.Whole() {
-			if t, ok := a.(*api.TraitsAnswer); ok {
-				c.learn(t, res.Header.Get(api.TraitsTag))
+			switch a := a.(type) {
+			case *api.TraitsAnswer:
+				c.learn(a, res.Header.Get(api.TraitsTag))
+			case *api.RenewAnswer:
+				if err := a.Unreachable(); err != nil { // another host may reach the store
+					a.Renewals = nil // what the next answer leaves out would stay
+					return err
+				}
 			}
 			return nil
 		}
@@ -46,7 +52,7 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 }
 
 // each sends a request to the first host and has its answer read. As long as a host certainly did not get the request, or
-// did not judge it, each tries the next one.
+// did not judge it, each tries the next one. A host that cannot be reached, or cannot reach its store, is not the first any more.
 func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
 	for range c.hosts {
 		c.mu.Lock()
@@ -58,7 +64,7 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 			return err
 		}
 		unsent := driver.OutcomeOf(err) == driver.OutcomeUnsent && ctx.Err() == nil
-		if unsent || q.silent(ctx, begun) {
+		if unsent || q.silent(ctx, begun) || driver.IsUnreachable(err) && ctx.Err() == nil {
 			c.mu.Lock()
 			if c.host == i {
 				c.host = (i + 1) % len(c.hosts)

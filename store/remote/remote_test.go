@@ -134,6 +134,45 @@ func TestHosts(t *testing.T) {
 	judge(t, "open where nobody listens", err, driver.OutcomeUnsent, true)
 }
 
+// Trap: a replica may be there and not reach its store, while another one does. It says so of each claim of a renewal, and a
+// client that only renews must not ask it again until its leases are over.
+func TestReplicaWithoutItsStore(t *testing.T) {
+	store := memory.NewStore()
+	cut := store.Driver()
+	lost := &losing{Driver: store.Driver()}
+	one, _ := service(t, cut, nobody)
+	two, _ := service(t, lost, nobody)
+	three, _ := service(t, store.Driver(), nobody)
+	d := open(t, one, two, three)
+	c := drive.Claim("a", "x")
+	drive.Holds(t, d, c)
+	cut.SetLink(memory.Refused)
+	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil || r.TTL == 0 {
+		t.Errorf("a renewal whose first replica does not reach its store = %+v; want that of the second", r)
+	}
+	lost.lost.Store(true)
+	judge(t, "renewal by a replica that may have asked its store", d.Renew(t.Context(), []*driver.Claim{c})[0].Err, driver.OutcomeUnknown, true)
+	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil {
+		t.Errorf("the next renewal = %v; want that of the third replica", r.Err)
+	}
+}
+
+// A losing store is asked, and its answers may be lost.
+type losing struct {
+	*memory.Driver
+	lost atomic.Bool
+}
+
+func (l *losing) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	all := l.Driver.Renew(ctx, cs)
+	for i := range all {
+		if l.lost.Load() {
+			all[i] = driver.Renewal{Err: driver.Unreachable(io.ErrUnexpectedEOF)}
+		}
+	}
+	return all
+}
+
 // Trap: a host that takes a connection and says nothing fails no request as unsent. The next request must not ask it again, or
 // renewals end in vain until every lease is over.
 func TestSilentHost(t *testing.T) {
