@@ -57,12 +57,12 @@ func (t *claims) sweepLocked() {
 // end ends a claim, and what the driver does for it. Only the first end counts: a claim that leaves while it is renewed is
 // found gone by both, and a lease that was given back twice would serve two claims.
 func (t *claims) end(k *localClaim, how state) {
-	t.mu.Lock()
-	ended, leases := t.endLocked(k, how), k.leasesLocked()
-	t.mu.Unlock()
-	if !ended { // a call that was told so later
+	t.mu.Lock() // until its leases are noted as revoked: a call may find a late key on one
+	defer t.mu.Unlock()
+	if !t.endLocked(k, how) { // a call that was told so later
 		return
 	}
+	leases := k.leasesLocked()
 	switch how {
 	case claimGone: // nothing hangs on its leases any more
 		for _, l := range leases {
@@ -129,7 +129,7 @@ func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim
 		k = nil
 	}
 	if k == nil {
-		k = claimAt(c, e)
+		k = claimAt(c, e, t.pool)
 	}
 	t.sight(k, e)
 	return k
@@ -145,7 +145,7 @@ func (t *claims) sight(k *localClaim, e *entry) {
 	}
 	k.created, k.modified = e.created, e.modified
 	life, _ := e.life()
-	l, on := k.leaseLocked(life, e.Term), k.leaseLocked(e.lease, e.Term)
+	l, on := k.leaseLocked(life, t.pool.term(life, e.Term)), k.leaseLocked(e.lease, t.pool.term(e.lease, e.Term))
 	if l.id == on.id {
 		l = on // also if it was not known
 	}

@@ -81,6 +81,9 @@ func someWorlds() map[string]func() *small {
 		},
 		"lock-delay, kept":    func() *small { return newSmall(lost(1), with(with(writer(), delayed), keeps), writer()) },
 		"kept by two drivers": func() *small { return newSmall(lost(1), writer(), with(with(writer(), twin), keeps)) },
+		"kept by two drivers, lost, removed": func() *small {
+			return newSmall(func(m *small) { m.lost, m.breaks = 1, 1 }, writer(), with(with(writer(), twin), keeps))
+		},
 		"kept by two drivers, removed": func() *small {
 			return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), late), with(with(writer(), twin), keeps))
 		},

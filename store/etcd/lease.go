@@ -3,12 +3,14 @@ package etcd
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/boottime"
+	"github.com/stilelock/stile/internal/known"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -17,6 +19,7 @@ const (
 	mostIdle  = 256              // leases kept for claims to come
 	idleAfter = 10 * time.Second // when one that no claim came for is given back
 	revokeFor = time.Second      // bounds the giving back
+	forgetOf  = time.Hour        // when a revocation without an answer is forgotten
 )
 
 // A lease is one of etcd's.
@@ -114,12 +117,14 @@ type pool struct {
 	// The latest come last, and are taken first.
 	idle  map[time.Duration][]*lease // by ttl
 	count int
-	due   bool // the timer runs
+	over  map[int64]time.Duration // until when a revocation may still end a lease, by id
+	limit known.Limit             // of these
+	due   bool                    // the timer runs
 	timer *time.Timer
 }
 
 func newPool(w *wire) *pool {
-	p := &pool{wire: w, idle: map[time.Duration][]*lease{}}
+	p := &pool{wire: w, idle: map[time.Duration][]*lease{}, over: map[int64]time.Duration{}}
 	p.timer = time.AfterFunc(time.Hour, p.sweep)
 	p.timer.Stop()
 	return p
@@ -225,6 +230,7 @@ func (p *pool) sweep() {
 func (p *pool) discard(leases ...*lease) {
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l *lease) bool { return !l.become(leaseOver) })
 	if len(leases) > 0 {
+		p.revokes(leases) // before a call finds a key on one
 		p.wire.life.Go(func() { p.revoke(p.wire.ctx, leases) })
 	}
 }
@@ -233,16 +239,52 @@ func (p *pool) discard(leases ...*lease) {
 func (p *pool) revoke(ctx context.Context, leases []*lease) {
 	ctx, cancel := context.WithTimeout(ctx, revokeFor)
 	defer cancel()
+	p.revokes(leases)
 	slots := make(chan struct{}, 16)
 	var all sync.WaitGroup
 	for _, l := range leases {
 		slots <- struct{}{}
 		all.Go(func() {
-			_, _ = p.wire.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
+			_, err := p.wire.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
+			if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+				p.revoked(l.id)
+			}
 			<-slots
 		})
 	}
 	all.Wait()
+}
+
+// revokes notes that leases are revoked. Until etcd has done so, a put whose answer was lost may hang a key on one.
+func (p *pool) revokes(leases []*lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := boottime.Now()
+	if p.limit.Reached(len(p.over)) {
+		maps.DeleteFunc(p.over, func(_ int64, until time.Duration) bool { return until < now })
+		p.limit.Swept(len(p.over))
+	}
+	for _, l := range leases {
+		p.over[l.id] = now + forgetOf
+	}
+}
+
+// revoked notes that a lease is no more.
+func (p *pool) revoked(id int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.over, id)
+}
+
+// term returns the term of a lease of another driver, or of an earlier claim of this one, by what the key that hangs on it tells: 0
+// if this driver has revoked the lease, and etcd has not done so yet. Then the key needs a new lease.
+func (p *pool) term(id int64, told uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, over := p.over[id]; over {
+		return 0
+	}
+	return told
 }
 
 func (p *pool) close() {

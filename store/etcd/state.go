@@ -102,7 +102,7 @@ func (k *localClaim) leaseLocked(id int64, term uint64) *lease {
 }
 
 // claimAt is a claim whose key another driver put.
-func claimAt(c *driver.Claim, e *entry) *localClaim {
+func claimAt(c *driver.Claim, e *entry, p *pool) *localClaim {
 	id, _ := e.home()
-	return newLocalClaim(c, e.key, foreignLease(id, e.Term))
+	return newLocalClaim(c, e.key, foreignLease(id, p.term(id, e.Term)))
 }

@@ -173,6 +173,32 @@ func TestNewLeaseByAnotherDriver(t *testing.T) {
 	}
 }
 
+// A put without an answer hangs a key on a lease that the driver is about to revoke, since the claim was found gone before. An Enter
+// that finds the key gives it a new lease, and the claim outlives the revocation.
+func TestKeyOnRevokedLease(t *testing.T) {
+	t.Parallel()
+	s := servertest.Etcd(t)
+	d := open(t, s.Addr)
+	c := claimOn("name")
+	p := enter(t, d, c)
+	k := d.claims.of(c.ID)
+	d.claims.mu.Lock()
+	d.claims.endLocked(k, claimGone)
+	d.claims.mu.Unlock()
+	d.pool.revokes([]*lease{k.home})
+	if again := enter(t, d, c); !again.Holds || again.Ticket != p.Ticket || again.TTL <= c.TTL/2 {
+		t.Errorf("entered again, the claim is at %+v; want it to hold by ticket %d and a whole lease", again, p.Ticket)
+	}
+	d.pool.revoke(t.Context(), []*lease{k.home})
+	c.Ticket = p.Ticket
+	if err := renew(t, d, c); err != nil {
+		t.Errorf("after the revocation, the renewal says %v; want nil", err)
+	}
+	if d.pool.over[k.home.id] != 0 {
+		t.Error("a lease that was revoked is still noted as about to be")
+	}
+}
+
 // Until its key hangs on leases of the new term, a claim has no more time than it had.
 func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	t.Parallel()

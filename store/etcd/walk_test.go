@@ -338,10 +338,14 @@ func (m *small) granted(p *person, id int64, term uint64) grant {
 			return had
 		}
 	}
-	if l := m.lease(id); l != nil && l.by == p.me {
+	switch l := m.lease(id); {
+	case l == nil || l.by != p.me:
+		return grant{id, term}
+	case slices.Contains(m.ending, id):
+		return grant{id: id}
+	default:
 		return grant{id, l.term}
 	}
-	return grant{id, term}
 }
 
 // applied has a transaction applied and answered.
