@@ -69,6 +69,7 @@ func watch(r *run) {
 		return
 	}
 	soon := r.store.Wake + r.store.Slack
+	over := r.store.Wake + r.runsOut()
 	w.told("its beginning", soon)
 	holder, waiter, dead, kept := r.claim(), r.claim(), r.brief(), r.claim()
 	r.holds(r.a, holder)
@@ -83,14 +84,14 @@ func watch(r *run) {
 	w.told("leave", soon)
 	r.holds(r.a, dead)
 	w.told("another enter", soon)
-	w.told("expiry", soon+r.lease())
-	r.until(soon+r.lease(), "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
+	w.told("expiry", over)
+	r.until(over, "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
 	w.told("enter after expiry", soon)
 	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.lease()}); err != nil {
 		r.Fatalf("leave with keep: %v; want nil", err)
 	}
 	w.told("leave with keep", soon)
-	w.told("the end of keep", soon+r.lease())
+	w.told("the end of keep", over)
 	cancel()
 	w.waitEnd(context.Canceled)
 }
