@@ -51,6 +51,7 @@ func (c *client) place(ctx context.Context, path string, claim *driver.Claim, q 
 		if errors.Is(err, driver.ErrGone) {
 			c.parts(claim)
 		}
+		c.replicas.forget(claim) // another replica may have taken it over
 		return driver.Place{}, err
 	}
 	if a.Place.Holds {

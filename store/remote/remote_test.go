@@ -4,6 +4,7 @@ package remote_test
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -155,6 +156,45 @@ func TestReplicaWithoutItsStore(t *testing.T) {
 	if r := d.Renew(t.Context(), []*driver.Claim{c})[0]; r.Err != nil {
 		t.Errorf("the next renewal = %v; want that of the third replica", r.Err)
 	}
+}
+
+// Trap: the answer to a wait is lost, of a replica that had the store tell it of the claim. Who asked before does not hear any more.
+func TestWaitIsLost(t *testing.T) {
+	store := memory.NewStore()
+	var replicas []string // of the requests that wait
+	addr, _ := service(t, &telling{store.Driver()}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != api.Await {
+				next.ServeHTTP(w, r)
+				return
+			}
+			var q api.AwaitRequest
+			if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+				t.Error(err)
+			}
+			replicas = append(replicas, q.Replica)
+			w.WriteHeader(http.StatusBadGateway)
+		})
+	})
+	d := open(t, addr)
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	c := drive.Claim("a", "y")
+	c.Ticket = drive.Enter(t, d, c).Ticket
+	for range 2 {
+		if _, err := d.Await(t.Context(), c); err == nil {
+			t.Error("the wait is answered")
+		}
+	}
+	if len(replicas) != 2 || replicas[0] == "" || replicas[1] != "" {
+		t.Errorf("the waits name the replicas %q; want the one of the Enter, and then none", replicas)
+	}
+}
+
+// A telling store tells only one driver of a turn.
+type telling struct{ *memory.Driver }
+
+func (d *telling) Adopt(_ context.Context, c *driver.Claim) (driver.Place, error) {
+	return driver.Place{Ticket: c.Ticket}, nil
 }
 
 // A losing store is asked, and its answers may be lost.
