@@ -405,6 +405,26 @@ func TestNoLeaseLeft(t *testing.T) {
 	})
 }
 
+// A store whose Await always returns early is not asked without a pause either.
+func TestEarlyAwaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		u := newUser(t, f)
+		u.gets(200, "", "PUT", "a", "")
+		asked := 0
+		f.await = func(_ context.Context, c *driver.Claim) (driver.Place, error) {
+			if asked++; asked > 10_000 {
+				return driver.Place{}, io.ErrUnexpectedEOF
+			}
+			return driver.Place{Ticket: c.Ticket}, nil
+		}
+		u.gets(409, "held", "PUT", "a?wait=1s", "")
+		if asked > 15 {
+			t.Errorf("the store was asked %d times in a second; want about every 100 ms", asked)
+		}
+	})
+}
+
 // A handle is all that another process needs, at any replica. The store's errors say what became of a request.
 func TestStoreFails(t *testing.T) {
 	f := newFake()

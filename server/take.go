@@ -27,6 +27,9 @@ const grace = 3 * time.Second
 // leastHear is the shortest wait between two requests to the store, however little of a lease the store says is left.
 const leastHear = 100 * time.Millisecond
 
+// mostEarly is how often in a row a store may say at once that a turn may have come, before the next request waits as long.
+const mostEarly = 3
+
 // drift bounds how much the rates of two clocks may differ.
 const drift = 0.005
 
@@ -100,6 +103,7 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	defer done()
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
+	early := 0
 	for end := q.arrived.Add(wait); ; {
 		c.Wait = min(c.TTL, max(time.Until(end), 0)+grace)
 		sent := time.Now()
@@ -112,7 +116,7 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		case h.ticket == 0 || !time.Now().Before(end):
 			return nil, s.held(who, q.name, &h, &p)
 		}
-		err = s.hear(waiting, c, &p, end)
+		err = s.hear(waiting, c, &p, end, &early)
 		if err == nil {
 			err = who.still(mayTake)
 		}
@@ -152,8 +156,9 @@ func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.P
 	return p, nil
 }
 
-// hear returns when the claim may hold, when its lease wants to be renewed, or when the wait ends.
-func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place, end time.Time) error {
+// hear returns when the claim may hold, when its lease wants to be renewed, or when the wait ends. It counts how often in a row the
+// store has returned early, which it may always do.
+func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place, end time.Time, early *int) error {
 	within := p.TTL / 3
 	if p.Retry > 0 {
 		within = min(within, p.Retry)
@@ -161,8 +166,21 @@ func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place,
 	within = min(max(within, leastHear), time.Until(end))
 	ctx, cancel := context.WithTimeout(waiting, within)
 	defer cancel()
-	if _, err := s.d.Await(ctx, c); err != nil && ctx.Err() == nil {
+	begin := time.Now()
+	turn, err := s.d.Await(ctx, c)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
+	case turn.Holds || time.Since(begin) >= leastHear:
+		*early = 0
+		return nil
+	}
+	if *early++; *early > mostEarly {
+		pause, stop := context.WithTimeout(ctx, leastHear)
+		defer stop()
+		<-pause.Done()
 	}
 	return nil
 }
