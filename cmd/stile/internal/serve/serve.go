@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"time"
 
@@ -111,6 +113,17 @@ func whom(o *server.Options) string {
 	return "clients need a token"
 }
 
+// panics passes on what net/http says of a handler that panicked, which is a defect of the service. All else that net/http says
+// is of connections that clients broke.
+type panics struct{ to io.Writer }
+
+func (p panics) Write(line []byte) (int, error) {
+	if !bytes.Contains(line, []byte("panic serving")) {
+		return len(line), nil
+	}
+	return p.to.Write(line)
+}
+
 // serve serves a store at an address until ctx ends.
 func serve(ctx context.Context, out io.Writer, s *store.Store, listen string, o *server.Options) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
@@ -129,7 +142,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string, o 
 	}
 	web := &http.Server{
 		Handler: answers, ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead,
-		ErrorLog: log.New(io.Discard, "", 0), // of connections that clients broke
+		ErrorLog: log.New(panics{os.Stderr}, "stile: ", 0),
 	}
 	web.RegisterOnShutdown(answers.EndWaits)
 	served := make(chan error, 1)
