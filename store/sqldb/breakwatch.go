@@ -20,11 +20,17 @@ const (
 
 	// standAgain is the pause after a check that failed.
 	standAgain = time.Second
+
+	// unheardEvery is the time between two checks while a client has a claim for which nobody listens.
+	unheardEvery = 500 * time.Millisecond
 )
 
 // A breakWatch lets a client learn at once that somebody broke its claim. It knows the claims that hold, and listens
 // while one has held for listenAfter. A wakeup carries no message and anybody may send one, so it only starts a check
 // which claims still stand. Claims that are gone are renewed at once, and the renewal's answer decides.
+//
+// A driver listens for one client. The driver of a lock service has claims of many, and checks those of the others every
+// unheardEvery.
 type breakWatch struct {
 	waker    Waker
 	listen   func(client string) // starts to listen for a client, unless that goes on
@@ -32,6 +38,7 @@ type breakWatch struct {
 	due      chan struct{} // has an element if a check is due
 
 	mu    sync.Mutex          // guards what follows
+	heard string              // the client that is listened for
 	held  map[string]*holding // by id
 	limit known.Limit
 	timed bool // it is looked at soon whether to listen
@@ -111,6 +118,25 @@ func (w *breakWatch) begin() {
 	}
 }
 
+// listens notes the client that is listened for.
+func (w *breakWatch) listens(client string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = client
+}
+
+// unheard reports whether another client than the one that is listened for has a claim that has held for long enough.
+func (w *breakWatch) unheard() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.held {
+		if h.client != w.heard && time.Since(h.since) >= listenAfter {
+			return true
+		}
+	}
+	return false
+}
+
 // wanted reports whether a claim has held for long enough.
 func (w *breakWatch) wanted() bool {
 	w.mu.Lock()
@@ -134,9 +160,15 @@ func (w *breakWatch) makeDue() {
 
 // attend checks the claims whenever that is due, until ctx ends.
 func (w *breakWatch) attend(ctx context.Context) {
+	tick := time.NewTicker(unheardEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-w.due:
+		case <-tick.C:
+			if !w.unheard() {
+				continue
+			}
 		case <-ctx.Done():
 			return
 		}

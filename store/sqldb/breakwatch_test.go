@@ -30,16 +30,18 @@ func (b *withSignal) Wake(clients []string) {
 
 func (b *withSignal) Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func()) {
 	b.hears.Add(1)
+	recheck()
 	for ctx.Err() == nil && wanted() {
-		recheck()
 		select {
 		case c := <-b.wakes:
-			if c == client {
-				woken()
+			if c != client { // it is not there that anybody listens
+				continue
 			}
+			woken()
 		case <-time.After(5 * time.Second):
 		case <-ctx.Done():
 		}
+		recheck()
 	}
 }
 
@@ -83,7 +85,12 @@ func eared(t *testing.T, test func(t *testing.T, d *Driver, b *withSignal, alert
 // held enters a claim of client "a", which holds.
 func held(t *testing.T, d *Driver, name string) *driver.Claim {
 	t.Helper()
-	c := &driver.Claim{Name: name, ID: "id of " + name, Client: "a", Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour}
+	return heldBy(t, d, "a", name)
+}
+
+func heldBy(t *testing.T, d *Driver, client, name string) *driver.Claim {
+	t.Helper()
+	c := &driver.Claim{Name: name, ID: "id of " + name, Client: client, Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour}
 	p, err := d.Enter(t.Context(), c)
 	if err != nil || !p.Holds {
 		t.Fatalf("Enter = %+v, %v; want to hold", p, err)
@@ -124,6 +131,32 @@ func TestBreakIsHeard(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.after(listenAfter + standEvery)
+			if !slices.Equal(*alerted, []string{c.ID}) {
+				t.Errorf("after %v idle: alerted of %q; want %q", idle, *alerted, c.ID)
+			}
+		}
+	})
+}
+
+// A driver with the claims of several clients, as that of a lock service, listens for one of them, and looks twice a second for the
+// others: not while there are none.
+func TestBreakIsHeardByEach(t *testing.T) {
+	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
+		held(t, d, "spared")
+		b.after(time.Minute)
+		before := b.looks.Load()
+		b.after(4 * time.Second)
+		if n := b.looks.Load() - before; n > 1 { // a client that begins to listen once more looks
+			t.Errorf("%d looks in four seconds, and there is one client; want one at most", n)
+		}
+		for _, idle := range []time.Duration{listenAfter, time.Minute} {
+			*alerted = nil
+			c := heldBy(t, d, "b", "x")
+			b.after(idle)
+			if _, err := d.Break(t.Context(), &driver.BreakRequest{Name: "x", Ticket: c.Ticket}); err != nil {
+				t.Fatal(err)
+			}
+			b.after(500*time.Millisecond + listenAfter)
 			if !slices.Equal(*alerted, []string{c.ID}) {
 				t.Errorf("after %v idle: alerted of %q; want %q", idle, *alerted, c.ID)
 			}

@@ -145,6 +145,7 @@ func (p *poller) listenLocked(client string) {
 		return
 	}
 	p.hears = true
+	p.breaks.listens(client)
 	p.running.Go(func() {
 		ctx, cancel := context.WithCancel(p.ctx)
 		defer cancel()
