@@ -86,6 +86,7 @@ var parameters = []parameter{
 	{"tls_cert", "the file with the client's certificate", "none is shown"},
 	{"tls_key", "the file with its key; goes with `tls_cert`", "none"},
 	{"tls_server_name", "the name that the server's certificate must have", "that of the host"},
+	{"token_file", "the lock service: the file with the client's token", "the password, or none"},
 }
 
 // TestURLTable gets from each driver the parameters that its URLs may have, by the error about one that none has.
