@@ -5,8 +5,9 @@
 //
 //	stile://[:token@]host[:7845][,host2]
 //
-// Several hosts are replicas of one service, over one store. A request that was not sent to one of them is sent to the next.
-// After a host that does not answer in time, or that does not reach its store, the next request goes to another one.
+// Several hosts are replicas of one service, over one store. Nothing checks that: over two stores, a lock has two holders. A
+// request that was not sent to one of them is sent to the next. After a host that does not answer in time, or that does not
+// reach its store, the next request goes to another one.
 // A service with credentials wants a token, in the URL as above or in a file that the parameter token_file names. Over plain
 // HTTP it is sent to loopback addresses only.
 // Parameters: dial_timeout, token_file; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
