@@ -41,3 +41,20 @@ func TestLostAnswerIsCaught(t *testing.T) {
 		})
 	}
 }
+
+// A Leave that has removed the claim and lost its answer is no reason for a case to fail.
+func TestLostLeaveIsNotBlamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var left atomic.Int64
+		store := memory.NewStore()
+		finds(t, "AwaitWhileOthersComeAndGo", Store{Open: func(testing.TB) driver.Driver {
+			return &buggy{Driver: store.Driver(), leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
+				if err := d.Leave(ctx, l); err != nil || left.Add(1)%7 != 0 {
+					return err
+				}
+				return driver.Unreachable(errors.New("no answer"))
+			}}
+		}}, false)
+	})
+}
