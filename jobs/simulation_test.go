@@ -114,7 +114,7 @@ func (s *simulation) makeTrouble(d *memory.Driver) {
 	times := 1 + s.random.IntN(3)
 	switch s.random.IntN(10) {
 	case 0:
-		d.SetLink([]memory.Link{memory.Deaf, memory.Refused, memory.Silent}[s.random.IntN(3)])
+		d.SetLink([]memory.Link{memory.Unnotified, memory.Refused, memory.Silent}[s.random.IntN(3)])
 	case 1:
 		d.Inject(memory.Fault{Times: times, Lose: true})
 	case 2:

@@ -68,12 +68,12 @@ func run(args []string) int {
 	return code
 }
 
-// call runs a demo, prints a help, or plays a role of a demo.
+// call runs a demo, prints its help, or runs one process of a demo.
 func call(out io.Writer, args []string) error {
 	verbs := []*verb.Verb{payment.New(&store.Store{}), market.New(&store.Store{}), cron.New(&store.Store{}), leader.New(&store.Store{})}
 	for _, role := range []verb.Role{payment.Payer, payment.Orderer, market.Trader, cron.Machine, leader.Candidate} {
 		if len(args) == role.Count+1 && args[0] == role.Name {
-			return demo.Failed(role.Play(context.Background(), args[1:]))
+			return demo.Failed(role.Run(context.Background(), args[1:]))
 		}
 	}
 	if len(args) > 0 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {

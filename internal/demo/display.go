@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A Showing is what all demos have in common on the command line and on the terminal.
-type Showing struct {
+// A Display has the common flags of the demos and writes their output.
+type Display struct {
 	Quick, JSON bool
 	svg         answer.File
 
@@ -30,45 +30,45 @@ type Flags interface {
 	StringVar(p *string, name, value, usage string)
 }
 
-// Flags adds the flags that all demos have. quick says what --quick leaves out.
-func (s *Showing) Flags(f Flags, quick string) {
+// Flags adds the common flags. quick is the part of --quick's usage that names what the demo leaves out.
+func (s *Display) Flags(f Flags, quick string) {
 	s.svg.Flag = "svg"
 	f.BoolVar(&s.Quick, "quick", false, "take at most 5s: "+quick)
 	f.BoolVar(&s.JSON, "json", false, "print JSON in place of the table")
 	f.StringVar(&s.svg.Path, "svg", "", "write a picture to this file: who held when, which fault, what was refused")
 }
 
-// Begin checks the flags; given reports whether the command line has a flag. On a terminal the demo then shows its
-// progress.
-func (s *Showing) Begin(out io.Writer, terminal bool, given func(flag string) bool) error {
-	ending.OutliveReaders() // a reader that is gone makes the write fail: the demo cleans up
+// Begin checks the flags; given reports whether the command line has a flag. If out is a terminal, Progress writes there,
+// unless the user wants JSON.
+func (s *Display) Begin(out io.Writer, terminal bool, given func(flag string) bool) error {
+	ending.OutliveReaders() // without a reader the write fails, and the demo cleans up
 	s.Out, s.tty = out, terminal && !s.JSON
 	return s.svg.Check(given("svg"))
 }
 
-// Say prints a line for a person.
-func (s *Showing) Say(format string, args ...any) {
+// Say prints a line, unless the user wants JSON.
+func (s *Display) Say(format string, args ...any) {
 	if !s.JSON {
 		fmt.Fprintf(s.Out, format+"\n", args...)
 	}
 }
 
-// Progress shows the progress of the demo on a terminal, until Erase.
-func (s *Showing) Progress(format string, args ...any) {
+// Progress shows the demo's progress on a terminal, until the next Progress or Erase.
+func (s *Display) Progress(format string, args ...any) {
 	if s.tty {
 		fmt.Fprintf(s.Out, "\r  %-58s", fmt.Sprintf(format, args...))
 	}
 }
 
-// Erase removes the progress.
-func (s *Showing) Erase() {
+// Erase removes the line of Progress.
+func (s *Display) Erase() {
 	if s.tty {
 		fmt.Fprint(s.Out, "\r", strings.Repeat(" ", 60), "\r")
 	}
 }
 
 // Draw writes the picture, if the user wants one.
-func (s *Showing) Draw(t *draw.Timeline) error {
+func (s *Display) Draw(t *draw.Timeline) error {
 	if s.svg.Path == "" {
 		return nil
 	}
@@ -79,8 +79,7 @@ func (s *Showing) Draw(t *draw.Timeline) error {
 	return s.svg.Write(text)
 }
 
-// HalfDone adds to an error what is known of a demo that did not end properly, and what is unknown. A signal needs no
-// words.
+// HalfDone adds the known and unknown results of an unfinished demo to its error. The error of a signal stays as it is.
 func HalfDone(err error, known, unknown string) error {
 	if _, signalled := errors.AsType[*ending.Interrupted](err); err == nil || signalled {
 		return err
@@ -96,12 +95,12 @@ func HalfDone(err error, known, unknown string) error {
 	return exit.With(code, text)
 }
 
-// ClaimsLeft returns what is unknown of the store after a demo that did not end properly.
+// ClaimsLeft returns the unknown of HalfDone for the claims in the store.
 func ClaimsLeft(names string, ttl time.Duration) string {
 	return fmt.Sprintf("whether the store still has claims below %s, which end with their leases of %v", names, ttl)
 }
 
-// Wrong returns the error of a demo with a wrong result.
+// Wrong returns the error of a demo with a wrong result: exit status 1.
 func Wrong(format string, args ...any) error {
 	return exit.With(exit.Failed, fmt.Errorf(format, args...))
 }

@@ -23,7 +23,7 @@ func Patch(path, text string) error {
 // CountText formats all numbers with the same length, so that a new number overwrites the whole old one.
 func CountText(n int) string { return fmt.Sprintf("%8d\n", n) }
 
-// CountOf reads what CountText wrote.
+// CountOf parses the text of CountText.
 func CountOf(text string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 
 const (
 	haltTries = 4
-	haltLook  = 250 * time.Millisecond // bound of the first try; each further one takes twice as long
-	haltPause = 50 * time.Millisecond  // lets the process finish what it was doing
-	haltMost  = time.Second            // until a signal must have stopped a process
+	haltLook  = 250 * time.Millisecond // bound of the first try; each further try takes twice as long
+	haltPause = 50 * time.Millisecond  // lets the process finish its write
+	haltMost  = time.Second            // within which the signal must have stopped the process
 )
 
-// Halt stops a process that waits for an order. In other goroutines its program renews leases. If it is stopped in the
+// Halt stops a process that waits for an order. Other goroutines of the process renew leases. If the process stops in the
 // middle of a write to the store, such as an SQLite file or a transaction, nobody else can write there. So Halt tries the
-// lock from outside. If the store does not answer, the process runs on for a moment and is stopped again.
+// lock from outside. If the store does not answer, Halt lets the process run for a moment and stops it again.
 //
 //	running ──SIGSTOP──> stopped ──the store answers others──> halted
 //	   ^──────────────── SIGCONT ──────it does not─────┘
 //
-// After some tries Halt gives up: then the store is slow for another reason. Without a lock it does not try.
+// After haltTries tries Halt gives up: the store is slow for another reason. If lock is nil, Halt only stops the process.
 func (a *Process) Halt(ctx context.Context, lock *stile.Lock) error {
 	look := haltLook
 	for try := range haltTries {
@@ -43,7 +43,7 @@ func (a *Process) Halt(ctx context.Context, lock *stile.Lock) error {
 	return context.Cause(ctx)
 }
 
-// stop returns when the process is stopped or has ended; the signal alone would return at once.
+// stop returns when the process has stopped or ended, or after haltMost. The signal itself returns at once.
 func (a *Process) stop(ctx context.Context) error {
 	if err := a.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *Process) stop(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// answers reports whether the store lets others write, in the queue of a lock that is held or was held.
+// answers reports whether the store lets others write in the queue of the lock within most.
 func answers(ctx context.Context, lock *stile.Lock, most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

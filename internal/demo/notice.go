@@ -15,13 +15,13 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// ErrEnded says that a process is to end with the demo.
+// ErrEnded ends a process: its demo has ended.
 var ErrEnded = errors.New("the demo has ended")
 
-// Send writes it to stdout.
+// Send writes the notice to stdout.
 func (n *Notice) Send() error { return json.NewEncoder(os.Stdout).Encode(n) }
 
-// Ask sends a notice, and returns when the demo has answered. If this process is stopped meanwhile, it is stopped here.
+// Ask sends a notice and waits for the demo's answer. A fault that stops this process stops it here.
 func (n *Notice) Ask(answers *bufio.Scanner) error {
 	if err := n.Send(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (n *Notice) Ask(answers *bufio.Scanner) error {
 	return nil
 }
 
-// Orders delivers the demo's orders for this process, until stdin ends. Then it closes the channel and calls end.
+// Orders delivers the demo's orders for this process. When stdin ends, it closes the channel and calls end.
 func Orders(end func()) <-chan string {
 	orders := make(chan string)
 	go func() { // until stdin ends, and then the process
@@ -45,18 +45,18 @@ func Orders(end func()) <-chan string {
 	return orders
 }
 
-// Patiently returns a context for the wait for a lock and the work under it.
+// Patiently returns a context for a wait for a lock and the work under it: three leases and Patience.
 func Patiently(ctx context.Context, ttl time.Duration, lock string) (context.Context, context.CancelFunc) {
 	most := 3*ttl + Patience
 	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the store did not give %s within %v", lock, most))
 }
 
-// Failed makes the failure of a process a notice: the demo reports it, only once.
+// Failed sends the failure of a process as a notice, and returns its exit status without the text: only the demo reports it.
 func Failed(err error) error {
 	if err == nil {
 		return nil
 	}
 	code, text := exit.Of(err)
-	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody reads it, stdin has ended too
+	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody reads the notice, stdin has ended too
 	return exit.With(code, nil)
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// Processes are the processes of a demo. Each is this program with other arguments. It takes orders by lines on its stdin,
-// and reports by notices on its stdout. So a fault hits a process while it waits for an order, whatever the machine's speed
-// is.
+// Processes are the processes of a demo. Each runs this program with other arguments, reads orders as lines from its stdin,
+// and writes notices to its stdout. So a fault hits a process while it waits for an order, at any speed of the machine.
 type Processes struct {
 	url   string   // of the store
 	Env   []string // further environment variables of the processes
@@ -29,21 +28,21 @@ type Processes struct {
 	All   []*Process
 }
 
-// A Process is one of them, as the demo sees it.
+// A Process is one process of a demo.
 type Process struct {
 	Role   string // its name in errors
-	Number int    // from 1 on, in its role
+	Number int    // within its role, from 1 on
 	Cmd    *exec.Cmd
 	in     io.WriteCloser
 	Dead   bool // killed, so that its earlier notices no longer count
-	Ended  bool // its stdout is closed
+	Ended  bool // it has closed its stdout
 }
 
 // A Notice is a line that a process writes to its stdout.
 type Notice struct {
 	What    string    `json:"what"`
 	Order   int       `json:"order,omitempty"`
-	Lost    bool      `json:"lost,omitempty"` // the lease was lost meanwhile
+	Lost    bool      `json:"lost,omitempty"` // the process lost its lease meanwhile
 	Tick    time.Time `json:"tick,omitzero"`
 	Outcome string    `json:"outcome,omitempty"` // of a run, in the words of package jobs
 	Token   int64     `json:"token,omitempty"`
@@ -53,8 +52,8 @@ type Notice struct {
 	Text    string    `json:"text,omitempty"`
 }
 
-// DataVariable is the environment variable with the URL of a demo's data, for its processes: others can read a command
-// line.
+// DataVariable is the environment variable with the URL of a demo's data, for its processes. Other users can read a command
+// line, but not the environment.
 const DataVariable = "STILE_DEMO_DATA"
 
 // URLVariable is the environment variable with the URL of the store, for people and for the processes of a demo.
@@ -72,7 +71,7 @@ const (
 
 // The reports of processes of several demos.
 const (
-	DidAsk  = "write"   // it has read, and is about to write
+	DidAsk  = "write"   // it has read, and writes next
 	DidHalt = "refused" // the guard refused the write
 	DidLose = "again"   // the lease was lost before the write
 )
@@ -83,10 +82,10 @@ type Heard struct {
 	From *Process
 }
 
-// NewProcesses returns no processes yet; those that are started use the store of a URL.
+// NewProcesses returns an empty set of processes. Start gives them the URL of the store.
 func NewProcesses(url string) *Processes { return &Processes{url: url, Heard: make(chan Heard)} }
 
-// Start starts a process: this program, with the arguments that give it its role.
+// Start starts this program as a process of a role. args begin with the role's name; ctx kills the process.
 func (c *Processes) Start(ctx context.Context, role string, args ...string) (*Process, error) {
 	a := &Process{Role: role, Number: 1, Cmd: exec.CommandContext(ctx, child.Self(), args...)}
 	for _, other := range c.All {
@@ -143,7 +142,7 @@ func (c *Processes) Next(ctx context.Context) (Heard, error) {
 	}
 }
 
-// Gather returns when all processes are ready.
+// Gather waits until all processes are ready.
 func (c *Processes) Gather(ctx context.Context) error {
 	for range c.All {
 		h, err := c.Next(ctx)
@@ -156,9 +155,9 @@ func (c *Processes) Gather(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the processes, and waits for them, but not for long.
+// Close ends all processes and waits for them. After two seconds it kills them by cancel, the cancel function of their context.
 func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
-	late := time.AfterFunc(2*time.Second, cancel) // kills the processes that still run, also a stopped one
+	late := time.AfterFunc(2*time.Second, cancel) // kills the processes that still run or are stopped
 	defer late.Stop()
 	for _, a := range c.All {
 		_ = a.in.Close() // this fails if the process has ended
@@ -170,25 +169,25 @@ func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
 	}
 	cancel()
 	for _, a := range c.All {
-		_ = a.Cmd.Wait() // it was killed, or its reports have ended
+		_ = a.Cmd.Wait() // the process was killed, or has closed its stdout
 	}
 }
 
-// Tell writes a line to its stdin.
+// Tell writes a line to the process's stdin.
 func (a *Process) Tell(line string) error {
-	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // its end is noticed elsewhere
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // Next reports the end of the process
 		return err
 	}
 	return nil
 }
 
-// Kill kills a process, whose earlier notices no longer count.
+// Kill kills the process. The notices that it has sent no longer count.
 func (a *Process) Kill() error {
 	a.Dead = true
 	return a.Cmd.Process.Signal(syscall.SIGKILL)
 }
 
-// Failure returns the error of a process that failed, or ended too early.
+// Failure returns the error of a process that failed or ended too early.
 func (h *Heard) Failure() error {
 	if h.What == DidFail {
 		return exit.With(h.Code, fmt.Errorf("%s %d: %s", h.From.Role, h.From.Number, h.Text))

@@ -116,7 +116,7 @@ func (e *Engine) quit(c Slot, now Time) {
 func (e *Engine) sendEnter(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if cl.silent == Never {
-		cl.silent = min(now, e.lines.At(cl.line).deaf)
+		cl.silent = min(now, e.lines.At(cl.line).unanswered)
 	}
 	e.send(c, protocol.Enter, e.common.Conf.Patience, 0)
 	e.arm(e.patienceEnd(e.first(cl.line)))
@@ -137,7 +137,7 @@ func (e *Engine) entered(c Slot, now Time, r *protocol.Reply) {
 	switch {
 	case cl.stage == quitting:
 		if ln := e.lines.At(cl.line); !r.Answered() {
-			ln.deaf = min(ln.deaf, cl.silent)
+			ln.unanswered = min(ln.unanswered, cl.silent)
 		}
 		e.quit(c, now)
 	case r.OK() && r.Place.Holds:

@@ -173,7 +173,7 @@ func (e *Engine) Answer(now Time, r *protocol.Reply) {
 	verb := cl.verb
 	cl.verb = protocol.Nothing
 	if r.Answered() {
-		e.lines.At(cl.line).deaf = Never
+		e.lines.At(cl.line).unanswered = Never
 	}
 	e.endExpired(r.Claim, now) // an answer that comes too late changes nothing
 	switch verb {

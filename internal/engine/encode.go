@@ -30,7 +30,7 @@ const (
 	fieldLineAsking
 	fieldLineCurrent
 	fieldLineFree
-	fieldLineDeaf
+	fieldLineUnanswered
 	fieldTurnLinger
 	fieldTurnMaxHold
 	fieldTurnSince
@@ -64,7 +64,7 @@ const (
 func (f Field) String() string {
 	return [...]string{
 		"nothing", "Common.closed",
-		"line.terms", "line.asking", "line.current", "line.free", "line.deaf", "turn.linger", "turn.maxHold", "turn.since",
+		"line.terms", "line.asking", "line.current", "line.free", "line.unanswered", "turn.linger", "turn.maxHold", "turn.since",
 		"claim.id", "claim.stage", "claim.verb", "claim.due", "claim.tries", "claim.try", "claim.ticket", "claim.unsure",
 		"claim.silent", "claim.place", "claim.turns", "claim.turnEnd",
 		"claim.linger", "claim.deadline", "claim.alarm", "claim.err", "claim.slept", "claim.keep",
@@ -190,7 +190,7 @@ func (e *Engine) encodeLine(x *Encoder, l Slot) {
 		x.put(fieldLineFree, index(c)+1)
 	}
 	x.put(fieldLineFree, 0)
-	x.put(fieldLineDeaf, x.Ago(max(ln.deaf, e.oldest(x.Now)), e.common.Conf.Patience))
+	x.put(fieldLineUnanswered, x.Ago(max(ln.unanswered, e.oldest(x.Now)), e.common.Conf.Patience))
 	x.Put(int64(ln.waiters.Len))
 	for w := ln.waiters.First; w != None; w = e.turns.At(w).links.Next {
 		e.encodeWaiter(x, w)
@@ -235,7 +235,7 @@ func (e *Engine) owed() Time {
 	since := Never
 	for i := range e.lines.All {
 		if ln := &e.lines.All[i]; ln.terms != nil {
-			since = min(since, ln.deaf)
+			since = min(since, ln.unanswered)
 		}
 	}
 	for i := range e.claims.All {

@@ -69,8 +69,8 @@ func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	}
 	if v.Code == protocol.Doubtful {
 		ln := e.lines.At(cl.line)
-		ln.deaf = min(ln.deaf, cl.since) // the waiters that came meanwhile have been patient since then
-		e.enter(c, nowhere)              // the store has had Patience; the claim runs out there
+		ln.unanswered = min(ln.unanswered, cl.since) // the waiters that came meanwhile have been patient since then
+		e.enter(c, nowhere)                          // the store has had Patience; the claim runs out there
 		return
 	}
 	e.forget(c, now)

@@ -7,15 +7,15 @@ import (
 
 // A line is where waiters on the same terms stand, in order of arrival.
 type line struct {
-	terms   *protocol.Terms
-	waiters slab.List // of turns
-	free    slab.List // of claims that a turn can be had from at once, the last used first
-	tries   int32     // how many waiters do not wait
-	claims  int32     // that have not left the store, whatever their stage
-	strays  int32     // how many of those nobody wants
-	asking  Slot      // the claim that is Asking or Queued
-	current Slot      // the claim whose turns the line waits for; None for permits, where each claim is taken by one
-	deaf    Time      // when the first request was sent that was not answered, of a claim that left; Never if one was since
+	terms      *protocol.Terms
+	waiters    slab.List // of turns
+	free       slab.List // of claims that a turn can be had from at once, the last used first
+	tries      int32     // how many waiters do not wait
+	claims     int32     // that have not left the store, whatever their stage
+	strays     int32     // the claims that nobody wants
+	asking     Slot      // the claim that is Asking or Queued
+	current    Slot      // the claim whose turns the line waits for; None for permits, where each claim is taken by one
+	unanswered Time      // when the first unanswered request of a claim that left was sent; Never once the store answers one
 }
 
 // Want adds a goroutine that wants a turn. If the turn begins at once, it returns the hold; else it returns the waiter,
@@ -51,7 +51,7 @@ func (e *Engine) lineOf(t *protocol.Terms) Slot {
 		}
 	}
 	e.lines.LowestFirst() // the order in which lines are served follows from which there are
-	return e.lines.Take(line{terms: t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, deaf: Never})
+	return e.lines.Take(line{terms: t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, unanswered: Never})
 }
 
 // GiveUp takes a waiter out of its line, since its caller no longer waits. It returns the obstacle: the store, if it

@@ -38,15 +38,15 @@ func (e *Engine) patienceEnd(x *turn) Time {
 			patience = min(patience, Never/queuedPatience) * queuedPatience
 		}
 		return protocol.After(max(x.since, c.silent), patience)
-	case ln.current == None && (ln.deaf != Never || e.obstacle(x.in) == clearing):
-		return protocol.After(max(x.since, e.deafSince(x.in)), patience)
+	case ln.current == None && (ln.unanswered != Never || e.obstacle(x.in) == clearing):
+		return protocol.After(max(x.since, e.unansweredSince(x.in)), patience)
 	}
 	return Never
 }
 
-// deafSince is since when the store owes an answer to a line whose own claims are in its way.
-func (e *Engine) deafSince(l Slot) Time {
-	since := e.lines.At(l).deaf
+// unansweredSince returns the time since when the store owes an answer to a line whose own claims are in its way.
+func (e *Engine) unansweredSince(l Slot) Time {
+	since := e.lines.At(l).unanswered
 	for i := range e.claims.All {
 		if c := &e.claims.All[i]; c.stage.stray() {
 			since = min(since, c.since)

@@ -182,7 +182,7 @@ func simulate(w *world, r *rand.Rand) {
 	faults := []func(*believer){
 		func(b *believer) { b.d.SetLink(memory.Silent) },
 		func(b *believer) { b.d.SetLink(memory.Refused) },
-		func(b *believer) { b.d.SetLink(memory.Deaf) },
+		func(b *believer) { b.d.SetLink(memory.Unnotified) },
 		func(b *believer) { b.d.Inject(memory.Fault{Times: 1 + r.IntN(3), Lose: true}) },
 		func(b *believer) { b.d.Inject(memory.Fault{Times: 1 + r.IntN(3), Drop: true}) },
 		func(b *believer) {

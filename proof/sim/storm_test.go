@@ -53,7 +53,7 @@ func storm(w *world, seed uint64) {
 		wait := time.Duration(random.IntN(7000)) * time.Millisecond
 		switch random.IntN(8) {
 		case 0:
-			p.d.SetLink([]memory.Link{memory.Deaf, memory.Refused, memory.Silent}[random.IntN(3)])
+			p.d.SetLink([]memory.Link{memory.Unnotified, memory.Refused, memory.Silent}[random.IntN(3)])
 		case 1:
 			p.d.Inject(memory.Fault{Verb: verb, Times: random.IntN(5), Lose: true})
 		case 2:

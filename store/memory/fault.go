@@ -63,10 +63,10 @@ func (d *Driver) Inject(f Fault) {
 type Link int
 
 const (
-	Up      Link = iota // calls and notifications pass
-	Deaf                // calls pass, notifications are lost: Await and Watch hear nothing
-	Refused             // calls fail at once, as unreachable and unsent; notifications are lost
-	Silent              // calls wait for their contexts, and are not applied; notifications are lost
+	Up         Link = iota // calls and notifications pass
+	Unnotified             // calls pass, notifications are lost: Await and Watch see no change
+	Refused                // calls fail at once, as unreachable and unsent; notifications are lost
+	Silent                 // calls wait for their contexts, and are not applied; notifications are lost
 )
 
 // SetLink changes the state of the driver's connection. A call that has begun to hang goes on hanging; an Await loses

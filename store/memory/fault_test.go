@@ -157,8 +157,8 @@ func TestLinkDown(t *testing.T) {
 	})
 }
 
-func TestLinkDeaf(t *testing.T) {
-	for _, link := range []memory.Link{memory.Deaf, memory.Refused, memory.Silent} {
+func TestLinkUnnotified(t *testing.T) {
+	for _, link := range []memory.Link{memory.Unnotified, memory.Refused, memory.Silent} {
 		synctest.Test(t, func(t *testing.T) {
 			holder := memory.New()
 			d := holder.Store().Driver()
@@ -191,11 +191,11 @@ func TestLinkDeaf(t *testing.T) {
 	}
 }
 
-func TestDeafFromTheStart(t *testing.T) {
+func TestUnnotifiedFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memory.New()
 		enter(t, d, claim("1"))
-		d.SetLink(memory.Deaf)
+		d.SetLink(memory.Unnotified)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := d.Await(ctx, claim("1")); !errors.Is(err, context.DeadlineExceeded) {

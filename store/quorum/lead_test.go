@@ -151,7 +151,7 @@ func settled(t *testing.T, list ...*quorum.Driver) {
 // A node that is asked first and does not answer, or cannot be reached, is done without.
 func TestLeadIsDown(t *testing.T) {
 	t.Parallel()
-	for _, link := range []memory.Link{memory.Silent, memory.Refused, memory.Deaf} {
+	for _, link := range []memory.Link{memory.Silent, memory.Refused, memory.Unnotified} {
 		list := servers(3)
 		a, _ := open(t, list, nil)
 		b, members := open(t, list, nil)

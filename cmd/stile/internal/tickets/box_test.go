@@ -28,7 +28,7 @@ func TestDemoJudges(t *testing.T) {
 		{"half a sale is seen", good, 2, "with the lock, 2 of 5 looks saw a half-made sale"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &ticketsDemo{processes: 2, tickets: 3, Showing: demo.Showing{Out: &strings.Builder{}}}
+			d := &ticketsDemo{processes: 2, tickets: 3, Display: demo.Display{Out: &strings.Builder{}}}
 			err := d.judge(&box{tickets: 3, pids: []int{1, 2}, sales: tt.sales, seen: looking{looks: 5, torn: tt.torn}})
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -45,7 +45,7 @@ func TestDemoJudges(t *testing.T) {
 // Tokens that mean nothing in the store need not rise.
 func TestDemoWithoutTokens(t *testing.T) {
 	var out strings.Builder
-	d := &ticketsDemo{processes: 2, tickets: 2, Showing: demo.Showing{Out: &out}, tokenless: true}
+	d := &ticketsDemo{processes: 2, tickets: 2, Display: demo.Display{Out: &out}, tokenless: true}
 	if err := d.judge(&box{tickets: 2, pids: []int{1, 2}, sales: []sale{{ticket: 2, token: 1}, {ticket: 1, token: 1}}}); err != nil {
 		t.Error(err)
 	}

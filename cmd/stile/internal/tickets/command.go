@@ -13,10 +13,10 @@ import (
 )
 
 // processCommand is the hidden command of a process of the demo.
-func processCommand(name string, count int, play func(ctx context.Context, args []string) error) *cobra.Command {
+func processCommand(name string, count int, run func(ctx context.Context, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.ExactArgs(count),
-		RunE: func(cmd *cobra.Command, args []string) error { return demo.Failed(play(cmd.Context(), args)) },
+		RunE: func(cmd *cobra.Command, args []string) error { return demo.Failed(run(cmd.Context(), args)) },
 	}
 }
 

@@ -41,7 +41,7 @@ without the guard.`
 
 // A ticketsDemo is one stile demo tickets.
 type ticketsDemo struct {
-	demo.Showing
+	demo.Display
 	processes, tickets int
 	browsers           int
 	chaos              bool
@@ -107,30 +107,30 @@ func (d *ticketsDemo) check() error {
 func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 	ctx, stop := ending.Until(ctx, ending.Listen(ending.Signals))
 	defer stop()
-	stage, err := demo.NewStage(ctx, &locks{s})
+	setup, err := demo.NewSetup(ctx, &locks{s})
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
-	if d.ttl, err = stage.Lease(d.Quick && d.chaos); err != nil {
+	defer setup.Close()
+	if d.ttl, err = setup.Lease(d.Quick && d.chaos); err != nil {
 		return err
 	}
-	if !stage.Traits.Shared && d.browsers > 0 {
+	if !setup.Traits.Shared && d.browsers > 0 {
 		d.browsers = 0
 		d.Say("This store has no readers, so nobody browses.")
 	}
-	d.tokenless = stage.Traits.Fencing == driver.NoFencing
+	d.tokenless = setup.Traits.Fencing == driver.NoFencing
 	if d.chaos {
-		return d.wreak(ctx, stage)
+		return d.wreak(ctx, setup)
 	}
 	d.Say("%d processes sell %d tickets from one file.\n", d.processes, d.tickets)
-	free, err := d.without(ctx, stage)
+	free, err := d.without(ctx, setup)
 	if err != nil {
 		return err
 	}
-	d.Say("\nWith a lock, kept in %s:", stage.Address)
+	d.Say("\nWith a lock, kept in %s:", setup.Address)
 	name := "demo/tickets/" + rand.Text()[:8]
-	box, err := d.sell(ctx, stage.Path("locked"), stage.URL, name)
+	box, err := d.sell(ctx, setup.Path("locked"), setup.URL, name)
 	if err != nil {
 		return d.halfDone(box, "with the lock", name, err)
 	}
@@ -152,13 +152,13 @@ func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 }
 
 // without sells without a lock, until tickets are sold twice, and returns the last sale.
-func (d *ticketsDemo) without(ctx context.Context, stage *demo.Stage) (box *box, err error) {
+func (d *ticketsDemo) without(ctx context.Context, setup *demo.Setup) (box *box, err error) {
 	d.Say("Without a lock:")
 	for try := range demoTries {
 		if try > 0 {
 			d.Say("  By luck no ticket was sold twice. Once more:")
 		}
-		if box, err = d.sell(ctx, stage.Path("free"+strconv.Itoa(try)), stage.URL, ""); err != nil {
+		if box, err = d.sell(ctx, setup.Path("free"+strconv.Itoa(try)), setup.URL, ""); err != nil {
 			return nil, err
 		}
 		if twice, worst, times := box.twice(); twice > 0 {

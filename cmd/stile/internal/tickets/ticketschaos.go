@@ -39,8 +39,8 @@ func (d *ticketsDemo) checkChaos() error {
 }
 
 // wreak sells without a lock, with one, and with lock and guard, while sellers are killed and stopped.
-func (d *ticketsDemo) wreak(ctx context.Context, stage *demo.Stage) error {
-	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets, stage.Address, d.ttl)
+func (d *ticketsDemo) wreak(ctx context.Context, setup *demo.Setup) error {
+	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets, setup.Address, d.ttl)
 	d.Say("One seller is killed while it holds, and one is stopped past its lease: each right before it writes.")
 	if d.tokenless {
 		d.Say("%s", demo.NoTokens)
@@ -53,10 +53,10 @@ func (d *ticketsDemo) wreak(ctx context.Context, stage *demo.Stage) error {
 	if !d.tokenless {
 		parts = append(parts, &part{"with lock and guard", &selling{way: sellGuarded, name: names + "/guarded"}})
 	}
-	if err := d.strike(ctx, stage, parts[:1]); err != nil {
+	if err := d.strike(ctx, setup, parts[:1]); err != nil {
 		return err
 	}
-	if err := d.strike(ctx, stage, parts[1:]); err != nil {
+	if err := d.strike(ctx, setup, parts[1:]); err != nil {
 		return err
 	}
 	if err := d.Draw(chaosTimeline(parts[1:])); err != nil {
@@ -69,17 +69,17 @@ func (d *ticketsDemo) wreak(ctx context.Context, stage *demo.Stage) error {
 }
 
 // strike sells in some parts at the same time, since each waits for the ends of its own leases.
-func (d *ticketsDemo) strike(ctx context.Context, stage *demo.Stage, parts []*part) error {
+func (d *ticketsDemo) strike(ctx context.Context, setup *demo.Setup, parts []*part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sales, failed := make(chan int), make(chan error)
 	for _, p := range parts {
 		p.ttl, p.public, p.faults = d.ttl, public{d.processes, d.browsers}, faultAhead
 		if p.name != "" {
-			p.lock = stage.Client.Mutex(p.name)
+			p.lock = setup.Client.Mutex(p.name)
 		}
 		p.show = func(int) { sales <- 1 }
-		go func() { failed <- d.play(ctx, p, stage) }()
+		go func() { failed <- d.runPart(ctx, p, setup) }()
 	}
 	defer d.Erase()
 	var first error
@@ -99,15 +99,15 @@ func (d *ticketsDemo) strike(ctx context.Context, stage *demo.Stage, parts []*pa
 	return first
 }
 
-// play sells in one part.
-func (d *ticketsDemo) play(ctx context.Context, p *part, stage *demo.Stage) (err error) {
+// runPart sells the tickets of one part.
+func (d *ticketsDemo) runPart(ctx context.Context, p *part, setup *demo.Setup) (err error) {
 	limit := demo.Limit + 6*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the sale took longer than %v", limit))
 	defer cancel()
-	if p.box, err = openBox(stage.Path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
+	if p.box, err = openBox(setup.Path(strings.ReplaceAll(p.title, " ", "-")), d.tickets); err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	if err = p.run(ctx, stage.URL); err == nil {
+	if err = p.run(ctx, setup.URL); err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {

@@ -36,7 +36,7 @@ const cronMaxHold = 1500 * time.Millisecond
 
 // A cronDemo is one run of the demo.
 type cronDemo struct {
-	demo.Showing
+	demo.Display
 	machines int
 	ttl      time.Duration
 }
@@ -61,25 +61,25 @@ func New(s *store.Store) *verb.Verb {
 }
 
 func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
-	stage, err := demo.NewStage(ctx, s)
+	setup, err := demo.NewSetup(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
-	if err := d.fits(stage); err != nil {
+	defer setup.Close()
+	if err := d.fits(setup); err != nil {
 		return err
 	}
 	free := &fleet{title: "without lock", machines: d.machines}
 	locked := &fleet{title: "with lock", machines: d.machines, name: "demo/cron/" + rand.Text()[:8], killAt: 1, stickAt: 3}
-	locked.tokenless = stage.Traits.Fencing == driver.NoFencing
+	locked.tokenless = setup.Traits.Fencing == driver.NoFencing
 	ticks := 6
 	if d.Quick {
 		ticks, locked.killAt, locked.stickAt = 3, 0, 1
 	}
-	d.Say("%d machines have a job that is due each second, and so have %d others with a lock, kept in %s.", d.machines, d.machines, stage.Address)
+	d.Say("%d machines have a job that is due each second, and so have %d others with a lock, kept in %s.", d.machines, d.machines, setup.Address)
 	d.Say("One of those is killed in the run of tick %d, and the run of tick %d is stuck. A lease lasts %v.", locked.killAt+1, locked.stickAt+1, d.ttl)
-	defer forget(stage.Client, locked.name)
-	if err := d.play(ctx, free, locked, stage.URL, ticks); err != nil {
+	defer forget(setup.Client, locked.name)
+	if err := d.runFleets(ctx, free, locked, setup.URL, ticks); err != nil {
 		return d.halfDone(locked, err)
 	}
 	if err := d.Draw(cronTimeline(free, locked)); err != nil {
@@ -92,17 +92,17 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 }
 
 // fits chooses the lease, and refuses a store that cannot show what the demo shows.
-func (d *cronDemo) fits(stage *demo.Stage) (err error) {
-	if t := &stage.Traits; t.OwnClient || t.ShortRecord {
+func (d *cronDemo) fits(setup *demo.Setup) (err error) {
+	if t := &setup.Traits; t.OwnClient || t.ShortRecord {
 		return exit.Usage("%s keeps no record of the last tick that another machine can replace, so demo cron cannot show one; "+
-			"leave --url out for a file on this machine", stage.Address)
+			"leave --url out for a file on this machine", setup.Address)
 	}
-	d.ttl, err = stage.Lease(d.Quick)
+	d.ttl, err = setup.Lease(d.Quick)
 	return err
 }
 
-// play runs both parts side by side, from the same moment on.
-func (d *cronDemo) play(ctx context.Context, free, locked *fleet, url string, ticks int) error {
+// runFleets starts both fleets at the same moment and runs them side by side.
+func (d *cronDemo) runFleets(ctx context.Context, free, locked *fleet, url string, ticks int) error {
 	limit := demo.Limit + 4*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the ticks took longer than %v", limit))
 	defer cancel()

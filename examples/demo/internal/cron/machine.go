@@ -33,7 +33,7 @@ const (
 
 // Machine is a machine of the demo, with the arguments NAME, TTL and MAXHOLD. Without a NAME it has a schedule of its own,
 // which no other machine knows.
-var Machine = verb.Role{Name: machineName, Count: 3, Play: beginMachine}
+var Machine = verb.Role{Name: machineName, Count: 3, Run: beginMachine}
 
 func beginMachine(ctx context.Context, args []string) error {
 	name := args[0]

@@ -44,7 +44,7 @@ type candidate struct {
 }
 
 // Candidate has the arguments NUMBER, NAME, DIR, TTL and whether there is a guard.
-var Candidate = verb.Role{Name: candidateName, Count: 5, Play: beginCandidate}
+var Candidate = verb.Role{Name: candidateName, Count: 5, Run: beginCandidate}
 
 func beginCandidate(ctx context.Context, args []string) error {
 	ttl, err := time.ParseDuration(args[3])

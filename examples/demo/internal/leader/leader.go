@@ -36,7 +36,7 @@ const candidates = 3
 
 // A leaderDemo is one run of the demo.
 type leaderDemo struct {
-	demo.Showing
+	demo.Display
 	ttl     time.Duration
 	guarded bool // there is a guarded file, since the store has tokens
 }
@@ -57,16 +57,16 @@ func New(s *store.Store) *verb.Verb {
 }
 
 func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
-	stage, err := demo.NewStage(ctx, s)
+	setup, err := demo.NewSetup(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
-	if d.ttl, err = stage.Lease(d.Quick); err != nil {
+	defer setup.Close()
+	if d.ttl, err = setup.Lease(d.Quick); err != nil {
 		return err
 	}
-	d.guarded = stage.Traits.Fencing != driver.NoFencing
-	d.Say("%d candidates stand for one leadership, kept in %s, with leases of %v.", candidates, stage.Address, d.ttl)
+	d.guarded = setup.Traits.Fencing != driver.NoFencing
+	d.Say("%d candidates stand for one leadership, kept in %s, with leases of %v.", candidates, setup.Address, d.ttl)
 	d.Say("One leader is killed, one is stopped past its lease, and one is deposed: each right before it writes.")
 	if !d.guarded {
 		d.Say("%s", demo.NoTokens)
@@ -76,24 +76,24 @@ func (d *leaderDemo) run(ctx context.Context, s *store.Store) error {
 		files = append(files, guardedFile)
 	}
 	for _, file := range files {
-		if err := os.WriteFile(stage.Path(file), []byte(demo.CountText(0)), 0o600); err != nil {
+		if err := os.WriteFile(setup.Path(file), []byte(demo.CountText(0)), 0o600); err != nil {
 			return exit.With(exit.Failed, err)
 		}
 	}
-	r, err := d.play(ctx, stage)
+	r, err := d.runSuccession(ctx, setup)
 	if err != nil {
 		return err
 	}
 	return d.finish(r)
 }
 
-// play runs the candidates.
-func (d *leaderDemo) play(ctx context.Context, stage *demo.Stage) (*LeaderResult, error) {
+// runSuccession runs the candidates.
+func (d *leaderDemo) runSuccession(ctx context.Context, setup *demo.Setup) (*LeaderResult, error) {
 	limit := demo.Limit + 12*d.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
 	defer cancel()
 	r := &succession{
-		Processes: demo.NewProcesses(stage.URL), name: "demo/leader/" + rand.Text()[:8], client: stage.Client, ttl: d.ttl, tokenless: !d.guarded,
+		Processes: demo.NewProcesses(setup.URL), name: "demo/leader/" + rand.Text()[:8], client: setup.Client, ttl: d.ttl, tokenless: !d.guarded,
 		faults: []Fault{FaultKill, FaultStop, FaultDepose}, show: d.Progress,
 	}
 	within, end := context.WithCancel(ctx)
@@ -104,7 +104,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *demo.Stage) (*LeaderResult
 		r.Close(within, end)
 	}()
 	for i := range candidates {
-		args := []string{candidateName, strconv.Itoa(i + 1), r.name, stage.Dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
+		args := []string{candidateName, strconv.Itoa(i + 1), r.name, setup.Dir, d.ttl.String(), strconv.FormatBool(d.guarded)}
 		if _, err := r.Start(within, "candidate", args...); err != nil {
 			return nil, exit.With(exit.Failed, err)
 		}
@@ -114,7 +114,7 @@ func (d *leaderDemo) play(ctx context.Context, stage *demo.Stage) (*LeaderResult
 		err = r.run(ctx)
 	}
 	d.Erase()
-	result, bad := d.result(r, stage.Dir)
+	result, bad := d.result(r, setup.Dir)
 	if err == nil && bad != nil {
 		err = exit.With(exit.Failed, bad)
 	}

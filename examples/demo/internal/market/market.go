@@ -47,7 +47,7 @@ const (
 
 // A marketDemo is one run of the demo.
 type marketDemo struct {
-	demo.Showing
+	demo.Display
 	data string
 	each time.Duration // how long each cell trades
 	ttl  time.Duration
@@ -123,25 +123,25 @@ func (d *marketDemo) check() error {
 
 func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
 	s.Beside = d.data // the locks are in the same store as the data, as in the book
-	stage, err := demo.NewStage(ctx, s)
+	setup, err := demo.NewSetup(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
+	defer setup.Close()
 	data, err := OpenMarket(d.data)
 	if err != nil {
 		return dataError(err)
 	}
 	defer data.Close()
-	if d.ttl, err = stage.Lease(false); err != nil {
+	if d.ttl, err = setup.Lease(false); err != nil {
 		return err
 	}
 	d.Say("Listers offer items in a market in Redis, and buyers buy them. Each row of the table trades for %v.", d.each)
-	d.Say("The locks are kept in %s.", stage.Address)
-	if stage.Traits.Fencing == driver.NoFencing {
+	d.Say("The locks are kept in %s.", setup.Address)
+	if setup.Traits.Fencing == driver.NoFencing {
 		d.Say("Caveat: this store gives no tokens, so a guard could not refuse a late write; here nobody writes late.")
 	}
-	cells, err := d.play(ctx, stage, data)
+	cells, err := d.runMarkets(ctx, setup, data)
 	d.Erase()
 	if err != nil {
 		return err
@@ -155,13 +155,13 @@ func (d *marketDemo) run(ctx context.Context, s *store.Store) error {
 	return judgeCells(cells)
 }
 
-// play trades in every mix and way.
-func (d *marketDemo) play(ctx context.Context, stage *demo.Stage, data rueidis.Client) (cells []*cell, err error) {
+// runMarkets trades in every mix and way.
+func (d *marketDemo) runMarkets(ctx context.Context, setup *demo.Setup, data rueidis.Client) (cells []*cell, err error) {
 	limit := demo.Limit + time.Duration(len(Mixes)*len(Ways))*2*d.each
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trades took longer than %v", limit))
 	defer cancel()
 	within, end := context.WithCancel(ctx)
-	c := demo.NewProcesses(stage.URL)
+	c := demo.NewProcesses(setup.URL)
 	c.Env = []string{demo.DataVariable + "=" + d.data}
 	var left leftover
 	defer func() {

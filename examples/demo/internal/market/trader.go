@@ -83,7 +83,7 @@ func (d *dealing) merge(o *dealing) {
 }
 
 // Trader is a process of the demo of the market, with the argument TTL. Its errand comes by stdin.
-var Trader = verb.Role{Name: traderName, Count: 1, Play: beginTrader}
+var Trader = verb.Role{Name: traderName, Count: 1, Run: beginTrader}
 
 func beginTrader(ctx context.Context, args []string) error {
 	ttl, err := time.ParseDuration(args[0])

@@ -34,7 +34,7 @@ const (
 )
 
 // Orderer is one order process: it calls back for every order.
-var Orderer = verb.Role{Name: ordererName, Count: 1, Play: func(_ context.Context, args []string) error {
+var Orderer = verb.Role{Name: ordererName, Count: 1, Run: func(_ context.Context, args []string) error {
 	orders, err := strconv.Atoi(args[0])
 	if err != nil {
 		return exit.Usage("orders %q is not a number", args[0])
@@ -68,7 +68,7 @@ type payer struct {
 
 // Payer is a payment process, with the arguments PLACE, NAMES, TTL and WAY. The place is a file or, in a database, the
 // beginning of the tables' names.
-var Payer = verb.Role{Name: payerName, Count: 4, Play: beginPayer}
+var Payer = verb.Role{Name: payerName, Count: 4, Run: beginPayer}
 
 func beginPayer(ctx context.Context, args []string) error {
 	ttl, err := time.ParseDuration(args[2])

@@ -50,7 +50,7 @@ const (
 
 // A payment is one run of the demo.
 type payment struct {
-	demo.Showing
+	demo.Display
 	orders, processes int
 	ttl               time.Duration
 	data              string // the URL of the database with the orders; empty for a file
@@ -145,23 +145,23 @@ func (p *payment) checkData() error {
 
 func (p *payment) run(ctx context.Context, s *store.Store) error {
 	s.Beside = p.data // the locks are in the same database as the data
-	stage, err := demo.NewStage(ctx, s)
+	setup, err := demo.NewSetup(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer stage.Close()
-	if p.ttl, err = stage.Lease(p.Quick); err != nil {
+	defer setup.Close()
+	if p.ttl, err = setup.Lease(p.Quick); err != nil {
 		return err
 	}
 	p.Say("%d orders, called back by %d processes, %d times in all. %d processes charge them.", p.orders, orderProcesses,
 		orderProcesses*p.orders, p.processes)
 	p.Say("At order %d one of them is stopped right before it writes%s. The locks are kept in %s, with leases of %v.",
-		p.stopAt(), p.also(), stage.Address, p.ttl)
-	columns := p.columns(stage)
+		p.stopAt(), p.also(), setup.Address, p.ttl)
+	columns := p.columns(setup)
 	if !p.guarded {
 		p.Say("%s", demo.NoTokens)
 	}
-	if err := p.fillAll(ctx, columns, stage); err != nil {
+	if err := p.fillAll(ctx, columns, setup); err != nil {
 		return err
 	}
 	if err := p.Draw(p.timeline(columns[1:])); err != nil {
@@ -191,9 +191,9 @@ func (p *payment) also() string {
 }
 
 // columns returns the ways in which the payments are made.
-func (p *payment) columns(stage *demo.Stage) []*column {
+func (p *payment) columns(setup *demo.Setup) []*column {
 	names := "demo/payment/" + rand.Text()[:8]
-	p.guarded = stage.Traits.Fencing != driver.NoFencing
+	p.guarded = setup.Traits.Fencing != driver.NoFencing
 	columns := []*column{
 		{title: "without lock", way: payPlain},
 		{title: "with lock", way: payPlain, names: names + "/plain"},
@@ -212,23 +212,23 @@ func (p *payment) columns(stage *demo.Stage) []*column {
 
 // fillAll makes the payments of all columns: first those without a lock, then the others at the same time, since each waits
 // for the ends of its own leases.
-func (p *payment) fillAll(ctx context.Context, columns []*column, stage *demo.Stage) error {
+func (p *payment) fillAll(ctx context.Context, columns []*column, setup *demo.Setup) error {
 	defer p.Erase()
 	id := strings.ToLower(rand.Text()[:8])
 	place := func(i int) string {
 		if p.data != "" {
 			return fmt.Sprintf("stile_demo_%s_%d_", id, i)
 		}
-		return stage.Path(fmt.Sprintf("shop%d.db", i))
+		return setup.Path(fmt.Sprintf("shop%d.db", i))
 	}
-	if err := p.fill(ctx, columns[0], stage, place(0), func() { p.Progress("%s", columns[0].title) }); err != nil {
+	if err := p.fill(ctx, columns[0], setup, place(0), func() { p.Progress("%s", columns[0].title) }); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	handled, failed := make(chan int), make(chan error)
 	for i, c := range columns[1:] {
-		go func() { failed <- p.fill(ctx, c, stage, place(i+1), func() { handled <- 1 }) }()
+		go func() { failed <- p.fill(ctx, c, setup, place(i+1), func() { handled <- 1 }) }()
 	}
 	var first error
 	for done, left := 0, len(columns)-1; left > 0; {
@@ -248,7 +248,7 @@ func (p *payment) fillAll(ctx context.Context, columns []*column, stage *demo.St
 }
 
 // fill makes the payments of one column.
-func (p *payment) fill(ctx context.Context, c *column, stage *demo.Stage, place string, show func()) error {
+func (p *payment) fill(ctx context.Context, c *column, setup *demo.Setup, place string, show func()) error {
 	limit := demo.Limit + 4*p.ttl
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the payments took longer than %v", limit))
 	defer cancel()
@@ -263,8 +263,8 @@ func (p *payment) fill(ctx context.Context, c *column, stage *demo.Stage, place 
 	if err := data.stock(ctx, c.orders); err != nil {
 		return failedUnless(err)
 	}
-	d := &delivery{column: c, client: stage.Client, ttl: p.ttl, show: show}
-	failed := d.run(ctx, p.processes, orderProcesses, stage.URL, p.data, place)
+	d := &delivery{column: c, client: setup.Client, ttl: p.ttl, show: show}
+	failed := d.run(ctx, p.processes, orderProcesses, setup.URL, p.data, place)
 	ended, cancelTally := context.WithTimeout(context.WithoutCancel(ctx), tallyFor)
 	defer cancelTally()
 	if c.tally, err = data.tally(ended); err != nil {

@@ -73,5 +73,5 @@ func (v *Verb) Help(w io.Writer) {
 type Role struct {
 	Name  string
 	Count int
-	Play  func(ctx context.Context, args []string) error
+	Run   func(ctx context.Context, args []string) error
 }
