@@ -14,7 +14,7 @@ import (
 // direction of each connection. Any number of requests are under way on it at once.
 //
 // A timer fires late, by a millisecond on some machines, so a round trip takes longer than twice the delay; see
-// [Link.RoundTrip].
+// [RoundTrip].
 type Link struct {
 	Addr  string // what clients connect to
 	delay time.Duration

@@ -102,7 +102,7 @@ type keepAlive struct {
 }
 
 // keep keeps leases alive and answers each at the same index: the error is [driver.ErrSession] if it is no more. What it returns
-// of the others counts once [lease.confirm] has it.
+// of the others counts once [upkeep.confirm] has succeeded.
 func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error) {
 	all, errs := make([]kept, len(leases)), make([]error, len(leases))
 	open := make([]int, len(leases))

@@ -25,7 +25,7 @@ const (
 // A lease is one of etcd's.
 type lease struct {
 	id   int64
-	term uint64        // of a leader, when the lease was granted or before that: see [lease.confirm]
+	term uint64        // of a leader, when the lease was granted or before that: see [upkeep.confirm]
 	idle time.Duration // since when it is in the pool, by boottime
 
 	mu    sync.Mutex    // guards what follows

@@ -52,10 +52,10 @@ func (a *answer) columns() []any {
 	}
 }
 
-// ScanIndex is [pgtype.CompositeIndexScanner]: the function's answer as one column.
+// ScanIndex implements pgtype.CompositeIndexScanner: the function's answer as one column.
 func (a *answer) ScanIndex(i int) any { return a.columns()[i] }
 
-// ScanNull is [pgtype.CompositeIndexScanner]: the function was called, so this is not.
+// ScanNull implements pgtype.CompositeIndexScanner: it does nothing, since the function was called.
 func (a *answer) ScanNull() error { return nil }
 
 // act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
