@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// amended amends a claim until the store is reached, and returns what it was told.
+// amended amends a claim until the store is reached, and returns the answer.
 func amended(t *testing.T, d driver.Driver, c *driver.Claim, a driver.Amendment) driver.Renewal {
 	t.Helper()
 	claim := *c
@@ -21,13 +21,15 @@ func amended(t *testing.T, d driver.Driver, c *driver.Claim, a driver.Amendment)
 	return answer
 }
 
-// A writer that becomes a reader has a node with the number of the one before, in one step, in each layout that has readers: so
-// nobody who waits comes before it, also by Curator's recipes, which go by that number. Its ticket stays.
+// A writer that becomes a reader gets a node with the same number, in one step, in each layout that has readers. So no
+// waiter comes before it, even by Curator's recipes, which go by that number. Its ticket stays.
 func TestDowngradeKeepsThePlace(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
 	a := newAdmin(t, s.Addr)
-	for layout, words := range map[string][2]string{"mutex": {"lock-", "r-lock-"}, "rw": {"__WRIT__", "__READ__"}, "latch": {"latch-", "r-latch-"}} {
+	for layout, words := range map[string][2]string{
+		"mutex": {"lock-", "r-lock-"}, "rw": {"__WRIT__", "__READ__"}, "latch": {"latch-", "r-latch-"},
+	} {
 		d := open(t, "zk://"+s.Addr+"?layout="+layout)
 		reader := func(id string) *driver.Claim {
 			c := claim(layout)

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// behindFake makes a server that can be behind, or lose the others. One that was lone belongs to an
-// ensemble by then.
+// behindFake makes a server that can be behind, or lose the others. If config is empty, the server is a lone one, which
+// belongs to an ensemble by the time that it loses the others.
 func behindFake(t testing.TB, config string) *drivertest.Behind {
 	f := newFake(t, 0)
 	f.config, f.lasts = config, 2*time.Second
@@ -36,7 +36,7 @@ func behindFake(t testing.TB, config string) *drivertest.Behind {
 	}
 }
 
-// What a quorum says is gone is gone.
+// A claim is gone if a quorum agrees that its node is gone.
 func TestGoneForCertain(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -56,8 +56,8 @@ func TestGoneForCertain(t *testing.T) {
 	}
 }
 
-// A lone server knows at once of whom it hears. When an ensemble takes its place, only what a quorum agrees on counts: the
-// signs of life are such from then on.
+// A lone server needs no agreement. When an ensemble takes its place, only answers to which a quorum agreed count, and the
+// signs of life ask for such answers from then on.
 func TestLoneServerGrows(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0)

@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// The notes say it if the servers cannot tell which nodes a session has.
+// The traits warn if the servers cannot list the nodes of a session.
 func TestNotesOfBlindServers(t *testing.T) {
 	t.Parallel()
 	d := newDriver()
 	d.zk.Life.End() // it has no servers to ask
 	says := func() bool {
-		return slices.ContainsFunc(d.Traits().Remarks(), func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(blindNote, ".")) })
+		return slices.ContainsFunc(d.Traits().Remarks(), func(n string) bool {
+			return strings.HasPrefix(n, strings.TrimSuffix(blindNote, "."))
+		})
 	}
 	if says() {
 		t.Error("the notes say so of servers that can tell")

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Await waits until one of the watches fires that Enter set.
+// Await waits until a watch fires that Enter has set. The place is always zero: the caller enters again.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.zk.Ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
@@ -14,7 +14,8 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return driver.Place{}, d.recipe.Await(ctx, c.ID)
 }
 
-// Enter takes one round trip for a free lock that was in use before, and for a claim that waits and whose watches stand.
+// Enter puts a claim into the queue of its name, or finds it there. It takes one round trip if the lock is free and its
+// parent exists, and one for a claim that waits and whose watches stand.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.zk.Ctx.Err() != nil {
 		return driver.Place{}, driver.ErrClosed
@@ -29,16 +30,17 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.recipe.Enter(ctx, dir, c)
 }
 
-// Alert is [driver.Alerter].
+// Alert implements [driver.Alerter].
 func (d *Driver) Alert(endangered func(ids ...string)) { d.recipe.Alert(endangered) }
 
-// Renew sends one request for all claims whose nodes are watched, and one more for each claim whose node is not. A quorum
-// agrees that the session lives. By then all earlier changes have arrived, including the removals of nodes.
+// Renew sends one request to which a quorum must agree, and one more for each claim whose node is not watched. The agreement
+// shows that the session lives. The server reports all earlier changes before it answers, so a watched node still exists if
+// its watch stands then.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	return d.recipe.Renew(ctx, cs)
 }
 
-// Leave removes the claim's nodes. The nodes of another client's claim are found by their names.
+// Leave removes the claim's nodes, or marks them as kept. It finds the nodes of another client's claim by their names.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if d.zk.Ctx.Err() != nil {
 		return driver.ErrClosed

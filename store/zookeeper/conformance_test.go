@@ -47,8 +47,8 @@ func store(addr string) drivertest.Store {
 	}
 }
 
-// detour is that of a store at an address. The shorter its session is, the sooner it is moved to another connection; one that is too
-// short is over when a busy machine stands still.
+// detour makes a detour to a store at an address. The shorter a session is, the sooner the client moves it to another
+// connection, but a session that is too short ends when a busy machine stands still.
 func detour(addr, session string) func(testing.TB) *drivertest.Detour {
 	return func(t testing.TB) *drivertest.Detour {
 		p := servertest.NewProxy(t, addr)
@@ -56,7 +56,7 @@ func detour(addr, session string) func(testing.TB) *drivertest.Detour {
 	}
 }
 
-// idle opens a client of an ensemble with short sessions, of which a client without claims gives many signs of life.
+// idle opens a client of an ensemble with short sessions. A client without claims gives many signs of life there.
 func idle(t testing.TB) *drivertest.Idle {
 	f := newFake(t, 0)
 	f.config, f.lasts = three, 600*time.Millisecond
@@ -67,8 +67,8 @@ func idle(t testing.TB) *drivertest.Idle {
 	}}
 }
 
-// recipe is a program that makes a node whose name begins so, and that holds the lock if no node with its word has a lower
-// number. One that is blind to other words does not see a claim.
+// recipe returns a program that makes a node whose name begins like this. It holds the lock if no other node has a lower
+// number. A blind program looks only for nodes of its own word, and does not see a claim of stile.
 func recipe(addr, begins string, blind bool) func(testing.TB, string) *drivertest.Foreign {
 	return func(t testing.TB, name string) *drivertest.Foreign {
 		a, dir, own := newAdmin(t, addr), "/stile/"+driver.EncodeName(name), ""
@@ -91,7 +91,7 @@ func recipe(addr, begins string, blind bool) func(testing.TB, string) *drivertes
 	}
 }
 
-// mishaps are those of a server. Where its data are wiped, the sessions of its clients have ended, too.
+// mishaps returns the mishaps of a server. When the server's data are wiped, the sessions of its clients have ended, too.
 func mishaps() map[string]func(testing.TB) *drivertest.Mishap {
 	all := drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.ZooKeeper(t) },
 		func(addrs ...string) string { return "zk://" + addrs[0] }, "data", true)
@@ -117,7 +117,7 @@ func mishaps() map[string]func(testing.TB) *drivertest.Mishap {
 	return all
 }
 
-// fresh makes stores of a server, with these parameters more, under prefixes of their own.
+// fresh makes stores of a server under prefixes of their own, with these further parameters.
 func fresh(addr, more string) func(testing.TB) func() driver.Driver {
 	return func(t testing.TB) func() driver.Driver {
 		url := "zk://" + addr + "?prefix=" + rand.Text() + "/" + more
@@ -138,10 +138,10 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A try is in its queue until its client knows that others stand before it, and longer if the connection breaks then.
+// A try stays in its queue until its client knows that others are ahead of it, and longer if the connection breaks then.
 func TestConcurrent(t *testing.T) {
 	server := servertest.ZooKeeper(t)
 	s := store(server.Addr)
-	s.Halfway, s.Detour = true, detour(server.Addr, "2s") // a session that is over is part of it
+	s.Halfway, s.Detour = true, detour(server.Addr, "2s") // the sessions also end in between
 	drivertest.Concurrent(t, s, 1, 6)
 }

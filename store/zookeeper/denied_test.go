@@ -11,13 +11,13 @@ import (
 	"github.com/stilelock/stile/store/zookeeper"
 )
 
-// The protocol's bits of what somebody may do.
+// The protocol's bits of permissions.
 const (
 	mayDelete = 8
 	mayAll    = 31
 )
 
-// grant says what everybody may do at a path.
+// grant sets the permissions of everybody at a path.
 func grant(t *testing.T, addr, path string, may int32) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -45,8 +45,8 @@ func grant(t *testing.T, addr, path string, may int32) {
 	}
 }
 
-// Who may no longer delete a claim's node is told at once which right is missing, and for how long the node stands. The driver
-// tries again only now and then, while it has other claims.
+// A client that may no longer delete its claim's node learns at once which right is missing, and how long the node stays.
+// The driver then tries again only now and then, while it has other claims.
 func TestLeaveIsDenied(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -59,8 +59,8 @@ func TestLeaveIsDenied(t *testing.T) {
 			grant(t, s.Addr, parent, mayAll-mayDelete)
 			err := d.Leave(t.Context(), &driver.Release{Claim: c})
 			refuses(t, "a release", err, true, false,
-				"zookeeper does not let a client without user and password delete what is under "+parent+": its access list has no such "+
-					"permission; the claim's node stands until the session ends, about 10s after the client is gone at the latest")
+				"zookeeper does not let a client without user and password delete what is under "+parent+": its access list has no "+
+					"such permission; the claim's node stands until the session ends, about 10s after the client is gone at the latest")
 			if n := d.(*zookeeper.Driver).LocalClaims(); n != 0 {
 				t.Errorf("the driver goes on with %d claims; want none", n)
 			}

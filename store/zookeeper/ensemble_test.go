@@ -54,7 +54,7 @@ func TestEnsemble(t *testing.T) {
 		{"the quorum is lost and comes back", quorumLost},
 	} {
 		if !t.Run(fault.name, func(t *testing.T) { fault.run(t, e) }) {
-			return // what is left is not what the next one expects
+			return // the next fault expects that this one is over
 		}
 	}
 }
@@ -102,10 +102,10 @@ func leaderChanges(t *testing.T, e ensemble) {
 	leave(t, d, next)
 }
 
-// A server that has lost the others goes on answering reads and pings for a while, which must not prolong anything.
+// A server that has lost the others still answers reads and pings for a while, which must not prolong any lease.
 func cutOff(t *testing.T, e ensemble) {
 	leader, others := e.led(t)
-	const session = 30 * time.Second // in which the others come to agree again, also on a busy machine
+	const session = 30 * time.Second // time enough for the others to agree again, even on a busy machine
 	d := open(t, "zk://"+others[0].Addr+"?session="+session.String())
 	c := claim("cut-off")
 	enter(t, d, c, true)
@@ -182,7 +182,7 @@ func quorumLost(t *testing.T, e ensemble) {
 	}
 }
 
-// A server that is killed and comes back has kept the claims, and the session goes on.
+// A server that is killed and started again still has the claims, and the session goes on.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)

@@ -18,24 +18,24 @@ type fake struct {
 	addr string
 
 	mu     sync.Mutex // guards what follows
-	seq    int32      // what the next node gets
+	seq    int32      // the number of the next node
 	zxid   int64
-	nodes  map[string]int64 // path of each claim's node: what it was created by
+	nodes  map[string]int64 // the transaction that created each claim's node, by its path
 	refuse map[int32]int32  // codes of refusals, by the number of the request
 	behind bool             // reads show no node, until a quorum has agreed on something
 	stale  int              // how many reads showed no node
-	agreed int              // how many requests a quorum would have had to agree on
-	alone  bool             // what a quorum has to agree on is refused
-	config string           // what it says of its ensemble; of a lone server it is empty
+	agreed int              // how many requests needed the agreement of a quorum
+	alone  bool             // requests that need the agreement of a quorum are refused
+	config string           // its list of the ensemble's servers; empty for a lone server
 	lasts  time.Duration    // how long a session is
-	beats  int              // how often the newest connection said no more than that it is there
+	beats  int              // how many pings came on the newest connection
 	open   []net.Conn
 
-	// Before, unless nil, is told of each request before it is answered. It returns the code of a refusal, or lose.
+	// before, unless nil, is called with each request before the answer. It returns the code of a refusal, or lose.
 	before func(op int32) (code int32)
 }
 
-// The protocol's numbers of what the fake is asked.
+// The protocol's numbers of the requests that the fake gets.
 const (
 	createNode   = 15
 	createParent = 19
@@ -146,7 +146,7 @@ func (f *fake) serve(c net.Conn) {
 	}
 }
 
-// asked tells of a request.
+// asked calls before with a request.
 func (f *fake) asked(op int32) int32 {
 	f.mu.Lock()
 	before := f.before
@@ -157,7 +157,7 @@ func (f *fake) asked(op int32) int32 {
 	return before(op)
 }
 
-// tells has the next requests told to a function.
+// tells sets the function that is called with the next requests.
 func (f *fake) tells(before func(op int32) (code int32)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,10 +234,10 @@ func (f *fake) answer(op int32, target string) (code int32, body []byte) {
 	return 0, nil
 }
 
-// three is what a server says of an ensemble of three.
+// three is a server's list of an ensemble of three.
 const three = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:participant\n"
 
-// noneOf is the answer to a read where there is no node.
+// noneOf returns the answer to a read if there is no node.
 func noneOf(op int32) (code int32, body []byte) {
 	if op == readNode {
 		return noNode, nil
@@ -245,7 +245,7 @@ func noneOf(op int32) (code int32, body []byte) {
 	return 0, append(put(body, int32(0)), stat(1)...)
 }
 
-// fallsBehind has the next reads show no node.
+// fallsBehind makes the next reads show no node.
 func (f *fake) fallsBehind() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,7 +262,7 @@ func (f *fake) cut() {
 	f.open = nil
 }
 
-// misled reports how many reads have shown no node, and ends that.
+// misled ends fallsBehind, and returns how many reads have shown no node.
 func (f *fake) misled() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// TestFaults runs each fault on a name, and where need be a proxy, of its own, before one server.
+// TestFaults runs each fault on a name of its own and, if need be, behind a proxy of its own, before one server.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -35,12 +35,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// applied has a driver enter a claim whose node is made, and whose reply is lost with the connection.
+// applied has a driver enter a claim, whose node is made and whose answer is lost with the connection.
 func applied(t *testing.T, s *servertest.Server, c *driver.Claim) (driver.Driver, *admin) {
 	t.Helper()
 	p, url := behind(t, s)
 	d, a := open(t, url), newAdmin(t, s.Addr)
-	a.create("/stile", "/stile/"+c.Name) // which would take a reply
+	a.create("/stile", "/stile/"+c.Name) // or the driver would wait for the answer about these
 	p.Freeze(false, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -57,7 +57,7 @@ func applied(t *testing.T, s *servertest.Server, c *driver.Claim) (driver.Driver
 	return d, a
 }
 
-// Curator left a ghost: Netflix/curator#3. What is asked for twice is there once.
+// Curator left a ghost: Netflix/curator#3. A node that is asked for twice exists once.
 func createReplyLost(t *testing.T, s *servertest.Server) {
 	c := claim("reply-lost")
 	d, a := applied(t, s, c)
@@ -122,7 +122,7 @@ func deleteReplyLost(t *testing.T, s *servertest.Server) {
 	enter(t, open(t, "zk://"+s.Addr), claim(c.Name), true)
 }
 
-// A lease shorter than the session is ended by the driver, also if its connection is away at that time.
+// The driver ends a lease that is shorter than the session, even if its connection is away at that time.
 func leaseEndsHere(t *testing.T, s *servertest.Server) {
 	p, url := behind(t, s)
 	d, a := open(t, url), newAdmin(t, s.Addr)
@@ -188,8 +188,8 @@ func lost(t *testing.T, l *stile.Lease, reasons ...stile.Reason) time.Time {
 	return at
 }
 
-// longest is the longest session that the server gives. A client renews each third of it, and gives up a connection that has been
-// silent for as long.
+// longest is the longest session that the server gives. A client renews a lease of this length after a third of it, and
+// gives up a connection that was silent for a third of the session.
 const longest = time.Minute
 
 func removedWhileHolding(t *testing.T, s *servertest.Server) {
@@ -200,7 +200,7 @@ func removedWhileHolding(t *testing.T, s *servertest.Server) {
 		t.Fatalf("lock: %v", err)
 	}
 	children := a.until("removed-holder", 1)
-	// The watch on the node is set a moment after the lock was granted, and sees a removal before that as well.
+	// The watch on the node is set a moment after the lock was granted, and also sees an earlier removal.
 	start := time.Now()
 	a.remove("/stile/removed-holder/" + children[0])
 	took := lost(t, lease, stile.ReasonRemoved).Sub(start)
@@ -311,7 +311,7 @@ func shortCutHolding(t *testing.T, s *servertest.Server) {
 	}
 }
 
-// The clock of the holder decides, and not an event that cannot reach it.
+// The clock of the holder decides, not an event that cannot reach it.
 func deadlineFirst(t *testing.T, s *servertest.Server) {
 	p, url := behind(t, s, "session=2s")
 	l := lock(t, client(t, url), "deadline")
@@ -328,7 +328,7 @@ func deadlineFirst(t *testing.T, s *servertest.Server) {
 	p.Mend()
 }
 
-// Never a hang: every call ends with its context while the server does not answer.
+// No call hangs: each ends with its context while the server does not answer.
 func waitsEnd(t *testing.T, s *servertest.Server) {
 	p, url := behind(t, s, "session="+longest.String())
 	lane := awake.Lane(t)
@@ -350,7 +350,7 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 			_, err := d.(driver.Breaker).Break(ctx, &driver.BreakRequest{Name: "ends"})
 			return err
 		}},
-		// After this one it is gone for us.
+		// After this one the driver takes the claim for gone.
 		{"leave", func(ctx context.Context) error { return d.Leave(ctx, &driver.Release{Claim: c}) }},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -360,7 +360,8 @@ func waitsEnd(t *testing.T, s *servertest.Server) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s = %v; want it to end with its context", call.verb, err)
 		}
-		lane.Within(time.Since(start), longest/6, "the end of %s, which is not to wait until the connection is given up,", call.verb)
+		lane.Within(time.Since(start), longest/6,
+			"the end of %s, which is not to wait until the connection is given up,", call.verb)
 	}
 	p.Mend()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// What each code means that a server answers to the creation of a claim's node, and whether the session goes on.
+// Each code that refuses a claim's node has an outcome, and the session goes on or not.
 func TestFaultTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -28,7 +28,7 @@ func TestFaultTable(t *testing.T) {
 		{-8, driver.OutcomeRefused, false, "bad arguments"},
 		{-99, driver.OutcomeRefused, false, "error -99"},
 		{-127, driver.OutcomeRefused, true, "too many requests"},
-		// The server, or another one, may have done it.
+		// The server, or another one, may have carried it out.
 		{-1, driver.OutcomeUnknown, true, "system error"},
 		{-3, driver.OutcomeUnknown, true, "not consistent"},
 		{-4, driver.OutcomeUnknown, true, "lost the leader"},
@@ -69,7 +69,7 @@ func TestFaultTable(t *testing.T) {
 	}
 }
 
-// A quota that is used up refuses claims, and says which.
+// A used up quota refuses claims, and the error names its path.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t, "enforceQuota=true")
@@ -87,7 +87,7 @@ func TestQuota(t *testing.T) {
 	leave(t, d, c)
 }
 
-// Sessions of one server have no ephemeral nodes, unless the ensemble takes them over.
+// A session that is local to one server has no ephemeral nodes, unless the ensemble takes it over.
 func TestLocalSessions(t *testing.T) {
 	t.Parallel()
 	for upgrade, want := range map[string]string{"true": "", "false": "localSessionsUpgradingEnabled"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// leaseOver waits until the driver says that a claim's lease is over.
+// leaseOver waits until a claim's lease is over for the driver.
 func leaseOver(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the lease is over", func() bool {
@@ -21,8 +21,8 @@ func leaseOver(t *testing.T, d driver.Driver, c *driver.Claim) {
 	})
 }
 
-// A lease may run out while the driver looks for its node. Then the node is there and has to go, also if the first request
-// to remove it is lost: nobody else removes it while the session lives.
+// A lease may run out while the driver looks for the claim's node. Then the node exists and must go, even if the first
+// request to remove it is lost: nobody else removes it while the session lives.
 func TestLeaseEndsDuringLookup(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"its client knows the ticket": true, "its client knows of no ticket": false} {
@@ -76,8 +76,8 @@ func TestLeaseEndsDuringLookup(t *testing.T) {
 	}
 }
 
-// The first request for a lock that was never used is refused: there is nothing to put a node under. The lease may run out
-// before the driver knows that. The second request has a lease of its own, and its node does not outlive it.
+// The server refuses the first request for a lock that was never used, since the node's parent is missing. The lease may run
+// out before the driver knows that. The second request has a lease of its own, and its node does not outlive it.
 func TestLeaseEndsBeforeParents(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0)

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// One of three servers freezes. Without a leader nothing is agreed on: the followers give a frozen one up after syncLimit ticks, here
-// 0.8 s, and then elect another one. A lease of 3 s would bear each freeze on a machine that is not busy.
+// One of three servers freezes. Without a leader the ensemble agrees on nothing: the followers give up a frozen leader after
+// syncLimit ticks, here 0.8 s, and then elect another one. On an idle machine a lease of 3 s would survive each freeze.
 func TestServerFreezes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name           string
-		leads, clients bool // the one that freezes does
+		leads, clients bool // whether the server that freezes leads, and has the clients
 		params         string
 	}{
 		{"the leader, with the clients", true, true, ""},

@@ -22,7 +22,7 @@ func claim(name string) *driver.Claim {
 	}
 }
 
-// enter enters a claim, notes its ticket in it, and fails unless it then holds, or waits, as it should.
+// enter enters a claim, notes its ticket in it, and fails unless the claim then holds or waits as it should.
 func enter(t *testing.T, d driver.Driver, c *driver.Claim, holds bool) driver.Place {
 	t.Helper()
 	var p driver.Place
@@ -36,7 +36,7 @@ func enter(t *testing.T, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 	return p
 }
 
-// reached calls until the store was reached: a connection that was cut is found out by losing a request.
+// reached calls until the store is reached: only a lost request shows that a connection was cut.
 func reached(t testing.TB, call func() error) (err error) {
 	t.Helper()
 	servertest.Until(t, "the store is reached", func() bool {
@@ -66,7 +66,7 @@ func turn(ctx context.Context, d driver.Driver, c *driver.Claim) (driver.Place, 
 	}
 }
 
-// An admin does by hand what operators and other clients do, on a connection of its own.
+// An admin does what operators and other clients do, on a connection of its own.
 type admin struct {
 	t testing.TB
 	s *wire.Session
@@ -86,7 +86,7 @@ func (a *admin) do(calls ...*wire.Call) {
 	}
 }
 
-// children returns the names under a path, in order; none if it is not there.
+// children returns the names under a path, in order; none if the path does not exist.
 func (a *admin) children(path string) []string {
 	a.t.Helper()
 	list := wire.List(path, nil)
@@ -98,7 +98,7 @@ func (a *admin) children(path string) []string {
 	return list.Children
 }
 
-// create makes nodes that are there already or not.
+// create makes nodes, unless they exist.
 func (a *admin) create(paths ...string) {
 	a.t.Helper()
 	for _, path := range paths {
@@ -117,7 +117,7 @@ func (a *admin) remove(path string) {
 	}
 }
 
-// until waits for a number of claims on a name under the default prefix.
+// until waits until a name under the default prefix has this number of claims.
 func (a *admin) until(name string, n int) []string {
 	a.t.Helper()
 	var children []string
@@ -141,7 +141,7 @@ func (a *admin) node(c *driver.Claim) string {
 	return ""
 }
 
-// behind returns a proxy before a server, and the URL of a store behind it with these parameters.
+// behind returns a proxy before a server, and the URL of a store behind the proxy with these parameters.
 func behind(t *testing.T, s *servertest.Server, params ...string) (*servertest.Proxy, string) {
 	t.Helper()
 	p := servertest.NewProxy(t, s.Addr)

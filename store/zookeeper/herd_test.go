@@ -13,8 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// TestNoHerd counts what the server receives and sends while a lock goes from hand to hand. Both are as much with many
-// that wait as with few.
+// TestNoHerd counts the packets of the server while a lock goes from hand to hand. Many waiters cause as many as few.
 func TestNoHerd(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]func(c *driver.Claim){
@@ -31,7 +30,7 @@ func TestNoHerd(t *testing.T) {
 	}
 }
 
-// A claim that needs two others to go is woken by each of them, without being asked to look in between.
+// A claim that needs two others to go is woken by each of them, without a look in between.
 func TestWokenTwice(t *testing.T) {
 	t.Parallel()
 	d := open(t, "zk://"+servertest.ZooKeeper(t).Addr)
@@ -68,7 +67,7 @@ func TestWokenTwice(t *testing.T) {
 	}
 }
 
-// packets returns how many packets a hand-over takes with a number of claims that wait, of three clients.
+// packets returns how many packets a hand-over takes with this number of waiting claims of three clients.
 func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 	t.Helper()
 	s := servertest.ZooKeeper(t)
@@ -79,7 +78,7 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 	var all sync.WaitGroup
 	held := make(chan int, waiting)
 	claims := make([]*driver.Claim, waiting)
-	var looked atomic.Int64 // how many have looked again by themselves, as those do who wait long behind several
+	var looked atomic.Int64 // how many claims have looked again, as a claim does after a long wait behind several
 	for i := range claims {
 		claims[i] = claim("herd")
 		shape(claims[i])
@@ -95,7 +94,7 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 			if p.Blocker.Ticket == 0 {
 				woken(t, drivers[i%3], claims[i])
 			}
-			enter(t, drivers[i%3], claims[i], false) // before anybody leaves: nothing of it is among the packets that are counted
+			enter(t, drivers[i%3], claims[i], false) // before anybody leaves: its packets are not counted
 			looked.Add(1)
 			_, err := drivers[i%3].Await(t.Context(), claims[i])
 			if err == nil {
@@ -109,7 +108,7 @@ func packets(t *testing.T, waiting int, shape func(c *driver.Claim)) float64 {
 	}
 	servertest.Until(t, "those who wait have looked", func() bool { return looked.Load() == int64(waiting-len(held)) })
 	const first, hands = 3, 8
-	for range first { // what is begun is over
+	for range first { // so that requests under way are over
 		leaveNext(t, drivers, claims, held)
 	}
 	before := traffic(t, s)
@@ -133,8 +132,8 @@ func leaveNext(t *testing.T, drivers []driver.Driver, claims []*driver.Claim, he
 	}
 }
 
-// A free lock takes three requests: for the node and the list together, and for the node to go. To leave out the list where nobody
-// else had come of late would gain nothing over a link.
+// A free lock takes three requests: two together, for the node and for the list, and one that deletes the node. To leave out
+// the list when no other client came of late would gain nothing over a link.
 func TestRequestsOfALoneClaim(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -151,7 +150,7 @@ func TestRequestsOfALoneClaim(t *testing.T) {
 		for range rounds {
 			round()
 		}
-		// Three requests and their answers. The rest is for what it takes to ask for the count, and what keeps the session.
+		// Three requests and their answers. The rest is for the questions about the count, and for signs of life.
 		if sum, most := traffic(t, s)-before, 6*rounds+rounds/2; sum > most {
 			t.Errorf("layout %s: %d times take %d packets; want at most %d", layout, rounds, sum, most)
 		}

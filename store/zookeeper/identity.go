@@ -12,10 +12,11 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// Identity is [driver.Identifier.Identity]. The id is the data of a node that stays, beside the nodes of the names, in
-// every layout. Identity takes one round trip, which a quorum agrees on, and two more while there is no such node.
+// Identity implements [driver.Identifier]. The id is the data of a persistent node beside the nodes of the names, in every
+// layout. To read it takes one round trip, to which a quorum agrees. To make the node first takes two more, and another two
+// if its parent does not exist either.
 func (d *Driver) Identity(ctx context.Context) (id string, err error) {
-	for range ensemble.Attempts { // using a session shows that it is over
+	for range ensemble.Attempts { // only a request shows that the session is over
 		var s *wire.Session
 		if s, err = d.zk.Live(); err != nil {
 			return "", err
@@ -27,8 +28,8 @@ func (d *Driver) Identity(ctx context.Context) (id string, err error) {
 	return "", ensemble.Asking(err)
 }
 
-// keepID reads the id, and makes its node if there is none. Only the node's data count: so all clients that ask at once get
-// the same id, and a client whose answer was lost asks again.
+// keepID reads the id, and makes its node if there is none. It returns only an id that it has read. So all clients that ask
+// at once get the same id, and a client that lost an answer may ask again.
 func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 	path := d.zk.Prefix + storeid.Place
 	above, _ := znode.Split(path)
@@ -64,7 +65,7 @@ func (d *Driver) keepID(ctx context.Context, s *wire.Session) (string, error) {
 	return "", driver.Refused(driver.Unreachable(fmt.Errorf(says, ensemble.Shown(path))))
 }
 
-// firstRefused returns the first call that was refused for another reason than that its node exists.
+// firstRefused returns the first parent's call with a refusal other than NodeExists, or otherwise.
 func firstRefused(parents []*wire.Call, otherwise *wire.Call) *wire.Call {
 	for _, p := range parents {
 		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) {

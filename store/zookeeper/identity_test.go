@@ -23,7 +23,7 @@ func identify(t *testing.T, d driver.Driver) string {
 	return id
 }
 
-// The id is a node under the prefix that stays, in every layout, and is drawn anew once somebody has removed it.
+// The id is a node under the prefix that stays, in every layout. Once somebody has removed it, another one is drawn.
 func TestIdentityIsKept(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -41,7 +41,8 @@ func TestIdentityIsKept(t *testing.T) {
 		id := identify(t, d)
 		get := wire.Get(test.path, nil)
 		if a.do(get); get.Err != nil || get.Data != id || get.Stat.Owner != 0 {
-			t.Errorf("%s: the node %s is %q, of session %x (%v); want %q, of none", test.rest, test.path, get.Data, get.Stat.Owner, get.Err, id)
+			t.Errorf("%s: the node %s is %q, of session %x (%v); want %q, of none",
+				test.rest, test.path, get.Data, get.Stat.Owner, get.Err, id)
 		}
 		list, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
 		if err != nil || len(list) != 0 {
@@ -57,7 +58,7 @@ func TestIdentityIsKept(t *testing.T) {
 	}
 }
 
-// What stile did not set is not taken for an id, and stays as it is.
+// An id that stile did not set is an error, and its node stays unchanged.
 func TestIdentityForeign(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -77,7 +78,7 @@ func TestIdentityForeign(t *testing.T) {
 	}
 }
 
-// With acl=creator the documented rights suffice, and another user does not get the id.
+// With acl=creator the documented permissions suffice, and another user does not get the id.
 func TestIdentityACL(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -87,14 +88,14 @@ func TestIdentityACL(t *testing.T) {
 	refuses(t, "the id of another user's store", err, true, false, `does not let user "ann" do this at /stile/%id`)
 }
 
-// A node that is made late, after its client gave up waiting for the answer, is not made once another client has made it.
+// A late request for the node, whose client gave up waiting, does nothing once another client has made the node.
 func TestIdentityLate(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
 	p, url := behind(t, s)
 	d, other := open(t, url), open(t, "zk://"+s.Addr)
 	newAdmin(t, s.Addr).create("/stile")
-	p.Hold(1) // there is no id, and the node that is made for one is not heard of
+	p.Hold(1) // the answer that there is no id passes; the request for its node is held up
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -11,13 +11,14 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// List takes three round trips for one name. For a prefix it does the same for each name that begins with it.
+// List takes two round trips for one name, three in the layout of the semaphore, and one more for each 256 claims beyond the
+// first 256. For a prefix it first lists the names, and then reads the nodes of each name that begins with the prefix.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	var (
 		all []driver.Listing
 		err error
 	)
-	for range ensemble.Attempts { // using a session shows that it is over
+	for range ensemble.Attempts { // only a request shows that the session is over
 		var s *wire.Session
 		if s, err = d.zk.Live(); err != nil {
 			return nil, err
@@ -48,7 +49,7 @@ func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]
 	return all, nil
 }
 
-// names returns the names below the prefix that begin with a text, in order. Some may have no claims.
+// names returns, in order, the names that begin with a prefix. Some may have no claims.
 func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]string, error) {
 	at := strings.LastIndexByte(d.zk.Prefix, '/')
 	dir, begin := d.zk.Prefix[:at], d.zk.Prefix[at+1:]
@@ -77,8 +78,8 @@ func (d *Driver) names(ctx context.Context, s *wire.Session, prefix string) ([]s
 	return names, nil
 }
 
-// Break is [driver.Breaker]. It reads the claim and then deletes it. So the answer says that the claim waited, even if it
-// came to hold in between.
+// Break implements [driver.Breaker]. It reads the claim, and then deletes its nodes. If the claim comes to hold in between,
+// the answer still says that it waits.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	s, err := d.zk.Live()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// woken waits until a claim that waits is told to look.
+// woken waits until Await returns for a claim that waits.
 func woken(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -21,7 +21,7 @@ func woken(t *testing.T, d driver.Driver, c *driver.Claim) {
 	}
 }
 
-// The claim right behind the head holds when the head goes, without a look at the line.
+// The claim right behind the head holds when the head goes, without a look at the queue.
 func TestNextNeedNotLook(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -41,15 +41,15 @@ func TestNextNeedNotLook(t *testing.T) {
 			sum += traffic(t, s) - before
 			leave(t, b, waiter)
 		}
-		// The request to leave, its answer, the event, and what it takes to ask for the count; a list and its answer would be
-		// two more. The rest is for what keeps the sessions, on a machine that is slow.
+		// The request to leave, its answer, the event, and the questions about the count; a list and its answer would be two
+		// more. The rest is for signs of life, on a machine that is slow.
 		if most := 7 * rounds; sum > most {
 			t.Errorf("layout %s: %d hand-overs take %d packets; want at most %d", layout, rounds, sum, most)
 		}
 	}
 }
 
-// A head that becomes a reader has another node, and has not gone.
+// A head that becomes a reader has another node, and is not gone.
 func TestNextWaitsForWhatWasAmended(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -82,7 +82,8 @@ func TestNextWasRemoved(t *testing.T) {
 	both := []*wire.Call{wire.Delete(by.node(waiter)), wire.Delete(by.node(holder))}
 	by.do(both...)
 	woken(t, b, waiter)
-	if _, err := b.(driver.Lister).List(t.Context(), &driver.Query{Name: "removed"}); err != nil { // by then both events have come
+	// When the list has come, both events have come too.
+	if _, err := b.(driver.Lister).List(t.Context(), &driver.Query{Name: "removed"}); err != nil {
 		t.Fatalf("list: %v", err)
 	}
 	if p, err := b.Enter(t.Context(), waiter); !errors.Is(err, driver.ErrGone) {
@@ -94,7 +95,7 @@ func TestNextWasRemoved(t *testing.T) {
 	})
 }
 
-// One that waits behind several is told in the end who holds, and that its own node was removed.
+// A claim that waits behind several learns in the end who holds, and that its own node was removed.
 func TestDeepWaiterIsTold(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)

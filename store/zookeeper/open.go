@@ -31,9 +31,9 @@ func init() {
 //
 //	zk://[user:password@]host[:2181],…[/chroot]
 //
-// and with zks in place of zk by TLS. Parameters: prefix; session, the time that a session without a sign of life is
-// kept; layout, mutex, rw, latch or semaphore; acl, open or creator, which is the default with a user; with TLS, the files
-// tls_ca, tls_cert and tls_key, and tls_server_name.
+// The scheme zks in place of zk connects by TLS. The parameters are prefix; session, for how long the ensemble keeps a
+// session without a sign of life, 10 seconds by default; layout, mutex, rw, latch or semaphore; acl, open or creator, which
+// is the default with a user; and with TLS, the files tls_ca, tls_cert and tls_key, and tls_server_name.
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	d := newDriver()
 	if err := d.configure(a); err != nil {
@@ -55,7 +55,7 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return d, nil
 }
 
-// configure translates an address.
+// configure reads the parameters of an address.
 func (d *Driver) configure(a *driver.Address) error {
 	d.zk.User = a.User
 	d.zk.Conf.Hosts = a.HostPorts("127.0.0.1", "2181")
@@ -86,7 +86,7 @@ func (d *Driver) configure(a *driver.Address) error {
 	return a.Done()
 }
 
-// configurePaths sets where locks are.
+// configurePaths reads the chroot and the prefix.
 func (d *Driver) configurePaths(a *driver.Address) error {
 	if path := strings.TrimSuffix(a.Path, "/"); path != "" {
 		d.zk.Chroot = "/" + path
@@ -105,7 +105,7 @@ func (d *Driver) configurePaths(a *driver.Address) error {
 	return nil
 }
 
-// configureNodes sets how the nodes of locks look.
+// configureNodes reads the layout and the access list.
 func (d *Driver) configureNodes(a *driver.Address) error {
 	switch text := a.Param("layout", "mutex"); text {
 	case "mutex":
@@ -132,7 +132,7 @@ func (d *Driver) configureNodes(a *driver.Address) error {
 	return nil
 }
 
-// checkPath returns why a path, which is empty or begins with a slash, cannot be one of ZooKeeper's.
+// checkPath returns why ZooKeeper has no such path, or nil. The path is empty or begins with a slash.
 func checkPath(path string) error {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch {

@@ -15,7 +15,7 @@ import (
 
 const password = "hunter2"
 
-// refuses checks an error: its text, what it is, and that it says no secret.
+// refuses checks an error: its text, its outcome, and that it shows no secret.
 func refuses(t *testing.T, what string, err error, rejected, unreachable bool, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -34,20 +34,21 @@ func refuses(t *testing.T, what string, err error, rejected, unreachable bool, w
 func TestBadURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"zk://h?session=x":               "parameter session must be a duration",
-		"zk://h?session=0s":              "parameter session must be from 1ms",
-		"zk://h?layout=etcd":             `parameter layout is mutex, rw, latch or semaphore, not "etcd"`,
-		"zk://h?acl=world":               `parameter acl is open or creator, not "world"`,
-		"zk://h?acl=creator":             "needs a user and a password",
-		"zk://:" + password + "@h":       "digest authentication needs a user",
-		"zk://a%3Ab:" + password + "@h":  "digest authentication needs a user",
-		"zk://h//a":                      "the chroot has an empty part",
-		"zk://h/a//b":                    "the chroot has an empty part",
-		"zk://h/a/../b":                  "must not have a part that is . or ..",
-		"zk://h/a%00":                    "control character",
-		"zk://h?prefix=/a":               "parameter prefix has an empty part",
-		"zk://h?prefix=a/./b":            "must not have a part that is . or ..",
-		"zk://h?perfix=a":                `unknown parameter "perfix" for zk://; did you mean prefix?; known: acl, layout, prefix, session`,
+		"zk://h?session=x":              "parameter session must be a duration",
+		"zk://h?session=0s":             "parameter session must be from 1ms",
+		"zk://h?layout=etcd":            `parameter layout is mutex, rw, latch or semaphore, not "etcd"`,
+		"zk://h?acl=world":              `parameter acl is open or creator, not "world"`,
+		"zk://h?acl=creator":            "needs a user and a password",
+		"zk://:" + password + "@h":      "digest authentication needs a user",
+		"zk://a%3Ab:" + password + "@h": "digest authentication needs a user",
+		"zk://h//a":                     "the chroot has an empty part",
+		"zk://h/a//b":                   "the chroot has an empty part",
+		"zk://h/a/../b":                 "must not have a part that is . or ..",
+		"zk://h/a%00":                   "control character",
+		"zk://h?prefix=/a":              "parameter prefix has an empty part",
+		"zk://h?prefix=a/./b":           "must not have a part that is . or ..",
+		"zk://h?perfix=a": `unknown parameter "perfix" for zk://; did you mean prefix?; ` +
+			`known: acl, layout, prefix, session`,
 		"zk://h?tls_ca=/x":               `unknown parameter "tls_ca"`,
 		"zks://h?tls_ca=/does/not/exist": "parameter tls_ca: open /does/not/exist",
 		"zks://h?tls_cert=/x":            "tls_cert and tls_key must be given together",
@@ -74,7 +75,7 @@ func TestNoServer(t *testing.T) {
 	refuses(t, "another kind of server", err, true, true, "cannot connect to zookeeper at "+redis.Addr)
 }
 
-// TestLoneServer checks what one server says and refuses.
+// TestLoneServer checks the traits and the refusals of one server.
 func TestLoneServer(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -106,7 +107,8 @@ func TestLoneServer(t *testing.T) {
 	}
 
 	traits := d.Traits()
-	if traits.Failover || !slices.ContainsFunc(traits.Remarks(), func(n string) bool { return strings.Contains(n, "one server") }) {
+	one := func(n string) bool { return strings.Contains(n, "one server") }
+	if traits.Failover || !slices.ContainsFunc(traits.Remarks(), one) {
 		t.Errorf("traits of one server: %+v", traits)
 	}
 	long := open(t, url+"?session=5h").Traits()
@@ -146,7 +148,7 @@ func TestForeignNodes(t *testing.T) {
 	}
 }
 
-// Numbers are given twice when the parent's count has come to its end. The claim that was made first goes first.
+// A server gives numbers twice when the parent's counter has overflowed. The claim that was made first goes first.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -194,7 +196,7 @@ func TestDigestAndACL(t *testing.T) {
 	enter(t, open(t, "zk://"+s.Addr+"?prefix=public/"), claim("public"), false)
 }
 
-// A server that asks for authentication, and does not take ours.
+// A server requires authentication, and does not accept the client's.
 func TestAuthRefused(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t, "-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest")
@@ -243,7 +245,7 @@ func TestContractOfReadWriteLayout(t *testing.T) {
 	}
 }
 
-// The server drops a name that is not in use, and another client's claim may be in the way of making it again.
+// The server removes a name without claims, and the next claim makes it again.
 func TestNameThatVanishes(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t, "-Dznode.container.checkIntervalMs=100")
@@ -264,8 +266,8 @@ func TestNameThatVanishes(t *testing.T) {
 	}
 }
 
-// The leader that a Curator LeaderLatch elected is seen, by what it says of itself, and no candidate leads beside it. With
-// layout latch, the latch sees stile's claims as its own too.
+// A stile client sees the leader that a Curator LeaderLatch elected, with its record, and no candidate leads beside it. With
+// layout latch, the latch also takes stile's claims for its own.
 func TestLatch(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// go-zookeeper leaves its node in the queue when what comes after its creation fails: samuel/go-zookeeper#229.
+// go-zookeeper leaves its node in the queue when a request after its creation fails: samuel/go-zookeeper#229.
 func TestRefusedAfterCreate(t *testing.T) {
 	t.Parallel()
 	for name, op := range map[string]int32{"list": listChildren, "read": readNode} {
@@ -22,7 +22,7 @@ func TestRefusedAfterCreate(t *testing.T) {
 	}
 }
 
-// What was made too late to count as a ticket is no claim.
+// A node whose transaction is too high for a ticket is no claim.
 func TestTicketOverflow(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0)

@@ -10,13 +10,13 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// probeWithin bounds the requests that the driver sends when it is made.
+// probeWithin bounds the time in which the driver asks for the ensemble's promises.
 const probeWithin = 5 * time.Second
 
-// The shortest lease leaves time for a few round trips.
+// minTTL is the shortest lease: it leaves time for a few round trips.
 const minTTL = 100 * time.Millisecond
 
-// probe asks for the ensemble's promises.
+// probe checks that the chroot exists, and asks for the ensemble's promises.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -42,8 +42,8 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the ensemble again for its list of servers. A server that was restarted alone still shows the old list. And
-// servers do not say whether they write to the disk what they confirm (forceSync).
+// promises asks the ensemble again for its list of servers. A server that an operator restarted on its own, outside the
+// ensemble, still shows the old list. No server says whether it writes to the disk what it confirms (forceSync).
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -58,7 +58,8 @@ func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	return d.promise(config.Err == nil, wire.Voters(config.Data), s.Timeout()), nil
 }
 
-// promise returns the promises of an ensemble like this.
+// promise returns the promises of an ensemble with this number of voting servers. If known is false, the driver could not
+// read the list of servers.
 func (d *Driver) promise(known bool, voters int, session time.Duration) driver.Traits {
 	t := driver.Traits{
 		Store: "zookeeper", Ordered: true, Shared: true, Permits: d.layout != znode.ReadWrite, InSession: true, Asks: true,

@@ -1,6 +1,6 @@
 package zookeeper
 
-// Remembered is for drivertest.
+// Remembered counts what the driver remembers, for drivertest.
 func (d *Driver) Remembered() int {
 	_, alerts := d.line.Remembered()
 	n := d.LocalClaims() + alerts

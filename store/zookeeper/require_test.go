@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Servers are taken out of the ensemble, so that too few are left for a failover: the traits say so, by which a client that
-// requires it loses its leases.
+// If too few servers for a failover are left in the ensemble, the traits show it: a client that requires a failover then
+// loses its leases.
 func TestRequiredAfterServersAreRemoved(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, 0)

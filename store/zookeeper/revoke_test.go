@@ -19,7 +19,7 @@ func (a *admin) revoke(path string) {
 	}
 }
 
-// A renewal counts how often somebody asked for the lock, as Curator does and as stile does, and the claim goes on.
+// A renewal counts the requests for the lock, by Curator and by stile, and the claim goes on.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)
@@ -63,7 +63,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// The observer of the holder is told when somebody asks for the lock, long before the next renewal is due.
+// The holder's observer hears of a request for the lock long before the next renewal is due.
 func TestRevocationIsHeard(t *testing.T) {
 	t.Parallel()
 	s := servertest.ZooKeeper(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// A claim takes its permits after those before it have taken theirs, which each does by itself. So it may wait where the
-// rule would have it hold already, and drivertest.Model, where claims take their time, is not for this layout.
+// A claim takes its permits after the claims before it have taken theirs, and each client does that by itself. So a claim
+// may wait though by the rule it would hold, and drivertest.Model, where clients take their time, is not for this layout.
 func TestSemaphoreConformance(t *testing.T) {
 	s := servertest.ZooKeeper(t)
 	drivertest.Run(t, drivertest.Store{
@@ -50,7 +50,7 @@ func (a *admin) foreign(path string) string {
 	return c.Path
 }
 
-// What stands under leases are the permits that are taken, those of Curator and those of stile, and nothing else.
+// The nodes under leases are the taken permits, of Curator and of stile, and nothing else.
 func TestSemaphoreOfCurator(t *testing.T) {
 	t.Parallel()
 	d, a := semaphore(t)
@@ -81,7 +81,7 @@ func TestSemaphoreOfCurator(t *testing.T) {
 	enter(t, d, third, true)
 }
 
-// Nobody takes a permit while Curator's mutex is another's, not even one that is free; a try says so.
+// Nobody takes a permit while another client has Curator's mutex, not even a free one; a try fails at once.
 func TestSemaphoreBehindMutex(t *testing.T) {
 	t.Parallel()
 	d, a := semaphore(t)
@@ -102,8 +102,8 @@ func TestSemaphoreBehindMutex(t *testing.T) {
 	enter(t, d, c, true)
 }
 
-// A claim whose entrance is removed by hand while it waits for a permit never holds: who comes to stand before it could
-// have had that permit.
+// A claim whose entrance is removed by hand while it waits for a permit never holds: a claim that comes to stand before it
+// could have had that permit.
 func TestSemaphoreEntranceRemoved(t *testing.T) {
 	t.Parallel()
 	d, a := semaphore(t)
@@ -118,7 +118,7 @@ func TestSemaphoreEntranceRemoved(t *testing.T) {
 	servertest.Until(t, "its permit is gone", func() bool { return len(a.children("/stile/n/leases")) == 0 })
 }
 
-// A claim that lost one of its permits has lost all.
+// A claim that has lost one of its permits has lost all.
 func TestSemaphorePermitRemoved(t *testing.T) {
 	t.Parallel()
 	d, a := semaphore(t)
@@ -131,7 +131,7 @@ func TestSemaphorePermitRemoved(t *testing.T) {
 	servertest.Until(t, "its permits are gone", func() bool { return len(a.children("/stile/n/leases")) == 0 })
 }
 
-// A claim of more permits than there may be nodes is refused before anything is asked for.
+// A claim of more permits than it may have nodes is refused before any request.
 func TestSemaphoreTooMany(t *testing.T) {
 	t.Parallel()
 	d, _ := semaphore(t)

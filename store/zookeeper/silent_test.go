@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A server that starts may leave a request without an answer: the client turns to another connection.
+// A server that starts may never answer a request: the client turns to another connection.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.ZooKeeper(t).Addr, func(addrs ...string) string { return "zk://" + addrs[0] + "?session=60s" })

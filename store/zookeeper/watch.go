@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/line"
 )
 
-// Watch watches the lock's children, and the nodes of the claims that hold, since their data say when a claim is kept.
+// Watch watches the children of the lock, and the nodes of the claims that hold: their data show when a claim is kept.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	dir, err := d.zk.Path(name)
 	if err != nil {
@@ -18,7 +18,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 		b := line.NewSignal()
 		watches, err := d.recipe.Overlook(ctx, dir, b)
 		if errors.Is(err, driver.ErrSession) {
-			continue // the next look begins a new one
+			continue // the next look begins a new session
 		}
 		if err != nil {
 			return err

@@ -1,16 +1,21 @@
-// Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer.
+// Package zookeeper keeps locks in ZooKeeper, 3.5.3 or newer. Importing the package registers the schemes zk and zks.
 //
-// A name is a node, and each claim is an ephemeral sequential node under the name. Curator's mutex and go-zookeeper's lock
-// name their nodes in the same way, so they and stile exclude each other on one path. Other layouts are for Curator's
-// read-write lock, leader latch and semaphore. A claim holds by the order of the numbers that the server appends. Its ticket
-// is the transaction that created it. A waiting claim watches only the nodes that must go before it. In the layout of the
-// semaphore a claim has several nodes. Importing the package registers the schemes zk and zks.
+// A name is a node, and each claim on the name is an ephemeral sequential node under it. Curator's mutex and go-zookeeper's
+// lock name their nodes in the same way, so they and stile exclude each other on one path. Three more layouts do the same
+// for Curator's read-write lock, leader latch and semaphore. In the layout of the semaphore a claim has several nodes.
 //
-// All claims of a driver live in one session. The time for which the ensemble certainly keeps the session bounds every
-// lease, whatever lease was asked for. After a crash the ensemble frees the claims when the session's time is over. The
-// driver itself keeps shorter leases: it removes the nodes of claims that nobody renews.
+// A claim enters as follows. [Driver.Enter] hands it to the recipe of the layout, which hands it to the keeper of package
+// line. If the keeper has the claim in its table, it looks for the claim's node. Otherwise it puts the claim into the table,
+// and sends two requests together: one creates the node, to whose name the server appends the next number, and one lists the
+// children of the name. In the order of these numbers the claim holds if its weight and the weights ahead of it fit the
+// capacity; its ticket is the transaction that created its node. A claim that waits watches only the nodes that must go
+// before it holds; when a watch fires, [Driver.Await] returns, and the next Enter finds the claim's new place.
 //
-// The parts are packages, of which each knows only those below it:
+// The claims of a driver live in one session. No lease is longer than the time for which the ensemble certainly keeps the
+// session, whatever lease was asked for. If the client crashes, the ensemble removes the nodes once the session times out.
+// The driver itself ends shorter leases: it removes the nodes of claims that nobody renews.
+//
+// The parts are packages, and each knows only those below it:
 //
 //	     Driver: addresses, traits, calls; it chooses a recipe by the layout
 //	                │                        │
@@ -25,8 +30,8 @@
 //	                │
 //	              wire: ZooKeeper's protocol
 //
-// With acl=creator a user needs all permissions on the node that the prefix stands under, or, if that exists with the
-// locks' parent under it, on that parent.
+// With acl=creator the user needs all permissions on the parent of the names' nodes or, until this parent exists, on the
+// nearest node above it.
 package zookeeper
 
 import (
@@ -43,13 +48,13 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-const blindNote = "The servers are older than 3.6 and do not tell which nodes a session has: one that was missed stands until its " +
-	"session ends."
+const blindNote = "The servers are older than 3.6 and do not tell which nodes a session has: one that was missed stands " +
+	"until its session ends."
 
 // DefaultPrefix is the beginning of the paths of locks, below the chroot.
 const DefaultPrefix = "stile/"
 
-// A Driver keeps locks in ZooKeeper. Its methods may be called at once.
+// A Driver keeps locks in ZooKeeper. Its methods are safe for concurrent use.
 type Driver struct {
 	zk     *ensemble.Ensemble
 	line   *line.Keeper
@@ -59,7 +64,7 @@ type Driver struct {
 	promised promise.Promise
 }
 
-// A recipe is how the nodes of a name make a lock of it. The layout chooses it when the driver is opened.
+// A recipe makes a lock of the nodes of a name. The layout chooses the recipe when the driver is opened.
 type recipe interface {
 	Enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error)
 	Await(ctx context.Context, id string) error
@@ -68,10 +73,11 @@ type recipe interface {
 	Listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error)
 	Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error)
 
-	// Overlook raises a signal when the queue of a name changes, and returns the calls whose watches do that.
+	// Overlook watches the queue of a name, and raises the signal when the queue changes. It returns the calls that set the
+	// watches, so that the caller can drop them.
 	Overlook(ctx context.Context, dir string, b *line.Signal) ([]*wire.Call, error)
 
-	// Alert names the function that is told the ids of claims in danger.
+	// Alert sets the function that gets the ids of claims in danger.
 	Alert(endangered func(ids ...string))
 }
 
@@ -102,7 +108,7 @@ func (d *Driver) choose(l znode.Layout) {
 	}
 }
 
-// shape refuses the kinds of claims that the layout does not have.
+// shape refuses a claim of a kind that the layout does not have.
 func (d *Driver) shape(c *driver.Claim) error {
 	reader := c.Weight == 1 && c.Capacity == driver.All
 	if c.Delay > 0 || d.layout == znode.ReadWrite && c.Weight != driver.All && !reader {
@@ -118,7 +124,7 @@ func (d *Driver) shape(c *driver.Claim) error {
 	return nil
 }
 
-// Traits returns the ensemble's promises, and notes of nodes that are no claims in places for claims. The ensemble is asked
+// Traits returns the ensemble's promises, and names nodes under a lock that are no claims. The driver asks the ensemble
 // again now and then, since its servers may change while the session lives.
 func (d *Driver) Traits() driver.Traits {
 	t := d.promised.Traits()
@@ -131,7 +137,8 @@ func (d *Driver) Traits() driver.Traits {
 	return t
 }
 
-// Close ends every call. If claims are left, they stay until the session's time is over; otherwise the session is closed.
+// Close ends every call. If the driver has no claim left, Close also ends the session. Otherwise the session, and the
+// claims' nodes with it, stay until it times out.
 func (d *Driver) Close() error {
 	standing := d.line.End()
 	d.zk.End(!standing)

@@ -17,8 +17,8 @@ type bundle struct {
 // wait under locks.
 type bundles []bundle
 
-// newBundles merges the children of both parents. The children of locks must have been read first: so a claim that moves from
-// there to leases is seen at least once, and its nodes make one bundle.
+// newBundles merges the children of both parents. The caller has read the children of locks first: so a claim that moves
+// from there to leases is seen at least once, and its nodes make one bundle.
 func newBundles(locks, leases []string) (l bundles, odd []string) {
 	at := map[string]int{}
 	add := func(n znode.Node, dir, word string) {

@@ -10,7 +10,7 @@ import (
 
 const foreignID = "_c_00112233-4455-6677-8899-aabbccddeeff-"
 
-// TestSemaphoreNames reads what the nodes of a semaphore's claims are called.
+// TestSemaphoreNames reads the names of the nodes of a semaphore's claims.
 func TestSemaphoreNames(t *testing.T) {
 	const all = driver.All
 	for _, shape := range [][2]int64{{all, all}, {1, all}, {3, 10}, {1, 1}, {znode.MaxPermits, znode.MaxPermits}} {
@@ -36,8 +36,9 @@ func TestSemaphoreNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		foreignID + "lease-0000000007", "lease-0000000007", foreignID + "p3of10-x-lease-0000000007", foreignID + "1p03of10-lease-0000000007",
-		foreignID + "1p11of10-lease-0000000007", foreignID + "1p3of0-lease-0000000007", "_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
+		foreignID + "lease-0000000007", "lease-0000000007", foreignID + "p3of10-x-lease-0000000007",
+		foreignID + "1p03of10-lease-0000000007", foreignID + "1p11of10-lease-0000000007", foreignID + "1p3of0-lease-0000000007",
+		"_c_00112233445566778899aabbccddeeff-1x-lease-0000000007",
 	} {
 		if _, weight, capacity, ok := znode.ReadTag(name, znode.LeaseWord); ok {
 			t.Errorf("%q is of stile, and wants %d of %d; want another client's", name, weight, capacity)
@@ -45,7 +46,7 @@ func TestSemaphoreNames(t *testing.T) {
 	}
 }
 
-// TestLine puts the nodes under both parents together.
+// TestLine merges the nodes under both parents.
 func TestLine(t *testing.T) {
 	nodes := func(id string, weight, capacity int64, number string) (lock string, leases []string) {
 		c := &driver.Claim{ID: id, Weight: weight, Capacity: capacity, TTL: 1, Wait: 1}

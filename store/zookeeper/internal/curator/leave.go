@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// Renew renews all parts of claims at once. A claim that lost one of them is gone.
+// Renew renews all parts of claims together. A claim that has lost one of them is gone.
 func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, sem.Renew)
@@ -46,9 +46,11 @@ func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Re
 	return answers
 }
 
-// partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the claims that are
-// known here into wholes, and answers the others.
-func (sem *Semaphore) partsOf(cs []*driver.Claim, answers []driver.Renewal, wholes []*parted) (parts []*driver.Claim, of []int) {
+// partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the known claims
+// into wholes, and answers the others.
+func (sem *Semaphore) partsOf(
+	cs []*driver.Claim, answers []driver.Renewal, wholes []*parted,
+) (parts []*driver.Claim, of []int) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
 	for i, c := range cs {
@@ -104,7 +106,7 @@ func (sem *Semaphore) Leave(ctx context.Context, dir string, l *driver.Release) 
 	if failed != nil && !ensemble.Final(failed) {
 		return driver.Unknown(failed)
 	}
-	if failed != nil { // the parts are no claims any more, whether or not their nodes exist
+	if failed != nil { // a final refusal: the claim is over here, whether or not its nodes exist
 		sem.unlist(p)
 		return failed
 	}
@@ -168,7 +170,9 @@ func (sem *Semaphore) leaveOther(ctx context.Context, dir string, l *driver.Rele
 }
 
 // Breaks removes all nodes of a claim by hand, or asks for it at the first of its permits.
-func (sem *Semaphore) Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+func (sem *Semaphore) Breaks(
+	ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest,
+) (driver.ClaimInfo, error) {
 	l, err := sem.readLine(ctx, s, dir, true)
 	if err != nil {
 		return driver.ClaimInfo{}, err

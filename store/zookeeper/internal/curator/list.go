@@ -41,9 +41,11 @@ func (sem *Semaphore) readLine(ctx context.Context, s *wire.Session, dir string,
 	return l, nil
 }
 
-// inLine reads the first node of each claim, and returns the claims as observers see them. Claims that went meanwhile are
-// left out.
-func (sem *Semaphore) inLine(ctx context.Context, s *wire.Session, dir string, l bundles) (bundles, []driver.ClaimInfo, error) {
+// inLine reads the first node of each claim, and returns the claims as observers see them. It leaves out claims that went
+// meanwhile.
+func (sem *Semaphore) inLine(
+	ctx context.Context, s *wire.Session, dir string, l bundles,
+) (bundles, []driver.ClaimInfo, error) {
 	var there bundles
 	var list []driver.ClaimInfo
 	holding := l.holding()

@@ -11,9 +11,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A parted claim is a claim of a semaphore, which has several nodes: its entrance under locks, and one node under leases
-// for each permit. Each node has a local claim of its own, by the rules of all local claims. A parted says which of them
-// there are.
+// A parted claim is a claim of a semaphore, which has several nodes: its entrance under locks, and one node under leases for
+// each permit. Each node has a local claim of its own, by the rules of all local claims. A parted lists these nodes.
 //
 //	               its entrance          its entrance           it has all permits, and
 //	              is not the first         is first             its entrance was there
@@ -30,8 +29,8 @@ import (
 // own was made. So of all claims that hold, the one whose node came last has seen the nodes of all others, whoever made
 // them.
 //
-// The claim's ticket is its entrance's. Tickets are in the order of holding, since the entrance still exists after the last
-// permit was made: until then nobody behind it could get a permit.
+// The claim's ticket is the ticket of its entrance. Claims come to hold in the order of their tickets: the entrance still
+// exists after the last permit was made, and until then nobody behind it can get a permit.
 type parted struct {
 	id, dir, tag string
 	size         int // how many nodes it has under leases: one for each permit, or 1 if it takes them all
@@ -68,8 +67,8 @@ func (sem *Semaphore) partedOf(id string) *parted {
 	return sem.parted[id]
 }
 
-// entrance returns the claim under locks, which waits as long as the whole claim does. The caller holds mu, or nobody else
-// has p.
+// entrance returns the claim under locks. Its lease is the shorter one of the whole claim's leases. The caller holds mu, or
+// nobody else has p.
 func (p *parted) entrance(c *driver.Claim) *driver.Claim {
 	e := *c
 	e.ID, e.Ticket, e.Try = znode.PartID(p.id, p.tag), p.ticket, false
@@ -107,7 +106,7 @@ func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
 	return list
 }
 
-// here returns the local claims of parts, of those that have one. The caller holds mu.
+// here returns the local claims of the parts that have one. The caller holds mu.
 func (sem *Semaphore) here(parts []*driver.Claim) (list []*line.LocalClaim) {
 	for _, part := range parts {
 		if lc := sem.line.Get(part.ID); lc != nil {
@@ -117,7 +116,7 @@ func (sem *Semaphore) here(parts []*driver.Claim) (list []*line.LocalClaim) {
 	return list
 }
 
-// reach moves the claim to a phase, and reports whether it has left, which is final.
+// reach moves the claim to a phase unless the claim has left, and reports whether it has left before.
 func (sem *Semaphore) reach(p *parted, next phase) (left bool) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
@@ -127,7 +126,7 @@ func (sem *Semaphore) reach(p *parted, next phase) (left bool) {
 	return p.phase >= partsLeaving && next < partsLeaving
 }
 
-// unlist removes a claim from the table whose nodes are gone, or go without it.
+// unlist removes a claim from the table when its nodes are gone, or no longer need the entry.
 func (sem *Semaphore) unlist(p *parted) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
@@ -136,7 +135,7 @@ func (sem *Semaphore) unlist(p *parted) {
 	}
 }
 
-// forgetWhole removes a claim from the table whose last part was forgotten. The caller holds mu.
+// forgetWhole removes a claim from the table when its last part was forgotten. The caller holds mu.
 func (sem *Semaphore) forgetWhole(id string) {
 	whole, _ := znode.CutPart(id)
 	p := sem.parted[whole]
@@ -188,7 +187,7 @@ func (sem *Semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
 	return ttl
 }
 
-// waitsBy returns the id of the local claim whose watches a claim waits on.
+// waitsBy returns the id of the local claim on whose watches a claim waits.
 func (sem *Semaphore) waitsBy(id string) string {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package curator keeps Curator's InterProcessSemaphoreV2 in ZooKeeper, over the single locks of package line: a claim has an
-// entrance under locks, and a node for each permit under leases. Each of them is a claim of the keeper's; type parted lists them,
-// and has the drawing.
+// Package curator keeps Curator's InterProcessSemaphoreV2 in ZooKeeper, over the single locks of package line. A claim has
+// an entrance under locks, and a node for each permit under leases. For the keeper of package line each of them is a claim.
+// Type parted lists them, and has the drawing.
 package curator
 
 import (
@@ -20,8 +20,8 @@ import (
 // passWithin is how long a try waits while the claims ahead of it under locks take free permits.
 const passWithin = time.Second
 
-// A Semaphore is the recipe of Curator's InterProcessSemaphoreV2, over the keeper's single locks. Its fields are guarded by the
-// keeper's mu: a claim and its parts change together.
+// A Semaphore is the recipe of Curator's InterProcessSemaphoreV2. The keeper's mu guards its fields, since a claim and its
+// parts change together.
 type Semaphore struct {
 	zk     *ensemble.Ensemble
 	line   *line.Keeper
@@ -29,7 +29,7 @@ type Semaphore struct {
 	parted map[string]*parted // by claim id
 }
 
-// New returns the recipe over a keeper, which is to have no other claims.
+// New returns the recipe over a keeper, which must have no other claims.
 func New(zk *ensemble.Ensemble, line *line.Keeper) *Semaphore {
 	sem := &Semaphore{zk: zk, line: line, mu: line.Mutex(), parted: map[string]*parted{}}
 	line.Forgets = sem.forgetWhole
@@ -49,12 +49,12 @@ func (sem *Semaphore) Remembered() int {
 	return len(sem.parted)
 }
 
-// Await waits for the watches of the part that a claim waits with.
+// Await waits for the watches of the part by which a claim waits.
 func (sem *Semaphore) Await(ctx context.Context, id string) error {
 	return sem.line.Await(ctx, sem.waitsBy(id))
 }
 
-// Overlook has both parents watched.
+// Overlook watches both parents.
 func (sem *Semaphore) Overlook(ctx context.Context, dir string, b *line.Signal) ([]*wire.Call, error) {
 	s, err := sem.zk.Live()
 	if err != nil {
@@ -68,13 +68,13 @@ func (sem *Semaphore) Overlook(ctx context.Context, dir string, b *line.Signal) 
 	return append(watches, more...), err
 }
 
-// Alert has the claims told in the place of their parts.
+// Alert sets the function that gets the ids of claims in danger: of whole claims, not of their parts.
 func (sem *Semaphore) Alert(endangered func(ids ...string)) {
 	sem.line.AlertTo(func(ids ...string) { endangered(wholes(ids)...) })
 }
 
 // Enter takes five round trips for a free permit: make the entrance, read the queue, make the permit, check that the
-// entrance still exists, and remove it.
+// entrance still exists, and remove it. Each further permit takes one more.
 func (sem *Semaphore) Enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
 	p := sem.partedOf(c.ID)
 	if p == nil && c.Ticket != 0 {
@@ -159,7 +159,7 @@ func (sem *Semaphore) failed(c *driver.Claim, p *parted, err error, entered bool
 			sem.unlist(p)
 		}
 		return err
-	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // so nothing was done
+	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // which promises that nothing is left
 		sem.abandon(p)
 		return err
 	}
@@ -282,7 +282,7 @@ func (sem *Semaphore) tryFailed(ctx context.Context, p *parted) (driver.Place, e
 }
 
 // settleIn makes a claim hold that has all its permits, if its entrance still exists, and removes the entrance. It returns
-// how many claims have earlier permits.
+// the number of claims whose permits are ahead.
 func (sem *Semaphore) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
 	sem.mu.Lock()
 	entrance, permit := sem.line.Get(p.entrance(c).ID), sem.line.Get(p.permit(c, 0).ID)

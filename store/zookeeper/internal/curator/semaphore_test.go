@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A claim whose entrance goes while it asks for its last permit does not hold: somebody with a later ticket may have had
-// the permit meanwhile.
+// A claim whose entrance goes while it asks for its last permit does not hold: a claim with a later ticket may have had the
+// permit meanwhile.
 func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
 	t.Parallel()
 	zk := ensemble.New()

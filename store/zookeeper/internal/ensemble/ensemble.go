@@ -1,5 +1,5 @@
-// Package ensemble reaches the servers of ZooKeeper for a driver: one session after another, requests, and what their answers
-// mean. It knows nothing of claims.
+// Package ensemble connects a driver with ZooKeeper's servers: it opens one session after another, sends requests, and
+// explains their errors. It knows nothing of claims.
 package ensemble
 
 import (
@@ -16,10 +16,10 @@ import (
 // Attempts is how often a request is sent again because a parent was removed or the session was over.
 const Attempts = 4
 
-// AtOnce is how many nodes are read in one request.
+// AtOnce is how many nodes are read together.
 const AtOnce = 256
 
-// An Ensemble is the servers as this client reaches them, by one session after another. It knows nothing of claims.
+// An Ensemble is the servers as this client reaches them, by one session after another.
 type Ensemble struct {
 	Conf   wire.Config // of each session
 	ACL    wire.ACL
@@ -30,7 +30,7 @@ type Ensemble struct {
 	Life *work.Life
 	Ctx  context.Context // of the life
 
-	mu      sync.Mutex // guards what follows; no other lock is taken under it, but for those of the session
+	mu      sync.Mutex // guards what follows; under it only the session's locks are taken
 	session *wire.Session
 	odd     []string // paths of nodes that are no claims, in a place for claims
 }
@@ -65,7 +65,7 @@ func (e *Ensemble) Live() (*wire.Session, error) {
 	return e.session, nil
 }
 
-// Current is the session that was begun last, or nil.
+// Current returns the latest session, or nil.
 func (e *Ensemble) Current() *wire.Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,8 +91,8 @@ func (e *Ensemble) Do(ctx context.Context, s *wire.Session, calls ...*wire.Call)
 	return e.Explain(ctx, err)
 }
 
-// Delete sends deletes. It reports whether one of the nodes went by them, and whether one was not of the version that its call
-// says. A node that is not there is no error.
+// Delete sends deletes. It reports whether one of them deleted its node, and whether one was refused since its node has
+// another version. A missing node is no error.
 func (e *Ensemble) Delete(ctx context.Context, s *wire.Session, calls ...*wire.Call) (deleted, changed bool, err error) {
 	if err := e.Do(ctx, s, calls...); err != nil {
 		return false, false, err
@@ -110,15 +110,15 @@ func (e *Ensemble) Delete(ctx context.Context, s *wire.Session, calls ...*wire.C
 	return deleted, changed, nil
 }
 
-// Proven returns the calls with another one before them that a quorum must agree to, so that they show everything that was
+// Proven returns the calls with another one before them to which a quorum must agree, so that they show everything that was
 // done earlier. A server answers reads by itself. So a server that was just elected, or one that was deposed and does not
-// know it, can show the past: a node that it does not show is not certainly gone. Sync does not help, since a deposed
-// leader answers it alone.
+// know it, can show the past: a node that it does not show is not certainly gone. Sync does not help, since a deposed leader
+// answers it without the others.
 func (e *Ensemble) Proven(calls ...*wire.Call) []*wire.Call {
 	return append([]*wire.Call{wire.Agree(e.Conf.Path)}, calls...)
 }
 
-// Strangers are the paths that strange noted.
+// Strangers returns the paths that Strange noted.
 func (e *Ensemble) Strangers() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,7 +127,7 @@ func (e *Ensemble) Strangers() []string {
 
 const maxOdd = 8 // more are not listed
 
-// Strange notes names that are no claims.
+// Strange notes names under a lock that are no claims.
 func (e *Ensemble) Strange(dir string, names []string) {
 	if len(names) == 0 {
 		return
@@ -142,7 +142,7 @@ func (e *Ensemble) Strange(dir string, names []string) {
 	}
 }
 
-// End closes the session, after the life has ended; unless it is ended properly, its nodes stay until its time is over.
+// End closes the session, after the life has ended. If properly is false, the session's nodes stay until it times out.
 func (e *Ensemble) End(properly bool) {
 	e.mu.Lock()
 	s := e.session

@@ -45,7 +45,7 @@ func (e *Ensemble) Explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to zookeeper broke before the answer came: %w", err))
 }
 
-// Asking is for requests about claims of other sessions: if this session is over, that says nothing about theirs.
+// Asking explains the error of a request about other sessions' claims: the end of this session shows nothing about them.
 func Asking(err error) error {
 	if errors.Is(err, driver.ErrSession) {
 		return driver.Unreachable(errors.New("the session with zookeeper ended before the answer came"))
@@ -53,7 +53,7 @@ func Asking(err error) error {
 	return err
 }
 
-// Refused explains the server's answer to a request about a path by the table of faults, or returns nil.
+// Refused explains the server's refusal of a request about a path by the table of faults. It returns nil for nil.
 func (e *Ensemble) Refused(path string, err error) error {
 	code, ok := errors.AsType[wire.Code](err)
 	if !ok {
@@ -70,7 +70,7 @@ func (e *Ensemble) Refused(path string, err error) error {
 	return driver.Refused(err)
 }
 
-// undeleted is refused for the removal of a node, which needs a right on the parent.
+// undeleted is Refused for the removal of a node, which needs a right on the parent.
 func (e *Ensemble) undeleted(path string, err error) error {
 	if !errors.Is(err, wire.NoAuth) {
 		return e.Refused(path, err)
@@ -80,7 +80,7 @@ func (e *Ensemble) undeleted(path string, err error) error {
 	return driver.Refused(fmt.Errorf(says, e.Who(), Shown(dir)))
 }
 
-// Final reports whether the server refused a request for good, so that a repeat changes nothing. A verdict on the claim is
+// Final reports whether the server refused a request for good, so that a repeat changes nothing. ErrGone and ErrClosed are
 // not final in this sense.
 func Final(err error) bool {
 	verdict := errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed)
@@ -95,7 +95,7 @@ func (e *Ensemble) Who() string {
 	return fmt.Sprintf("user %q", e.User)
 }
 
-// Shown makes a path fit for a message, since anybody may have named it.
+// Shown quotes a path for a message if need be, since anybody may have named it.
 func Shown(path string) string {
 	quoted := strconv.Quote(path)
 	if quoted[1:len(quoted)-1] == path {

@@ -20,9 +20,9 @@ func (e *Ensemble) Parents(dir string) []*wire.Call {
 	return calls
 }
 
-// MakesParents reports whether the parents of a node must be made, since the node lacks one. They may have to be made a
-// second time: the server removes empty containers, also between two requests. If the first call is refused for lack of a
-// node, the chroot is missing.
+// MakesParents reports whether a node that lacks a parent may succeed once the parents are made; parents are the calls of
+// the last attempt, if there was one. A second attempt may be needed, since the server removes empty containers, even
+// between two requests. If the first call was refused with NoNode, the chroot is missing.
 func MakesParents(parents []*wire.Call) bool {
 	for i, p := range parents {
 		if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && (i == 0 || !errors.Is(p.Err, wire.NoNode)) {

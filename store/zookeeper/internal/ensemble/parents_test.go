@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// A container that the server collects between two requests is made once more. A chroot that is missing, and a parent that may not
-// be made, are told.
+// A container that the server removes between two requests is made once more. A missing chroot, and a parent that the client
+// may not make, end the attempt.
 func TestMakesParents(t *testing.T) {
 	other := errors.New("not allowed")
 	for _, tt := range []struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// precheck reads the queue before a claim that may not have to enter, such as a try or one that reclaims. It returns the
-// place of a claim that does not enter, and removes the claims that an entering one reclaims.
+// precheck reads the queue before a claim enters that tries or reclaims. If the claim does not enter, precheck returns its
+// place. Otherwise it removes the claims that this one reclaims.
 func (f *Folder) precheck(ctx context.Context, c *driver.Claim) (*driver.Place, error) {
 	for {
 		q, err := f.queue(ctx, c)
@@ -30,9 +30,9 @@ func (f *Folder) precheck(ctx context.Context, c *driver.Claim) (*driver.Place, 
 	}
 }
 
-// evictSince removes the claims of earlier runs that were made ahead of the claim's own node after precheck had read the
-// queue, and returns the new list of children. Nobody enters ahead of a claim that has a place, so a claim that knows its
-// ticket has nothing to remove.
+// evictSince removes the claims of earlier runs that entered after precheck had read the queue, but ahead of the claim's own
+// node. It returns the new list of children. Nobody enters ahead of a claim that has a place, so evictSince does nothing for
+// a claim that knows its ticket.
 func (k *Keeper) evictSince(
 	ctx context.Context, c *driver.Claim, lc *LocalClaim, list *wire.Call, proven bool,
 ) (*wire.Call, error) {
@@ -61,7 +61,7 @@ func (k *Keeper) evictSince(
 	return list, nil
 }
 
-// behind returns the place of a try that did not enter a queue.
+// behind returns the place behind a queue, for a try that did not enter.
 func (f *Folder) behind(ctx context.Context, q znode.Queue) (driver.Place, error) {
 	if len(q) == 0 {
 		return driver.Place{}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// renewAmending renews claims, and then amends the claims that ask for it.
+// renewAmending renews claims, and amends the claims that ask for it.
 func (k *Keeper) renewAmending(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	plain := make([]*driver.Claim, len(cs))
 	for i, c := range cs {
@@ -32,12 +32,12 @@ func (k *Keeper) renewAmending(ctx context.Context, cs []*driver.Claim) []driver
 	return answers
 }
 
-// amend changes a claim without moving it in the queue. The record is in the node's data. The weight is in the node's name,
-// so for another weight another node takes the place of the first, in one step. It gets the number of the first node, so
-// that Curator's recipes find it in the same place of the queue, and the claim's ticket in its data. Clients that wait for
-// the first node to go look again.
+// amend changes a claim without moving it in the queue. The data of the node have the record. The name of the node has the
+// weight, so for another weight, amend replaces the node by another one in one step. The new node has the old one's number,
+// so that Curator's recipes find it in the same place of the queue, and has the claim's ticket in its data. Clients that
+// watch the old node look again.
 //
-// If the second node were made first and the old one removed after that, as Curator's recipe does, the claim would stand
+// If amend made the new node first and removed the old one after that, as Curator's recipe does, the claim would stand
 // behind all waiters, and a writer among them would hold beside it.
 func (k *Keeper) amend(ctx context.Context, c *driver.Claim) error {
 	for {
@@ -59,8 +59,8 @@ func (k *Keeper) amend(ctx context.Context, c *driver.Claim) error {
 	}
 }
 
-// amendNode amends a claim's present node. If somebody changes the node meanwhile, again is true, and the caller starts
-// over.
+// amendNode amends a claim's present node. If another client changes the node meanwhile, again is true, and the caller
+// starts over.
 func (k *Keeper) amendNode(ctx context.Context, c *driver.Claim, lc *LocalClaim) (again bool, err error) {
 	k.mu.Lock()
 	path, weight, holds := lc.path(), lc.node.weight, lc.lease.state == claimHolding
@@ -110,7 +110,7 @@ func (f *Folder) amended(path string, err error) error {
 }
 
 // replacement returns the request that replaces a claim's node by one of another weight; settle finds out its outcome. It
-// returns nil if the claim is on its way out.
+// returns nil if the claim must go, or has another node by now.
 func (k *Keeper) replacement(lc *LocalClaim, path string, weight int64, held *znode.Data, version int32) *wire.Call {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,8 +123,8 @@ func (k *Keeper) replacement(lc *LocalClaim, path string, weight int64, held *zn
 	return lc.asks.create
 }
 
-// notReplaced notes that a claim still has its former node, since the request for another one failed: nobody needs to wait
-// for the answer.
+// notReplaced notes that a claim keeps its node, since the request to replace it was in vain: no call needs to wait for the
+// answer.
 func (k *Keeper) notReplaced(lc *LocalClaim, change *wire.Call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

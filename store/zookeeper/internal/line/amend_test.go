@@ -12,8 +12,9 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// The answer to a downgrade may be lost, before or after it was applied, and then the claim is renewed, amended again, or
-// leaves. It is found by its old node or its new one, and neither is left behind or taken for a stray.
+// The answer to a downgrade may be lost, before or after the server applied the downgrade. Then the claim is renewed,
+// amended again, or leaves. The client finds it by its old node or its new one, leaves neither behind, and takes neither for
+// a stray.
 func TestDowngradeOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for name, applied := range map[string]bool{"applied": true, "not applied": false} {
@@ -53,7 +54,7 @@ func TestDowngradeOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// loseDowngrade has the request that puts another node in the place of a claim's lose its answer, or itself.
+// loseDowngrade replaces a claim's node, and the request or its answer is lost.
 func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	s.Helper()
 	lc := s.d.line.LocalClaimOf(c.ID)
@@ -69,7 +70,7 @@ func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	s.proxy.Freeze(false, false)
 }
 
-// An endingAt is a context that has ended from the time on when it is asked for the nth time.
+// An endingAt is a context that has ended when it is asked for the nth time, and from then on.
 type endingAt struct {
 	context.Context
 	left atomic.Int32
@@ -82,7 +83,7 @@ func (e *endingAt) Err() error {
 	return nil
 }
 
-// A downgrade may end before any of its requests, and the claim goes on as it was: it is renewed, and leaves.
+// A downgrade may end before any of its requests. The claim then goes on as it was: it is renewed, and leaves.
 func TestDowngradeThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newStraying(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// fresh makes the node of a claim that is not in the store.
+// fresh makes the node of a claim that is not in the store, and returns the claim's place.
 func (k *Keeper) fresh(
 	ctx context.Context, f *Folder, c *driver.Claim, ticket int64,
 ) (driver.Place, error) {
@@ -46,7 +46,7 @@ func (k *Keeper) fresh(
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
 }
 
-// begin enters a claim into the table before the request for its node. It reports false if the driver is closed.
+// begin puts a claim into the table before the request for its node is sent. It returns false if the driver is closed.
 func (k *Keeper) begin(lc *LocalClaim) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -59,7 +59,7 @@ func (k *Keeper) begin(lc *LocalClaim) bool {
 	return true
 }
 
-// created notes the outcome of the request for a claim's node. A claim whose node certainly was not made is dropped.
+// created notes the outcome of the request for a claim's node. It drops the claim if the node was certainly not made.
 func (k *Keeper) created(ctx context.Context, lc *LocalClaim, create *wire.Call, parents []*wire.Call, err error) error {
 	if ensemble.InVain(err) {
 		k.drop(lc)
@@ -91,7 +91,7 @@ func (k *Keeper) judgeFresh(ctx context.Context, c *driver.Claim, lc *LocalClaim
 	switch driver.OutcomeOf(err) {
 	case driver.OutcomeUnsent:
 		err = driver.Unknown(err) // the unsent request came after the one that made the node
-	case driver.OutcomeRefused: // so nothing was done
+	case driver.OutcomeRefused: // which promises that nothing is left
 		k.mu.Lock()
 		if k.localClaims[c.ID] == lc && lc.end() {
 			k.janitor.look(0)

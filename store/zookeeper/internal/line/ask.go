@@ -9,9 +9,9 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// Ask notes in the node of a claim that holds that somebody asks for the lock. In a node of stile it counts the requests,
-// so that observers still see who holds. In any other node it replaces the data, as Curator's Revoker does. The holder's
-// client watches its node, and so notices each change of the data.
+// Ask asks a claim that holds for the lock, by the data of its node. In a node of stile it counts the requests, so that
+// observers still see who holds. In any other node it replaces the data, as Curator's Revoker does. The holder's client
+// watches its node, and so notices the change. The error is ErrGone if the claim does not hold any more.
 func (f *Folder) Ask(ctx context.Context, holder *driver.ClaimInfo, seen *wire.Call) error {
 	path := seen.Target()
 	for {

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Await waits until a watch of one local claim fires.
+// Await waits until a watch of a local claim fires. It returns at once if the claim has no watches.
 func (k *Keeper) Await(ctx context.Context, id string) error {
 	k.mu.Lock()
 	var b *Signal

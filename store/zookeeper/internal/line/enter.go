@@ -10,8 +10,9 @@ import (
 )
 
 // Enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
-// claim that has entered before. admit.go reads the queue for a claim that may not have to enter. apply.go makes the node.
-// judge.go finds the claim's place. The ticket is that of the claim of which this one is a part, or 0.
+// claim that has entered before. admit.go reads the queue before a try, or before a claim that reclaims. apply.go makes the
+// node. judge.go finds the claim's place. If the claim is a part of another claim, ticket is that claim's; otherwise it is
+// 0.
 func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
 	lc := k.LocalClaimOf(c.ID)
 	if lc != nil {

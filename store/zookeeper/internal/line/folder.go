@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A Folder is the nodes under one path, as a session sees them. What it does needs nothing that is known here of claims.
+// A Folder is the nodes under one path, as a session sees them. It does not use the table of claims.
 type Folder struct {
 	zk      *ensemble.Ensemble
 	Session *wire.Session
@@ -25,7 +25,7 @@ func (k *Keeper) Folder(s *wire.Session, dir string) *Folder {
 	return &Folder{zk: k.zk, Session: s, dir: dir, layout: k.LayoutOf(dir)}
 }
 
-// Reclaim removes the claims under a folder that a claim reclaims, without asking whether the claim fits there.
+// Reclaim removes the claims that a claim reclaims, whether or not the claim fits into the queue.
 func (f *Folder) Reclaim(ctx context.Context, c *driver.Claim) error {
 	for {
 		q, err := f.queue(ctx, c)
@@ -38,8 +38,8 @@ func (f *Folder) Reclaim(ctx context.Context, c *driver.Claim) error {
 	}
 }
 
-// queue returns the queue of a folder for a claim that is about to enter. If the claim reclaims, the nodes' data are
-// read too.
+// queue returns the queue of a folder for a claim that is about to enter. If the claim reclaims, queue also reads the data
+// of the nodes.
 func (f *Folder) queue(ctx context.Context, c *driver.Claim) (znode.Queue, error) {
 	list := wire.List(f.dir, nil)
 	if err := f.zk.Do(ctx, f.Session, wire.Sync(f.dir), list); err != nil {
@@ -62,8 +62,8 @@ func (f *Folder) queue(ctx context.Context, c *driver.Claim) (znode.Queue, error
 // Reclaims reports whether a claim takes the place of its job's earlier runs.
 func Reclaims(c *driver.Claim) bool { return c.Reclaim && c.Owner != "" }
 
-// evict removes the claims that are reclaimed. If one of them just left and is kept, again is true, and the caller starts
-// over.
+// evict removes the claims of earlier runs. If a node has changed since it was read, most likely because its claim left and
+// is kept, again is true, and the caller starts over.
 func (f *Folder) evict(ctx context.Context, earlier znode.Queue) (again bool, err error) {
 	if len(earlier) == 0 {
 		return false, nil
@@ -76,8 +76,7 @@ func (f *Folder) evict(ctx context.Context, earlier znode.Queue) (again bool, er
 	return changed, err
 }
 
-// standing returns the claims of a list of children that still exist, in the order of their tickets, with their nodes'
-// data.
+// standing reads the nodes of a list of children. It returns the claims that still exist, in the order of their tickets.
 func (f *Folder) standing(ctx context.Context, list *wire.Call) (there znode.Queue, err error) {
 	if errors.Is(list.Err, wire.NoNode) {
 		return nil, nil
@@ -114,7 +113,7 @@ func (f *Folder) read(ctx context.Context, q znode.Queue) error {
 		return nil
 	}
 	if err := f.zk.Do(ctx, f.Session, gets...); err != nil {
-		return err // an answer may still arrive, and would be written then
+		return err // an answer may still arrive, and change its call
 	}
 	for i := range q {
 		q[i].Read = gets[i]
@@ -122,8 +121,8 @@ func (f *Folder) read(ctx context.Context, q znode.Queue) error {
 	return nil
 }
 
-// set replaces a node's data, and reports whether they have another version than this; -1 means any. The data of a claim's own
-// node are changed by an amendment too.
+// set replaces a node's data if they have this version; -1 means any. It reports whether they have another version. Only an
+// amendment changes the data of a node without set.
 func (f *Folder) set(ctx context.Context, path, text string, version int32) (changed bool, err error) {
 	set := wire.SetAt(path, text, version)
 	if err := f.zk.Do(ctx, f.Session, set); err != nil {

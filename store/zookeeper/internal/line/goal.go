@@ -10,27 +10,27 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A view is what a call knows of a node that is to go.
+// A view is what a call knows of a node that must go.
 type view struct {
-	begins  string // of another client's claim, the beginning of its nodes' names; "" if the claim has no other node than this
-	name    string // "" while unknown
-	missing bool   // a list does not have the node
-	read    bool   // the node was read, or its version is known, and nobody is known to have changed it since
-	there   bool   // it stood then
-	version int32  // of its data; -1 if it goes whatever it holds
-	kept    time.Duration
-	waits   bool // its claim does not hold, so it cannot be kept
+	begins  string        // how the names of the claim's nodes begin; "" if the node is always this one
+	name    string        // "" while unknown
+	missing bool          // a list did not have the node
+	read    bool          // what follows is known, and not known to be out of date
+	there   bool          // the node existed then
+	version int32         // of its data; -1 means any
+	kept    time.Duration // for how long another client keeps it
+	waits   bool          // its claim does not hold, so it cannot be kept
 
 	deleted bool // by this call
 	marked  bool // as kept, by this call
 }
 
-// A move is what the call does next: a request, or its end.
+// A move is the next step of a call: a request, or the end.
 type move int
 
 const (
-	moveSeek   move = iota // look for the node's name, with a quorum's word
-	moveRead               // read the node, with a quorum's word
+	moveSeek   move = iota // look for the node's name in a proven list
+	moveRead               // read the node, proven
 	moveKeep               // mark it as kept, if its claim holds
 	moveDelete             // delete it, if it has the version that is known
 	endDeleted             // this call has deleted it
@@ -39,9 +39,10 @@ const (
 	endKept                // another client keeps it
 )
 
-// leaves is the goal of a node that is to go, or to stay for a while if its claim holds. It decides, and does nothing else. A node
-// is deleted only as it was read: if another client has changed it, most likely to keep it, it is read again. A node of another
-// client's claim may be replaced, if the claim is amended, and then its name is looked for again.
+// leaves returns the next move about a node that must go or, with keep, must stay for a while if its claim holds. It decides
+// and sends nothing. A call deletes a node only in the version that it has read: if another client has changed the node,
+// most likely to keep it, the call reads it again. If another client's claim is amended, another node may replace its node,
+// and the call looks for the new name.
 //
 //	         it has another name, or none
 //	    ┌─────────────────┬──────────────────────────────┐
@@ -77,12 +78,12 @@ func leaves(keep time.Duration, v view) move {
 	return moveDelete
 }
 
-// wasSought is the view after a list, in which the node has this name; "" says that it is not there.
+// wasSought returns the view after a list in which the node has this name; "" means that the list does not have the node.
 func (v view) wasSought(name string) view {
 	return view{begins: v.begins, name: name, missing: name == ""}
 }
 
-// wasRead is the view after the node was read.
+// wasRead returns the view after the node was read.
 func (v view) wasRead(err error, version int32, kept time.Duration) view {
 	now := view{begins: v.begins, name: v.name, read: true}
 	if err == nil {
@@ -91,7 +92,8 @@ func (v view) wasRead(err error, version int32, kept time.Duration) view {
 	return now
 }
 
-// wasDeleted is the view after the answer to a delete: the node went, somebody has changed it, or else it was not there.
+// wasDeleted returns the view after a delete: it deleted the node, found that another client had changed it, or found no
+// node.
 func (v view) wasDeleted(deleted, changed bool) view {
 	v.deleted = deleted
 	if deleted {
@@ -100,8 +102,8 @@ func (v view) wasDeleted(deleted, changed bool) view {
 	return view{begins: v.begins, name: v.name, read: !changed}
 }
 
-// pursue makes the moves of leaves until it ends. With an error nobody knows whether the last move was made, unless the error says
-// so. It returns what is known of the node then.
+// pursue makes the moves that leaves returns, until the end, and returns the last view. After an error the outcome of the
+// last move is unknown, unless the error says otherwise.
 func (f *Folder) pursue(ctx context.Context, keep time.Duration, v view) (end move, after view, err error) {
 	for {
 		next := leaves(keep, v)
@@ -130,7 +132,7 @@ func (f *Folder) pursue(ctx context.Context, keep time.Duration, v view) (end mo
 	}
 }
 
-// seek makes the move of its name.
+// seek makes moveSeek.
 func (f *Folder) seek(ctx context.Context, v view) (view, error) {
 	list := wire.List(f.dir, nil)
 	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list)...); err != nil {
@@ -146,7 +148,7 @@ func (f *Folder) seek(ctx context.Context, v view) (view, error) {
 	return v.wasSought(""), nil
 }
 
-// look makes the move that reads the node.
+// look makes moveRead.
 func (f *Folder) look(ctx context.Context, v view) (view, error) {
 	get := wire.Get(f.dir+"/"+v.name, nil)
 	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(get)...); err != nil {

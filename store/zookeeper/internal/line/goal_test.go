@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// A leavingRule is the goal, and how it takes the answer to a delete; a planted mistake has another of the two.
+// A leavingRule decides the moves, and takes the answer to a delete; a planted mistake replaces one of the two.
 type leavingRule struct {
 	leaves     func(time.Duration, view) move
 	wasDeleted func(v view, deleted, changed bool) view
@@ -16,8 +16,8 @@ type leavingRule struct {
 
 var rightRule = leavingRule{leaves, view.wasDeleted}
 
-// A leavingWorld is a node that is to go, the call that removes it, and other clients, who change the node, keep it, replace it
-// or remove it at any time.
+// A leavingWorld is a node that must go, the call that removes it, and other clients, which change, keep, replace or remove
+// the node at any time.
 type leavingWorld struct {
 	there, kept, holds bool
 	version            int32
@@ -25,10 +25,10 @@ type leavingWorld struct {
 
 	keep    time.Duration
 	spent   bool // the node was kept, and its time is over
-	start   view // of the call, and of one that is made anew
+	start   view // of the call, and of its repetition
 	v       view
 	marking bool // the call has seen that the claim holds, and is about to mark the node
-	ended   move // 0 while it has not
+	ended   move // 0 until the end
 
 	others, moves, lost int // how many events there were
 	by                  string
@@ -38,7 +38,7 @@ type leavingWorld struct {
 
 const maxOthers = 3
 
-// otherwise are the worlds after another client did something.
+// otherwise returns the worlds after another client did something.
 func (w leavingWorld) otherwise() (next []leavingWorld) {
 	if w.others == maxOthers || !w.there {
 		return nil
@@ -59,7 +59,7 @@ func (w leavingWorld) otherwise() (next []leavingWorld) {
 	return next
 }
 
-// step is the world after the next request of the call was carried out.
+// step returns the world after the next request of the call.
 func (w leavingWorld) step(rule leavingRule) leavingWorld {
 	if w.moves++; w.moves > 5*(maxOthers+3) {
 		w.wrong = "there is no end of it"
@@ -109,10 +109,10 @@ func (w leavingWorld) step(rule leavingRule) leavingWorld {
 	return w
 }
 
-// sees reports whether the node that the call knows is there.
+// sees reports whether the node that the call knows exists.
 func (w *leavingWorld) sees() bool { return w.there && w.v.name == w.name }
 
-// deletes is the server's answer to a delete.
+// deletes returns the server's answer to a delete.
 func (w *leavingWorld) deletes() (deleted, changed bool) {
 	switch {
 	case !w.sees():
@@ -128,7 +128,7 @@ func (w *leavingWorld) deletes() (deleted, changed bool) {
 	return true, false
 }
 
-// ends looks at what the call says in the end.
+// ends checks the result of the call.
 func (w *leavingWorld) ends(end move) {
 	w.ended = end
 	switch {
@@ -143,7 +143,7 @@ func (w *leavingWorld) ends(end move) {
 	}
 }
 
-// walkLeaving goes through all that can happen, and returns what is wrong first.
+// walkLeaving walks through all states, and returns the first error.
 func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string) {
 	var todo []leavingWorld
 	known, sought := view{name: "a", read: true, there: true}, view{begins: "a"}
@@ -176,7 +176,7 @@ func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string
 		todo = append(todo, w.otherwise()...)
 		now := w.step(rule)
 		todo = append(todo, now)
-		if w.lost == 0 && now.ended == 0 && now.wrong == "" { // the answer is lost, and the call is made anew
+		if w.lost == 0 && now.ended == 0 && now.wrong == "" { // the answer is lost, and the call is repeated
 			again := now
 			again.lost, again.v, again.marking, again.by = 1, w.start, false, ""
 			if again.wasKept = again.wasKept || again.kept; again.keep == 0 || !again.kept {
@@ -187,8 +187,8 @@ func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string
 	return len(been), ends, ""
 }
 
-// Whatever others do to a node that is to go, and whichever answer is lost: none goes that another client keeps, and the call says
-// what has happened.
+// Whatever others do to a node that must go, and whichever answer is lost: the call deletes no node that another client
+// keeps, and its result is true.
 func TestLeaves(t *testing.T) {
 	t.Parallel()
 	states, ends, wrong := walkLeaving(rightRule)
@@ -201,7 +201,7 @@ func TestLeaves(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// Each guard is needed.
+// The walk finds each of these mistakes.
 func TestLeavesFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]leavingRule{

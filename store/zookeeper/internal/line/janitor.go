@@ -17,29 +17,29 @@ const (
 	// Never is a time that does not come.
 	Never = time.Duration(1<<63 - 1)
 
-	// Most critical sections are over before a watch on their node would pay.
+	// Most critical sections end before a watch on their node would pay.
 	watchAfter = 50 * time.Millisecond
 
-	// And most waits of a claim with several others ahead are over before it would pay to ask who holds.
+	// Most waits behind several claims end before it would pay to ask who holds.
 	watchWaiter = 250 * time.Millisecond
 
-	// The pause before another try after a failure, and the bound of a try.
+	// The pause before another try after a failure, and the time limit of a try.
 	tendAgain  = 200 * time.Millisecond
 	tendWithin = 5 * time.Second
 )
 
-// A janitor sees to what no call sees to: it ends leases, removes nodes, watches them, and looks for strays. Its fields are
-// guarded by the keeper's mu.
+// A janitor does what no call does: it ends leases, removes nodes, watches them, and looks for strays. The keeper's mu
+// guards its fields.
 type janitor struct {
 	zk   *ensemble.Ensemble
 	line *Keeper
 	kick chan struct{} // holds one element; wakes the janitor
 
-	told      func(ids ...string)
-	alerts    map[string]bool // ids to report
-	next      time.Duration   // when the janitor runs by itself
-	compareAt time.Duration   // when it looks for strays next
-	blind     bool            // the servers cannot list the nodes of a session
+	told      func(ids ...string) // gets the ids of claims in danger; may be nil
+	alerts    map[string]bool     // ids to report
+	next      time.Duration       // when the janitor runs by itself
+	compareAt time.Duration       // when it looks for strays next
+	blind     bool                // the servers cannot list the nodes of a session
 }
 
 // look schedules the janitor no later than at. The caller holds mu.
@@ -57,28 +57,28 @@ func (j *janitor) wake() {
 	}
 }
 
-// AlertTo names the function that is told the ids of local claims in danger.
+// AlertTo sets the function that gets the ids of local claims in danger.
 func (k *Keeper) AlertTo(endangered func(ids ...string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.janitor.told = endangered
 }
 
-// Blinded notes that the servers do not tell which nodes a session has.
+// Blinded notes that the servers cannot list the nodes of a session.
 func (k *Keeper) Blinded() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.janitor.blind = true
 }
 
-// IsBlind reports whether the servers do not tell which nodes a session has.
+// IsBlind reports whether the servers cannot list the nodes of a session.
 func (k *Keeper) IsBlind() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.janitor.blind
 }
 
-// alert reports a claim in danger to the engine. The caller holds mu.
+// alert has tend report a claim in danger. The caller holds mu.
 func (j *janitor) alert(lc *LocalClaim) {
 	if lc.lease.stands() || errors.Is(lc.lease.gone, driver.ErrSession) {
 		j.alerts[lc.claim.ID] = true
@@ -86,7 +86,7 @@ func (j *janitor) alert(lc *LocalClaim) {
 	}
 }
 
-// hurt is called when a session has lost its connection, or is over.
+// hurt is the session's callback for a lost connection and for its end.
 func (j *janitor) hurt(s *wire.Session) {
 	over := s.Err() != nil
 	j.line.mu.Lock()
@@ -106,8 +106,8 @@ func (j *janitor) hurt(s *wire.Session) {
 	}
 }
 
-// tend is the janitor. Until the driver is closed, it ends leases, removes nodes that must go, watches the nodes of claims,
-// and reports claims in danger.
+// tend is the janitor's goroutine. Until the driver is closed, it ends leases, removes nodes that must go, watches the nodes
+// of claims, and reports claims in danger.
 func (j *janitor) tend() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -162,23 +162,23 @@ func (j *janitor) attend() {
 	j.compareWhenDue(now)
 }
 
-// age moves a claim whose lease, or whose session, is over. The caller holds mu.
+// age moves a claim whose lease or session is over. The caller holds mu.
 func (j *janitor) age(lc *LocalClaim, now time.Duration) {
 	switch {
 	case j.zk.Ctx.Err() != nil:
 	case lc.lease.state == claimKept && now >= lc.lease.ends:
 		lc.become(claimSpent, driver.ErrGone)
 	case j.line.verdict(lc) != nil && lc.lease.state == claimOver && now >= lc.lease.ends:
-		j.line.forget(lc) // nobody asked
+		j.line.forget(lc) // no call has asked for the verdict
 	}
 	if lc.Session.Err() != nil {
 		lc.become(claimOver, driver.ErrSession)
 	}
 }
 
-// sweep removes the node of a claim that is over. After a final refusal it does not ask again, since only an operator can
-// give the right back: the claim is forgotten. Its node is a stray then, whose removal is tried once in compareEvery, and
-// not at all once there are no claims. The releasing caller got the error, and waiters are shown the node.
+// sweep removes the node of a claim that must go. After a final refusal it forgets the claim and does not ask again, since
+// only an operator can give the right back. The node is a stray then: the janitor tries once in compareEvery to remove it,
+// as long as it has claims. The caller that released the claim got the error, and waiters see the node.
 func (j *janitor) sweep(lc *LocalClaim) {
 	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
 	defer cancel()
@@ -194,7 +194,7 @@ func (j *janitor) sweep(lc *LocalClaim) {
 	j.look(lc.asks.tryAt)
 }
 
-// guard sets watches on the nodes of claims.
+// guard sets watches on the claims' own nodes.
 func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
 	defer cancel()
@@ -210,12 +210,12 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	for i, lc := range list {
 		lc.asks.tended = false
 		lc.listener.ownAt = wire.Now() + tendAgain
-		if err == nil && (j.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // the renewal proves it, or not, and reports it
+		if err == nil && (j.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // a renewal finds out which
 			j.alerts[lc.claim.ID] = true
 			j.wake()
 		}
 		if lc.lease.state == claimWaiting && lc.listener.head == nil {
-			lc.listener.raise() // so that it looks again, and reports who holds
+			lc.listener.raise() // so that the waiter looks again, and shows who holds
 		}
 	}
 	j.look(wire.Now() + tendAgain)
@@ -237,8 +237,8 @@ func (j *janitor) inspect(lc *LocalClaim) *wire.Call {
 	return wire.Get(lc.path(), w)
 }
 
-// inspected takes the answer to inspect, and returns why the claim is over, or nil. If a missing node may only be unknown
-// to the server, since proven is false, it returns [errUnproven]. The caller holds mu.
+// inspected takes the answer to inspect, and returns why the claim is over, or nil. If proven is false, the server may be
+// behind: then a missing node is [errUnproven]. The caller holds mu.
 func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 	switch {
 	case !lc.lease.stands():
@@ -249,7 +249,7 @@ func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 		return nil
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
 		c.Unwatch()
-		return nil // no permission to read it says nothing about the claim
+		return nil // a missing permission shows nothing about the claim
 	case c.Err != nil || c.Stat.Czxid != lc.node.czxid || c.Stat.Owner != lc.Session.ID():
 		c.Unwatch()
 		if !proven {
@@ -269,7 +269,7 @@ func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 	return nil
 }
 
-// keep notes that a claim has left, and that its node stays for a while. The caller holds mu.
+// keep notes that a claim has left and its node stays for a while. The caller holds mu.
 func (j *janitor) keep(lc *LocalClaim, length time.Duration) {
 	if lc.become(claimKept, driver.ErrGone) {
 		lc.lease.ends = wire.Now() + length

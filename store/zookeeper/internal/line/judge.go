@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// judge returns the place of a claim in the list of children, and watches if the claim waits. The list of a fresh claim was
-// read after the request that made its node, on the same connection; so it is proven.
+// judge returns the place of a claim in the list of children, and sets watches if the claim waits. The list of a fresh claim
+// is proven: the client read it after the request that made the node, on the same connection.
 func (k *Keeper) judge(
 	ctx context.Context, c *driver.Claim, lc *LocalClaim, list *wire.Call, fresh, proven bool,
 ) (driver.Place, error) {
@@ -33,7 +33,7 @@ func (k *Keeper) judge(
 		if err != nil || p.Holds {
 			return p, err
 		}
-		fresh = false // it was let in
+		fresh = false // the claim may stay
 		again, err := k.wait(ctx, lc, q, own, &p, proven)
 		if err != nil || again == nil {
 			return p, err
@@ -42,8 +42,8 @@ func (k *Keeper) judge(
 	}
 }
 
-// sendAway removes a claim that may not stay, and whose client does not know that it was let in: it has another capacity
-// than the queue, or is a try that would wait.
+// sendAway removes a claim that may not stay: its capacity is not the queue's, or it is a try that would wait. The claim's
+// client does not know yet that it has entered.
 func (k *Keeper) sendAway(
 	ctx context.Context, c *driver.Claim, lc *LocalClaim, q znode.Queue, own int,
 ) (p driver.Place, away bool, err error) {
@@ -61,7 +61,7 @@ func (k *Keeper) sendAway(
 	return p, true, err
 }
 
-// notePlace notes the claim's place, and renews its lease.
+// notePlace notes whether the claim holds, renews its lease, and returns its place.
 func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fresh bool) (driver.Place, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +79,7 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 		lc.listener.ownAt = wire.Now() + watchWaiter
 	}
 	if fresh {
-		lc.lease.ends = 0 // until now it was unknown whether the claim would hold
+		lc.lease.ends = 0 // it was set before it was known whether the claim would hold
 	}
 	lc.place(holds)
 	k.Prolong(lc, lease)
@@ -89,7 +89,7 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 // maxTicket is above all tickets.
 const maxTicket = 1 << 53
 
-// order sorts the children of a lock by the order in which they entered, and returns the claim's index among them.
+// order sorts the children of a lock in the order of entry, and returns the claim's index among them.
 func (k *Keeper) order(ctx context.Context, lc *LocalClaim, list *wire.Call, proven bool) (znode.Queue, int, error) {
 	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
 		return nil, 0, k.zk.Refused(lc.dir, list.Err)
@@ -118,7 +118,7 @@ func (k *Keeper) order(ctx context.Context, lc *LocalClaim, list *wire.Call, pro
 			return nil, 0, err
 		}
 		came := twin.Stat.Czxid
-		if lc.layout != znode.Locks && lc.layout != znode.Leases { // a part holds its claim's ticket, not its own
+		if lc.layout != znode.Locks && lc.layout != znode.Leases { // the data of a part have the ticket of the whole claim
 			came = znode.TicketOf(twin)
 		}
 		if ahead := twin.Err == nil && came < lc.node.ticket; ahead != (i < own) {
@@ -146,8 +146,8 @@ func (w *watching) drop() {
 	}
 }
 
-// wait watches the nodes that must go before the claim holds, and its own node, and completes the claim's place. If some of
-// them went meanwhile, it returns a new list.
+// wait watches the nodes that must go before the claim holds, and its own node, and completes the claim's place. If one of
+// these nodes went meanwhile, wait returns a new list of children.
 func (k *Keeper) wait(
 	ctx context.Context, lc *LocalClaim, q znode.Queue, own int, p *driver.Place, proven bool,
 ) (*wire.Call, error) {
@@ -184,12 +184,13 @@ func (k *Keeper) wait(
 	return list, k.zk.Do(ctx, lc.Session, calls...)
 }
 
-// watchFor makes the requests for the watches that are missing, and drops the watches that are no longer needed.
+// watchFor makes the requests for the missing watches, and drops the watches that the claim no longer needs.
 //
-// The claim right behind the head watches its own node from the beginning, which spares it a look when the head goes: see
-// follows. A claim further back only watches the nodes ahead of it. If its wait is long, the janitor adds the rest: its own
-// node, and the record of the holder, who would often be gone before this claim had read it. So a hand-over takes 5.1
-// requests instead of 11.6, and go-zookeeper's takes 5.0, by the command in the comment of follows.
+// The claim right behind the head watches its own node from the beginning, so that it need not look when the head goes: see
+// follows. A claim further back only watches the nodes ahead of it. If its wait is long, the janitor adds a watch on its own
+// node, and the claim then reads the record of the holder. A holder would often be gone before the claim had read the
+// record. So a hand-over takes 5.1 requests instead of 11.6, and go-zookeeper's takes 5.0, by the command in the comment of
+// follows.
 func (k *Keeper) watchFor(lc *LocalClaim, q znode.Queue, own int) *watching {
 	w := &watching{added: map[string]*wire.Call{}}
 	k.mu.Lock()
@@ -241,5 +242,5 @@ func (k *Keeper) Withdraw(ctx context.Context, lc *LocalClaim) error {
 	if err == nil {
 		k.drop(lc)
 	}
-	return driver.Afterwards(err) // it has entered, and will be removed
+	return driver.Afterwards(err) // the claim has entered, and the janitor removes it
 }

@@ -1,12 +1,14 @@
 // Package line keeps single locks in ZooKeeper, each on a path of its own: the claims under a path are one queue.
 //
-// A [Keeper] has the table of this client's claims. A claim of its own, a [LocalClaim], has five parts: who it is, which never
-// changes; what is known of its node, which is pure; its lease, to which the time is passed in; what it hears; and its requests
-// that are under way. Enter finds a claim that has entered before, or makes its node, and then judges by the list of children
-// where it stands. A node that is to go is a goal, in goal.go: leaves decides, and pursue sends. What needs no claim of this client
-// is in a [Folder]. The janitor does what no call does.
+// A [Keeper] has the table of this client's claims. An entry, a [LocalClaim], has five parts: its identity, which never
+// changes; what the client knows of its node; its lease; its watches; and its requests under way. The node and the lease are
+// pure: callers pass in the answers and the time.
 //
-// A claim is in one state, which one function moves, become:
+// [Keeper.Enter] finds a claim that has entered before, or makes its node, and then judges by the list of children whether
+// the claim holds. In goal.go, leaves decides what to do about a node that must go, and pursue sends it. A [Folder] does
+// what needs no table of claims. The janitor does what no call does.
+//
+// A claim is in one state, and only the function become moves it:
 //
 //	         its place    ┌─────────┐
 //	        ┌────────────►│ waiting │──┐
@@ -14,8 +16,8 @@
 //	──►│ asking │              │       │  its lease runs out, or it
 //	   └────┬───┘         ┌────▼────┐  │  was not let in   ┌────────┐
 //	        └────────────►│ holding │──┼──────────────────►│ ending │──┐
-//	                      └─────────┘  │                   └────────┘  │ its node
-//	                                   │  Leave            ┌─────────┐ │ is removed
+//	                      └─────────┘  │                   └───┬────┘  │ its node
+//	                                   │  Leave            ┌───▼─────┐ │ is removed
 //	                                   ├──────────────────►│ leaving │─┤
 //	                                   │                   └─────────┘ │
 //	                                   │  Leave with Keep, here or by  │
@@ -28,10 +30,10 @@
 //	                                   │ word, or its session is over  ▼
 //	                                   └───────────────────────────►  over
 //
-// If no claim here knows a node of the session, the keeper takes the node up as a claim that is ending; stray.go says when.
+// If no local claim knows a node of the session, the janitor makes a local claim of it, which is ending; see stray.go.
 //
-// From every state it goes to over with its session. Whether the request for its node was answered is another question,
-// which settle asks: until then the node may come, also of a claim that must go.
+// When its session ends, a claim goes from any state to over. The state does not show whether the request for the node has
+// an answer: settle finds that out. Until then the node may still appear, even if the claim must go.
 package line
 
 import (
@@ -42,17 +44,17 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A Keeper keeps single locks, each on a path of its own, and knows of no others: the claims under a path are one queue. It is
-// the only one that asks for the nodes of this client's claims, or has them removed.
+// A Keeper keeps single locks, each on a path of its own: the claims under a path are one queue. Only the keeper makes nodes
+// for this client's claims.
 //
-// The recipe that is built on it sets LayoutOf, and may set Forgets, before the first claim enters.
+// A recipe sets LayoutOf, and may set Forgets, before the first claim enters.
 type Keeper struct {
 	zk       *ensemble.Ensemble
 	janitor  *janitor
 	LayoutOf func(dir string) znode.Layout // how the children of a path are named
-	Forgets  func(id string)               // is told of each claim that leaves the table, by one who holds mu; nil means nobody
+	Forgets  func(id string)               // called under mu for each claim that leaves the table; may be nil
 
-	mu          sync.Mutex             // guards what follows, what is in the local claims, and the janitor
+	mu          sync.Mutex             // guards the table, the local claims in it, and the janitor
 	localClaims map[string]*LocalClaim // by claim id
 }
 
@@ -73,23 +75,23 @@ func (k *Keeper) busy() bool {
 	return len(k.localClaims) > 0
 }
 
-// errUnproven says that a server which may be behind does not show a claim's node.
+// errUnproven says that a server does not show a claim's node, but may be behind.
 var errUnproven = errors.New("the claim's node was not seen")
 
 // Mutex returns the mutex that guards the claims. A recipe whose own state changes together with claims shares it.
 func (k *Keeper) Mutex() *sync.Mutex { return &k.mu }
 
-// Begins begins to see to the claims, until the ensemble's life ends.
+// Begins starts the janitor, which ends with the ensemble's life.
 func (k *Keeper) Begins() { k.zk.Life.Go(k.janitor.tend) }
 
-// Remembered returns how many claims there are, and how many of them are to be reported.
+// Remembered returns how many claims are in the table, and how many alerts about claims wait to be sent.
 func (k *Keeper) Remembered() (claims, alerts int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.localClaims), len(k.janitor.alerts)
 }
 
-// End ends the life, after which no claim begins, and reports whether some stand.
+// End ends the ensemble's life, after which no claim begins. It reports whether any claim stands or is kept.
 func (k *Keeper) End() (standing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// Leave removes the node of a claim of this driver.
+// Leave removes the node of a claim of this driver or, with Keep, marks it as kept if the claim holds.
 func (k *Keeper) Leave(ctx context.Context, l *driver.Release, lc *LocalClaim) error {
 	k.mu.Lock()
 	gone, again := k.verdict(lc), lc.lease.state == claimLeaving
@@ -56,7 +56,7 @@ func (k *Keeper) left(lc *LocalClaim, was bool, err error) error {
 	return nil
 }
 
-// removeFirst removes the node before the janitor does. The janitor goes on if that fails, unless the refusal is final.
+// removeFirst removes the node before the janitor does. If it fails, the janitor goes on, unless the refusal is final.
 func (k *Keeper) removeFirst(ctx context.Context, lc *LocalClaim) (was bool, err error) {
 	switch was, err = k.remove(ctx, lc); {
 	case ensemble.Final(err):
@@ -90,7 +90,7 @@ func (k *Keeper) keepOwn(ctx context.Context, lc *LocalClaim, length time.Durati
 	return kept, err
 }
 
-// leaveKept marks a claim that holds as left and kept, and reports whether it held.
+// leaveKept marks a claim that holds as left and kept, and reports whether the claim held.
 func (f *Folder) leaveKept(ctx context.Context, name string, length time.Duration) (bool, error) {
 	list, get := wire.List(f.dir, nil), wire.Get(f.dir+"/"+name, nil)
 	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list, get)...); err != nil {
@@ -111,7 +111,8 @@ func (f *Folder) leaveKept(ctx context.Context, name string, length time.Duratio
 	return err == nil, err
 }
 
-// LeaveNode removes the node whose name begins like this, or keeps it.
+// LeaveNode removes the node whose name begins like this or, with keep, marks it as kept if its claim holds. The error is
+// ErrGone if there is no such node, or if another client keeps it.
 func (f *Folder) LeaveNode(ctx context.Context, begins string, keep time.Duration) error {
 	end, _, err := f.pursue(ctx, keep, view{begins: begins})
 	if err == nil && (end == endAbsent || end == endKept) {

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A Signal is raised once.
+// A Signal wakes those who wait for it, once.
 type Signal struct {
 	once   sync.Once
-	Raised chan struct{}
+	Raised chan struct{} // closed when the signal is raised
 }
 
-// NewSignal returns a signal that was not raised.
+// NewSignal returns a signal that is not raised yet.
 func NewSignal() *Signal { return &Signal{Raised: make(chan struct{})} }
 
 // isRaised reports whether the signal was raised, and so is used up.
@@ -27,28 +27,29 @@ func (b *Signal) isRaised() bool {
 	}
 }
 
-// raise raises the signal. Twice is harmless.
+// raise raises the signal. A second call is harmless.
 func (b *Signal) raise() { b.once.Do(func() { close(b.Raised) }) }
 
-// A listener is what a claim hears: of its own node, and of those that must go before it. The caller of each method holds mu.
+// A listener has the watches of a claim: on its own node, and on the nodes that must go before it holds. The caller of each
+// method holds mu.
 type listener struct {
-	own    *wire.Watch   // on its node, so that a removal is noticed
-	ownAt  time.Duration // when own must be set, if it does not stand
-	guards map[string]*wire.Watch
-	next   *wire.Watch // on the only node ahead of it, if no other node can replace that one; else nil
-	signal *Signal     // raised when a claim ahead goes; nil while nobody watches
-	head   *wire.Call  // answer about the claim at the head; nil while unknown
+	own    *wire.Watch            // on its node; shows its removal
+	ownAt  time.Duration          // when the janitor sets own, if it does not stand
+	guards map[string]*wire.Watch // on nodes ahead of it, by name
+	next   *wire.Watch            // the guard of the only node ahead, if no other node can replace that one; else nil
+	signal *Signal                // wakes the waiter; nil without watches
+	head   *wire.Call             // the answer about the node at the head; nil while unknown
 	demand demand
 }
 
-// A demand is what was heard of those who ask a claim for the lock.
+// A demand counts how often somebody has asked the claim for the lock.
 type demand struct {
-	count   int64 // how often somebody has asked
-	told    int64 // the value of asks that the last renewal reported
-	counted int64 // the count in the node's data, which stile's clients write
+	count   int64 // all requests so far
+	told    int64 // the count that the last renewal reported
+	counted int64 // the count in the node's data when they were last read
 }
 
-// ready has the signal be one that was not raised yet.
+// ready replaces a signal that was raised, or is missing.
 func (l *listener) ready() {
 	if l.signal == nil || l.signal.isRaised() {
 		l.unwatch() // the other watches would raise the old signal
@@ -56,14 +57,14 @@ func (l *listener) ready() {
 	}
 }
 
-// raise has the waiter look again, if there is one.
+// raise wakes the waiter, if there is one, so that it looks again.
 func (l *listener) raise() {
 	if l.signal != nil {
 		l.signal.raise()
 	}
 }
 
-// guard lets go of the watches on other nodes than these, and returns those that are not watched yet.
+// guard drops the guards of all nodes except these, and returns the names of nodes without a guard.
 func (l *listener) guard(names []string) (missing []string) {
 	kept := map[string]*wire.Watch{}
 	for _, name := range names {
@@ -81,17 +82,17 @@ func (l *listener) guard(names []string) (missing []string) {
 	return missing
 }
 
-// watched notes what is watched now. It reports whether some of that went meanwhile.
+// watched notes the new watches. It reports whether some of their nodes went meanwhile.
 func (l *listener) watched(w *watching) (went bool) {
 	if l.head = w.head; w.head != nil && w.head.Err != nil {
-		l.head, w.head = nil, nil // it went meanwhile, but that is no reason to look again
+		l.head, w.head = nil, nil // the head went; only the end of a guard is a reason to look again
 	}
 	for name, c := range w.added {
 		switch {
 		case c.Err != nil:
-			went = true // or it may not be read; a new list shows which
+			went = true // or the client may not read it; a new list shows which
 		case l.guards == nil:
-			c.Unwatch() // meanwhile it became a claim that must go
+			c.Unwatch() // meanwhile the claim must go
 		default:
 			l.guards[name] = c.Watch()
 		}
@@ -100,7 +101,7 @@ func (l *listener) watched(w *watching) (went bool) {
 	return went
 }
 
-// unwatch drops the watches on other nodes, and has the waiter look again.
+// unwatch drops the guards, and wakes the waiter.
 func (l *listener) unwatch() {
 	for _, w := range l.guards {
 		w.Drop()
@@ -116,15 +117,15 @@ func (l *listener) drop() {
 	l.unwatch()
 }
 
-// watches notes a new watch on the claim's own node, and how often somebody has asked for the lock: stile counts in the node's
-// data, and Curator overwrites them. The version is that of the data that were read before.
+// watches takes a new watch on the claim's own node, and counts requests for the lock by its data: stile writes a count
+// there, and Curator overwrites the data. The version is the one of the data as they were read before.
 func (l *listener) watches(c *wire.Call, held *znode.Data, version int32) {
 	l.demand.hear(c.Data == znode.RevokeWord && c.Stat.Version != version, held.Asks)
 	l.own.Drop()
 	l.own = c.Watch()
 }
 
-// hear notes how often somebody has asked for the lock.
+// hear counts a revocation by Curator, or the requests that stile has counted since the last time.
 func (d *demand) hear(revoked bool, asks int64) {
 	switch {
 	case revoked:
@@ -135,10 +136,10 @@ func (d *demand) hear(revoked bool, asks int64) {
 	d.counted = asks
 }
 
-// fresh reports whether there is something that no renewal has told.
+// fresh reports whether there are requests that no renewal has reported.
 func (d *demand) fresh() bool { return d.count > d.told }
 
-// tell returns how often somebody has asked, for a renewal.
+// tell returns the count for a renewal, which reports it.
 func (d *demand) tell() int64 {
 	d.told = d.count
 	return d.count

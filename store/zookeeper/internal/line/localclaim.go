@@ -12,38 +12,38 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A LocalClaim is what the keeper knows of a claim: its node, and its lease, which the keeper keeps. It is in the keeper's
-// table before its node is asked for, and until the node is certainly gone, so that no node is left behind. The keeper's mu
-// guards the fields that change.
+// A LocalClaim is the keeper's memory of a claim: its node, and its lease, which the keeper ends. It is in the keeper's
+// table from before the request for the node is sent until the node is certainly gone, so that no node is left behind. The
+// keeper's mu guards the fields that change.
 type LocalClaim struct {
 	who               // never changes
-	node     node     // what is known of its node
-	lease    lease    // how far it is, and until when
-	listener listener // what it hears
-	asks     requests // of its own, that are under way or due
+	node     node     // what the client knows of its node
+	lease    lease    // its state, and when it ends
+	listener listener // its watches
+	asks     requests // its requests, under way or due
 }
 
-// A who is which claim one is, and where it stands.
+// A who identifies a claim, and the folder of its node.
 type who struct {
 	claim  driver.Claim // as it entered; an amendment changes the weight of its node
-	Folder              // that its node is in; it lives in the folder's session
+	Folder              // its node is in it, and it lives in the folder's session
 }
 
-// stem is the name of the node for a weight, up to the number.
+// stem returns the name of the node for a weight, up to the number.
 func (w *who) stem(weight int64) string {
 	c := w.claim
 	c.Weight = weight
 	return w.layout.Stem(&c)
 }
 
-// The requests of a claim are those that change its node.
+// requests are a claim's requests that change its node.
 type requests struct {
 	create *wire.Call    // request for the node, or for another in its place; nil once the outcome is known
 	tryAt  time.Duration // when to try again to remove the node
 	tended bool          // a task of the janitor works on it
 }
 
-// newLocalClaim is a claim whose node is about to be asked for.
+// newLocalClaim returns a claim before the request for its node is sent.
 func newLocalClaim(c *driver.Claim, f *Folder, create *wire.Call) *LocalClaim {
 	return &LocalClaim{
 		who: who{claim: *c, Folder: *f}, node: node{asked: true, weight: c.Weight}, asks: requests{create: create},
@@ -53,7 +53,7 @@ func newLocalClaim(c *driver.Claim, f *Folder, create *wire.Call) *LocalClaim {
 // path returns the path of the claim's node. The caller holds mu.
 func (lc *LocalClaim) path() string { return lc.dir + "/" + lc.node.name }
 
-// begins returns the beginning of the name of the claim's node, without the weight while that is unknown. The caller holds mu.
+// begins returns the beginning of the node's name, without the weight if that is unknown. The caller holds mu.
 func (lc *LocalClaim) begins() string {
 	if lc.node.replacing() {
 		return znode.GUID(lc.claim.ID)
@@ -61,15 +61,16 @@ func (lc *LocalClaim) begins() string {
 	return lc.stem(lc.node.weight)
 }
 
-// replace has another node be asked for, in the place of the one that is known. The caller holds mu.
+// replace notes a request that replaces the known node by another one. The caller holds mu.
 func (lc *LocalClaim) replace(request *wire.Call) {
 	lc.asks.create = request
 	lc.node.replace()
 }
 
-// settled notes what became of a request for the node, by a call that made the node or found it, or was refused; nil says that
-// the node is not there. It reports whether there is a node. Two may look what became of one request: what the second found may
-// be the past by the time that another node is asked for. The caller holds mu.
+// settled notes the outcome of a request for the node. c is a call that made or found the node, or was refused; nil means
+// that there is no node. It reports whether the claim has a node. It ignores a request that is not the present one: two
+// tasks may look for the outcome of one request, and before the second notes it, another node may have been asked for. The
+// caller holds mu.
 func (lc *LocalClaim) settled(request, c *wire.Call) bool {
 	switch {
 	case lc.asks.create != request:
@@ -85,7 +86,8 @@ func (lc *LocalClaim) settled(request, c *wire.Call) bool {
 	return lc.node.known()
 }
 
-// verdict returns why the claim is over, or nil, and takes the end of its lease into account. The caller holds mu.
+// verdict returns why the claim must go, or nil, after it has ended a claim whose lease or session is over. The caller holds
+// mu.
 func (k *Keeper) verdict(lc *LocalClaim) error {
 	stood := lc.lease.stands()
 	lc.lease.pass(wire.Now(), lc.Session.Err() != nil)
@@ -96,8 +98,8 @@ func (k *Keeper) verdict(lc *LocalClaim) error {
 	return lc.lease.gone
 }
 
-// unseen reports whether the claim's node must be read. Most waits are over before a watch of their own would pay: until
-// then a list that contains the node is enough, and afterwards the janitor sets the watch. The caller holds mu.
+// unseen reports whether the claim's node must be read. Most waits end before a watch on the claim's own node would pay.
+// Until then a list that contains the node is enough, and afterwards the janitor sets the watch. The caller holds mu.
 func (lc *LocalClaim) unseen() bool {
 	l := &lc.listener
 	fresh := l.own == nil && lc.lease.state <= claimWaiting && wire.Now() < l.ownAt
@@ -132,10 +134,10 @@ func (k *Keeper) drop(lc *LocalClaim) {
 	k.forget(lc)
 }
 
-// Get is localClaimOf for those who hold mu.
+// Get is LocalClaimOf for a caller that holds mu.
 func (k *Keeper) Get(id string) *LocalClaim { return k.localClaims[id] }
 
-// EndClaim ends a claim, whose node the janitor removes. The caller holds mu.
+// EndClaim ends a claim, and the janitor removes its node. The caller holds mu.
 func (k *Keeper) EndClaim(lc *LocalClaim) {
 	lc.end()
 	k.janitor.look(0)
@@ -162,9 +164,9 @@ func (k *Keeper) nameOf(lc *LocalClaim) string {
 	return lc.node.name
 }
 
-// settle finds out the outcome of the request for a claim's node, and reports whether the node exists. Requests of one
-// session are carried out in order, and a server that the session has left can do nothing more for it. So a node that is
-// missing after a quorum has agreed to a later request will never come.
+// settle finds out the outcome of the request for a claim's node, and reports whether the node exists. The ensemble carries
+// out the requests of a session in order, and a server that the session has left can do nothing more for it. So a node that
+// is missing after a quorum has agreed to a later request will never come.
 func (k *Keeper) settle(ctx context.Context, lc *LocalClaim) (bool, error) {
 	k.mu.Lock()
 	create, name := lc.asks.create, lc.node.name
@@ -175,7 +177,7 @@ func (k *Keeper) settle(ctx context.Context, lc *LocalClaim) (bool, error) {
 	select {
 	case <-create.Done():
 	case <-ctx.Done():
-		return false, driver.Ended(ctx, false) // of this request; the request for the node is another call's
+		return false, driver.Ended(ctx, false) // nothing was sent here; another call sent the request for the node
 	}
 	if tells(create) {
 		return k.settleBy(lc, create, create), nil
@@ -207,12 +209,12 @@ func (k *Keeper) settle(ctx context.Context, lc *LocalClaim) (bool, error) {
 	return k.settleBy(lc, create, nil), nil
 }
 
-// tells reports whether the answer to a request for a node says what became of it.
+// tells reports whether the answer to a request for a node shows the outcome of the request.
 func tells(create *wire.Call) bool {
 	return create.Answered() && (create.Err != nil || create.Stat.Czxid != 0)
 }
 
-// settleBy is settled for those who do not hold mu.
+// settleBy is settled for a caller that does not hold mu.
 func (k *Keeper) settleBy(lc *LocalClaim, request, c *wire.Call) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,8 +224,8 @@ func (k *Keeper) settleBy(lc *LocalClaim, request, c *wire.Call) bool {
 // errKept says that another client released a claim, and keeps it.
 var errKept = fmt.Errorf("%w: it has left and is kept", driver.ErrGone)
 
-// remove removes a claim's node, and reports whether it existed. A node that another client keeps stays until its time is
-// over, with [errKept].
+// remove removes a claim's node, and reports whether this call deleted it. A node that another client keeps stays until its
+// time is over; the error is then [errKept].
 func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
 	stands, err := k.settle(ctx, lc)
 	if err != nil || !stands {
@@ -249,7 +251,7 @@ func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
 	return end == endDeleted, nil
 }
 
-// stuck adds to a refused removal how long the claim's node stays.
+// stuck adds to the error of a refused removal how long the claim's node stays.
 func (lc *LocalClaim) stuck(err error) error {
 	if !ensemble.Final(err) {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// errAnew says that a claim is not in the store, and that its client does not know that it ever was.
+// errAnew says that a claim is not in the store, and that its client never learned that it was: the claim enters again.
 var errAnew = errors.New("the claim enters as if for the first time")
 
 // again returns the place of a claim that has entered before.
@@ -31,7 +31,7 @@ func (k *Keeper) again(ctx context.Context, c *driver.Claim, lc *LocalClaim) (dr
 	return driver.Place{}, k.clear(ctx, c, lc, err)
 }
 
-// find returns the place of a claim if its node was made.
+// find returns the place of a claim if its node was made, and otherwise ErrGone.
 func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
 	stands, err := k.settle(ctx, lc)
 	if err != nil {
@@ -48,9 +48,9 @@ func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (dri
 	return p, err
 }
 
-// clear returns why a claim is gone or, with errAnew, that it may enter as a new one; then nothing is left of it. If its
-// lease ran out a moment ago, while the driver looked for its node, clear removes the node first: the claim that enters has
-// the same id, and takes the entry in the table by which the janitor would find the node.
+// clear returns why a claim is gone, or errAnew if it may enter again. In the second case nothing of the claim is left. Its
+// lease may have run out a moment ago, while the driver looked for its node; then clear removes the node. For the claim
+// enters with the same id, and takes the entry in the table by which the janitor would find that node.
 func (k *Keeper) clear(ctx context.Context, c *driver.Claim, lc *LocalClaim, gone error) error {
 	k.mu.Lock()
 	if errors.Is(gone, driver.ErrSession) {
@@ -99,8 +99,8 @@ func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, pr
 	return k.judge(ctx, c, lc, list, false, proven)
 }
 
-// present is inspected for a claim that asks for its place. It forgets a claim that is certainly gone, but not one whose
-// lease ran out meanwhile: the node of that claim is still there.
+// present is inspected for a claim that asks for its place. It forgets a claim that is certainly gone, but not a claim whose
+// lease ran out meanwhile, since the node of that claim still exists.
 func (k *Keeper) present(lc *LocalClaim, inspect *wire.Call, proven bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A node is what is known of a claim's node. It is pure: others ask the server, and tell it what came of that.
+// A node is what the client knows of a claim's node. It is pure: its callers ask the server, and pass the outcome in.
 //
 //	                 ┌───────┐ found        ┌───────┐ replace   ┌───────────┐
 //	a claim enters ─►│ asked │─────────────►│ known │──────────►│ replacing │
@@ -18,9 +18,9 @@ import (
 //	                 └───▲───┘           neither of the two is there  │
 //	                     └────────────────────────────────────────────┘
 //
-// A request of unknown outcome leaves a node asked, or replacing, until somebody who may know it has looked for it.
+// After a request of unknown outcome the node stays asked, or replacing, until a caller has looked for it.
 type node struct {
-	asked   bool   // a request for it was made, and its outcome is not known yet
+	asked   bool   // a request for it was made, and has no known outcome yet
 	name    string // "" while unknown
 	was     string // its former name, while another node may have replaced it
 	weight  int64  // of the claim
@@ -32,14 +32,14 @@ type node struct {
 // known reports whether the claim has a node whose name is known.
 func (n *node) known() bool { return n.name != "" }
 
-// replacing reports whether it is not known which of two nodes the claim has.
+// replacing reports whether the claim has one of two nodes, and it is unknown which.
 func (n *node) replacing() bool { return n.was != "" }
 
-// replace has another node be asked for, in the place of the one that is known.
+// replace notes a request that replaces the known node by another one.
 func (n *node) replace() { n.asked, n.was, n.name = true, n.name, "" }
 
-// found notes the node that a request made, or that somebody found. One that came in the place of another has the weight that
-// its name says.
+// found notes the node that a request made, or that a caller found. If it replaced another node, its name shows the new
+// weight.
 func (n *node) found(l znode.Layout, path string, stat *wire.Stat) {
 	n.asked, n.name = false, path[strings.LastIndexByte(path, '/')+1:]
 	n.czxid, n.version = stat.Czxid, stat.Version
@@ -52,8 +52,9 @@ func (n *node) found(l znode.Layout, path string, stat *wire.Stat) {
 	n.was = ""
 }
 
-// refused notes that the request for the node was not carried out, and never will be: the claim has the node that it had, if any.
+// refused notes that the request for the node was not carried out, and never will be: the claim keeps its former node, if
+// any.
 func (n *node) refused() { n.asked, n.name, n.was = false, n.was, "" }
 
-// absent notes that the node is not there, and never will be; nor is the one that it was to replace.
+// absent notes that neither the node nor the one that it was to replace exists, and that neither will come.
 func (n *node) absent() { n.asked = false }

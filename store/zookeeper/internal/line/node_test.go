@@ -10,15 +10,15 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A znodeWorld is a claim whose node is asked for and then replaced, the node that the server has, and what two tasks have seen of
-// it and not noted yet. Requests get lost, and so do answers.
+// A znodeWorld is a claim whose node is asked for and then replaced, the server's node, and what two tasks have seen of it
+// and not noted yet. Requests get lost, and so do answers.
 type znodeWorld struct {
 	lc     LocalClaim
-	node   string // that the server has
+	node   string // the server's
 	weight int64  // of it
-	fate   string // of the last request: "" while it may be carried out yet
+	fate   string // of the last request: "" while the server may still carry it out
 	seen   [2]struct {
-		of, by *wire.Call // the request, and the call that tells of it; nil says that nothing was found
+		of, by *wire.Call // the request, and the call that shows its outcome; nil means that no node was found
 	}
 	way []string
 }
@@ -29,7 +29,7 @@ func znodeName(weight int64) string {
 	return znode.Mutex.Stem(&driver.Claim{ID: "id", Weight: weight, Capacity: znodePermits}) + "0000000001"
 }
 
-// asked is the weight that the last request asked for.
+// asked returns the weight that the last request asked for.
 func (w *znodeWorld) asked() int64 {
 	if w.lc.node.replacing() {
 		return w.lc.node.weight - 1
@@ -39,7 +39,7 @@ func (w *znodeWorld) asked() int64 {
 
 func (w *znodeWorld) stat() wire.Stat { return wire.Stat{Czxid: 100 - w.weight} }
 
-// steps are all that can happen next.
+// steps returns the worlds that can come next.
 func (w *znodeWorld) steps() (next []znodeWorld) {
 	then := func(what string, change func(w *znodeWorld)) {
 		now := *w
@@ -79,7 +79,7 @@ func (w *znodeWorld) steps() (next []znodeWorld) {
 		}
 		then(fmt.Sprint(i, " looks, and a quorum agrees"), func(w *znodeWorld) {
 			if w.fate == "" {
-				w.fate = "refused" // what was not done by then never will be
+				w.fate = "refused" // the server will not carry it out any more
 			}
 			w.seen[i].of = under
 			if w.node != "" {
@@ -96,7 +96,7 @@ func (w *znodeWorld) steps() (next []znodeWorld) {
 	return next
 }
 
-// key tells worlds apart in which different things can happen.
+// key is different for worlds that can go on differently.
 func (w *znodeWorld) key() string {
 	text := fmt.Sprint(w.lc.node, w.node, w.weight, w.fate)
 	for _, seen := range w.seen {
@@ -108,7 +108,7 @@ func (w *znodeWorld) key() string {
 	return text
 }
 
-// wrong tells what the claim believes that is not so.
+// wrong returns what the claim wrongly believes, or "".
 func (w *znodeWorld) wrong() string {
 	n := &w.lc.node
 	switch {
@@ -124,7 +124,7 @@ func (w *znodeWorld) wrong() string {
 	return ""
 }
 
-// Whatever is lost, and whoever looks: a claim never believes in another node than it has, with another weight or ticket.
+// Whatever is lost, and whoever looks: a claim never believes in a node, weight or ticket that is not its own.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	c := &driver.Claim{ID: "id", Weight: znodePermits, Capacity: znodePermits}

@@ -51,7 +51,7 @@ func (k *Keeper) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 			answers[i].Err = driver.ErrGone
 			continue
 		}
-		if lc.Session != s { // it entered anew a moment ago, and its lease was not continuous; s says nothing about this node
+		if lc.Session != s { // the claim has entered again, with a gap in its lease: s shows nothing about the new node
 			answers[i].Err = driver.ErrSession
 			continue
 		}
@@ -127,5 +127,5 @@ func (k *Keeper) renewed(lc *LocalClaim, c *driver.Claim, look *wire.Call) drive
 		lease = c.TTL
 	}
 	k.Prolong(lc, lease)
-	return driver.Renewal{TTL: lc.Trusted(), Asks: lc.listener.demand.tell()} // it may hold without knowing it yet
+	return driver.Renewal{TTL: lc.Trusted(), Asks: lc.listener.demand.tell()} // a waiting claim may hold by now
 }

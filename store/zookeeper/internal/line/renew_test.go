@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// A claim may enter anew, in the next session, while a renewal is about to ask the last one. What the last session answers
-// then says nothing about the claim's node.
+// A claim may enter again, in the next session, while a renewal is about to ask the last session. The last session's answer
+// then shows nothing about the claim's node.
 func TestRenewalIsOfOneSession(t *testing.T) {
 	t.Parallel()
 	zk := ensemble.New()
@@ -20,7 +20,8 @@ func TestRenewalIsOfOneSession(t *testing.T) {
 	t.Cleanup(zk.Life.End)
 	c := &driver.Claim{ID: "moved"}
 	k.localClaims[c.ID] = &LocalClaim{
-		who: who{claim: *c, Folder: Folder{Session: &wire.Session{}}}, node: node{name: "n"}, lease: lease{state: claimHolding, ends: Never},
+		who:  who{claim: *c, Folder: Folder{Session: &wire.Session{}}},
+		node: node{name: "n"}, lease: lease{state: claimHolding, ends: Never},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the other session never answers
 	defer cancel()

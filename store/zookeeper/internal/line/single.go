@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A Single is the recipe of Curator's mutex, read-write lock and leader latch: a name is one lock of the keeper's.
+// A Single is the recipe of Curator's mutex, read-write lock and leader latch: the keeper has one lock for each name.
 type Single struct {
 	zk   *ensemble.Ensemble
 	line *Keeper
@@ -37,7 +37,7 @@ func (r *Single) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return r.line.RenewAll(ctx, cs)
 }
 
-// Leave removes the claim's node. The node of another client's claim is found by its name.
+// Leave removes the claim's node, or marks it as kept. It finds the node of another client's claim by its name.
 func (r *Single) Leave(ctx context.Context, dir string, l *driver.Release) error {
 	if lc := r.line.LocalClaimOf(l.Claim.ID); lc != nil {
 		return r.line.Leave(ctx, l, lc)
@@ -77,7 +77,7 @@ func (r *Single) Listings(ctx context.Context, s *wire.Session, names []string) 
 	return all, nil
 }
 
-// Breaks reads the claim first, and deletes it then.
+// Breaks reads the claim, and then deletes its node or asks for the lock.
 func (r *Single) Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	list := wire.List(dir, nil)
 	if err := r.zk.Do(ctx, s, r.zk.Proven(list)...); err != nil {
@@ -113,5 +113,5 @@ func (r *Single) Overlook(ctx context.Context, dir string, b *Signal) ([]*wire.C
 	return r.line.Folder(s, dir).Overlook(ctx, b)
 }
 
-// Alert names the function that is told the ids of claims in danger.
+// Alert sets the function that gets the ids of claims in danger.
 func (r *Single) Alert(endangered func(ids ...string)) { r.line.AlertTo(endangered) }

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A state is a step on a claim's way; the package comment has the drawing.
+// A state is a step on the way of a claim; the package comment has the drawing.
 type state int
 
 const (
@@ -32,16 +32,16 @@ var moves = map[state][]state{
 	claimSpent:   {claimOver},
 }
 
-// A lease is how far a claim is on its way, and until when. It has no clock: the time is passed in.
+// A lease is a claim's state, and the time when it ends. It has no clock: callers pass the time in.
 type lease struct {
 	state state         // moved by become
 	gone  error         // why the claim must go: ErrGone or ErrSession; nil before that
 	ends  time.Duration // when the lease ends, unless it is renewed; for a kept claim, when it must go
 }
 
-// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that is not
-// drawn: the first outcome counts, such as when another client keeps a claim that is about to leave here. The reason why is
-// for a claim that must go: [driver.ErrSession], or else [driver.ErrGone].
+// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that moves
+// does not list. So the first outcome counts, for example if another client keeps a claim that is about to leave here. why
+// is the reason if the claim must go: [driver.ErrSession] or [driver.ErrGone].
 func (l *lease) become(next state, why error) bool {
 	if !slices.Contains(moves[l.state], next) {
 		return l.state == next
@@ -53,7 +53,7 @@ func (l *lease) become(next state, why error) bool {
 	return true
 }
 
-// stands reports whether the claim is wanted, and in the store as far as known.
+// stands reports whether the claim is wanted and, as far as known, in the store.
 func (l *lease) stands() bool { return l.state <= claimHolding }
 
 // mustGo reports whether the claim's node may still exist, and must be removed.
@@ -61,7 +61,7 @@ func (l *lease) mustGo() bool {
 	return l.state == claimSpent || l.state == claimEnding || l.state == claimLeaving
 }
 
-// pass ends a claim that stands if its session is over, or its time.
+// pass ends a claim that stands if its session or its time is over.
 func (l *lease) pass(now time.Duration, sessionOver bool) {
 	switch {
 	case l.gone != nil:
@@ -72,13 +72,13 @@ func (l *lease) pass(now time.Duration, sessionOver bool) {
 	}
 }
 
-// prolong starts the lease anew. It is never made shorter.
+// prolong renews the lease, but never makes it shorter.
 func (l *lease) prolong(now, length time.Duration) { l.ends = max(l.ends, now+length) }
 
-// left is what is left of the lease.
+// left returns the rest of the lease.
 func (l *lease) left(now time.Duration) time.Duration { return l.ends - now }
 
-// become moves the claim as its lease moves. One that is no longer wanted hears nothing any more. The caller holds mu.
+// become moves the claim's lease. A claim that is no longer wanted drops its watches. The caller holds mu.
 func (lc *LocalClaim) become(next state, why error) bool {
 	is := lc.lease.become(next, why)
 	if !lc.lease.stands() {

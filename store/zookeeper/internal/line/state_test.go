@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Whatever happens to a claim, in any order: once it is not wanted any more it never stands again, it knows why, its end can
-// be reached from everywhere, and nothing comes after that.
+// Whatever happens to a claim, in any order: a claim that is no longer wanted never stands again and has a reason, and it
+// can reach its end from each state and never leaves the end.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	const last = claimOver
@@ -83,7 +83,8 @@ func TestLease(t *testing.T) {
 		}
 		l.prolong(4, 6)
 		l.prolong(5, 1)
-		if l.pass(test.now, test.sessionOver); l.state != test.want || !errors.Is(l.gone, test.gone) || (l.gone == nil) != (test.gone == nil) {
+		l.pass(test.now, test.sessionOver)
+		if l.state != test.want || !errors.Is(l.gone, test.gone) || (l.gone == nil) != (test.gone == nil) {
 			t.Errorf("%s: it is in state %d, %v; want %d, %v", test.what, l.state, l.gone, test.want, test.gone)
 		}
 	}

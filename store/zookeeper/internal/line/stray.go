@@ -11,10 +11,11 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A stray is a node of the driver's session that no local claim knows. There should be none: a claim is in the table before
-// its node is asked for, and until the node is certainly gone. But a node that is missed would exist, and might hold a
-// lock, for as long as the session lives. So the janitor compares: right after a connection was lost, since answers are
-// lost with it, and every compareEvery while there are claims. Servers before 3.6 cannot list the nodes of a session.
+// A stray is a node of the driver's session that no local claim knows. There should be none: a claim is in the table from
+// before its node is asked for until the node is certainly gone. But a stray would stand, and might hold a lock, as long as
+// the session lives. So the janitor compares the session's nodes with the table: right after a connection was lost, since
+// answers are lost with it, and every compareEvery while there are claims. Servers before 3.6 cannot list the nodes of a
+// session.
 const (
 	compareEvery = 10 * time.Second
 	compareAgain = time.Second // after a comparison that failed
@@ -67,8 +68,8 @@ func (j *janitor) compare(s *wire.Session) {
 	}
 }
 
-// takeUp makes local claims of strays, which the janitor removes like any claim that is over. It first reads each node,
-// proven by a quorum: the server may have listed a node that is gone, or whose claim was released and is kept.
+// takeUp makes local claims of strays, which the janitor then removes like any claim that must go. It first reads each node,
+// proven by a quorum: the server may have listed a node that is gone, or whose claim has left and is kept.
 func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) error {
 	strays := j.strays(s, paths)
 	if len(strays) == 0 {
@@ -102,8 +103,8 @@ func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) e
 	return nil
 }
 
-// strays returns the paths of nodes that no local claim knows. If a local claim's node was asked for and its name is not
-// known yet, its beginning is compared.
+// strays returns the paths of nodes that no local claim knows. For a local claim whose node was asked for, but has no known
+// name yet, it compares the beginning of the name.
 func (j *janitor) strays(s *wire.Session, paths []string) (strays []string) {
 	j.line.mu.Lock()
 	defer j.line.mu.Unlock()

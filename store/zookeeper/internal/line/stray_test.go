@@ -42,7 +42,7 @@ func (d *client) Leave(ctx context.Context, l *driver.Release) error {
 	return d.recipe.Leave(ctx, d.zk.Prefix+l.Claim.Name, l)
 }
 
-// A straying is a client, and another one by which is seen what stands.
+// A straying is a client, and another one that shows which claims stand.
 type straying struct {
 	*testing.T
 	d, other *client
@@ -72,7 +72,7 @@ func (s *straying) claim(id string) *driver.Claim {
 	}
 }
 
-// enter has a claim enter, and says whether it holds.
+// enter has a claim enter, and reports whether it holds.
 func (s *straying) enter(d *client, c *driver.Claim) bool {
 	s.Helper()
 	var p driver.Place
@@ -118,8 +118,8 @@ func (s *straying) until(what string, want ...string) {
 	servertest.Until(s, what, func() bool { return slices.Equal(s.shows(), want) })
 }
 
-// A node that no local claim knows is removed, within compareEvery and a round trip, or at once if the connection is lost, and
-// not before somebody who waits for it has waited. Those of claims stand.
+// The janitor removes a node that no local claim knows within compareEvery and a round trip, or at once after a lost
+// connection. A waiter gets the lock then. The nodes of claims stay.
 func TestStraysAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]bool{"after a connection was lost": true, "after a while": false} {
@@ -149,7 +149,7 @@ func TestStraysAreRemoved(t *testing.T) {
 	}
 }
 
-// A stray that its claim has left to be kept stays for as long.
+// A stray that is kept stays until its time is over.
 func TestStrayThatIsKept(t *testing.T) {
 	t.Parallel()
 	s := newStraying(t)
@@ -171,8 +171,8 @@ func TestStrayThatIsKept(t *testing.T) {
 	}
 }
 
-// What the driver knows is none, whatever state it is in: a node that was asked for and whose name is not known, one that
-// waits, one that is about to go; nor is what another session owns, or is no claim.
+// No node of a local claim is a stray, whatever the claim's state: its node is asked for and has no known name, it waits, or
+// it must go. Neither is a node of another session, or a node that is no claim.
 func TestWhatIsNoStray(t *testing.T) {
 	t.Parallel()
 	d := newClient("")
@@ -201,7 +201,7 @@ func TestWhatIsNoStray(t *testing.T) {
 	}
 }
 
-// Servers before 3.6 cannot tell, and are not asked again.
+// Servers before 3.6 cannot list a session's nodes, and the janitor does not ask them again.
 func TestServersThatDoNotTellStrays(t *testing.T) {
 	t.Parallel()
 	s := newStraying(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// Overlook raises a signal when a queue changes, and returns the calls with the watches.
+// Overlook watches a queue, and raises a signal when it changes. It returns the calls that set the watches.
 func (f *Folder) Overlook(ctx context.Context, b *Signal) ([]*wire.Call, error) {
 	list := wire.List(f.dir, wire.NewWatch(b.raise))
 	watches := []*wire.Call{list}
@@ -15,7 +15,7 @@ func (f *Folder) Overlook(ctx context.Context, b *Signal) ([]*wire.Call, error) 
 		return watches, err
 	}
 	if errors.Is(list.Err, wire.NoNode) {
-		// If the node comes meanwhile, its first claim is a change all the same.
+		// If the node comes before this watch, Exists finds it, and its first claim is a change all the same.
 		list = wire.Exists(f.dir, wire.NewWatch(b.raise))
 		if err := f.zk.Do(ctx, f.Session, list); err != nil {
 			return nil, err

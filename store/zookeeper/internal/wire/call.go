@@ -5,8 +5,8 @@ import "time"
 // A Stat is the server's metadata of a node.
 type Stat struct {
 	Czxid    int64 // the transaction that created it
-	Ctime    int64 // the time of that, by the wall clock of the leading server, in milliseconds since 1970
-	Owner    int64 // the session that it belongs to; 0 if it is not ephemeral
+	Ctime    int64 // when it was created, by the leader's wall clock, in milliseconds since 1970
+	Owner    int64 // the session of an ephemeral node, or 0
 	Children int32
 	Version  int32 // how often its data were replaced
 }
@@ -31,9 +31,9 @@ func (r *reader) stat() Stat {
 type Call struct {
 	Err error // the server's refusal, a [Code]; nil if the request was carried out
 
-	Path     string // of Create: the node that was made
+	Path     string // of Create and Replace: the node that was made
 	Data     string // of Get
-	Stat     Stat   // of Create, Get, Exists and Children
+	Stat     Stat   // of Create, Replace, SetAt, Get, Exists and List
 	Children []string
 
 	op     int32
@@ -136,7 +136,8 @@ func Set(path, data string) *Call { return SetAt(path, data, -1) }
 
 // SetAt replaces a node's data if the node still has this version.
 func SetAt(path, data string, version int32) *Call {
-	c := newCall(opSetData, path, putInt(putText(putText(nil, path), data), version), func(c *Call, r *reader) { c.Stat = r.stat() })
+	body := putInt(putText(putText(nil, path), data), version)
+	c := newCall(opSetData, path, body, func(c *Call, r *reader) { c.Stat = r.stat() })
 	c.agreed = true
 	return c
 }
@@ -186,7 +187,7 @@ func watching(c *Call, w *Watch) *Call {
 	return c
 }
 
-// answered takes the answer.
+// answered decodes the answer.
 func (c *Call) answered(code Code, body []byte) {
 	if code != 0 {
 		c.Err = code

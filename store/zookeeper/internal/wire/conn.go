@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// maxFrame is more than a server sends: its own limit for requests is a megabyte.
+// maxFrame is longer than any frame of a server, which limits requests to a megabyte.
 const maxFrame = 64 << 20
 
 // replyHeader is the length of an answer's header.
@@ -152,8 +152,8 @@ func (c *conn) send(calls []*Call) error {
 	return nil
 }
 
-// silenceLimit is how long a server may leave calls unanswered if there is another server: a frozen server does not reset the
-// connection.
+// silenceLimit is how long a server may leave calls unanswered if there is another server. A frozen server does not reset
+// the connection.
 const silenceLimit = time.Second
 
 // noCall is an xid that no call has.
@@ -202,13 +202,13 @@ func (c *conn) wake() {
 	}
 }
 
-// batchFrom is the number of calls in flight from which more calls are likely to follow at once.
+// batchFrom is the number of calls in flight from which on more calls are likely to follow at once.
 const batchFrom = 8
 
 // write writes the queued frames until the connection is over. Frames that many goroutines send at once travel together:
-// from batchFrom calls in flight on, write first yields to the goroutines that are ready to run, so that they can send theirs.
-// This and the fewer read deadlines save 14 % of the server's processor and 8 % of the client's for 64 goroutines on 64
-// names.
+// from batchFrom calls in flight on, write first yields to the goroutines that are ready to run, so that they can send
+// theirs. This and the fewer read deadlines save 14 % of the server's processor and 8 % of the client's for 64 goroutines on
+// 64 names.
 func (c *conn) write() {
 	var spare []byte
 	for {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// answerWithin bounds the wait for a new connection's first answer, at first: a server that is starting may never answer a
-// handshake, and half of a session would be lost on it. With each try the bound doubles, for slow servers. If there are
-// several servers, they share it.
+// answerWithin bounds the first wait for a new connection's answer: a server that is starting may never answer a handshake,
+// and the client would lose half of a session on it. Each further try doubles the bound, for slow servers. Several servers
+// share it.
 const answerWithin = 2 * time.Second
 
 var errSilent = errors.New("no answer in time")
 
-// within returns how long a connection may take, if this many before it had no answer in time. The caller holds mu.
+// within returns how long a connection may take after so many connections without an answer in time. The caller holds mu.
 func (s *Session) within(silent int) time.Duration {
 	most := max(s.me.timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
 	first := max(answerWithin/time.Duration(len(s.conf.Hosts)), 500*time.Millisecond)
@@ -26,7 +26,7 @@ func (s *Session) within(silent int) time.Duration {
 }
 
 // mayLeave reports whether the client may leave a server after silenceLimit. It may do so once in a session's time: if the
-// next server is silent too, most likely the servers have no leader, and all clients would move from one to the other.
+// next server is silent too, the servers most likely have no leader, and all clients would move from one to the other.
 func (s *Session) mayLeave(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,8 +37,7 @@ func (s *Session) mayLeave(now time.Duration) bool {
 	return true
 }
 
-// A tour goes from one server to the next, in random order. Servers that were silent are skipped for a while, unless all
-// were.
+// A tour goes from one server to the next, in random order. It skips servers that were silent for a while, unless all were.
 type tour struct {
 	hosts []string
 	at    int

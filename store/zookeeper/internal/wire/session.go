@@ -1,8 +1,8 @@
 // Package wire speaks ZooKeeper's protocol: sessions that outlive their connections, calls that end with their context,
 // and watches that can be dropped.
 //
-// A watch also fires when its connection is lost, and is not set again on the next one: a waiter must look again anyway. A
-// session knows until when the ensemble certainly keeps it; see [Session.Trust].
+// A watch also fires when its connection is lost, and the next connection does not set it again: a waiter must look again
+// anyway. [Session.Trust] is the time for which the ensemble certainly keeps the session.
 package wire
 
 import (
@@ -122,8 +122,8 @@ func (s *Session) Trust() time.Duration {
 	return s.trust.since + s.me.timeout - 2*s.me.timeout/drift - Now()
 }
 
-// Do sends requests together, waits for a connection if there is none, and returns when all are answered. With an error not
-// all were answered: an [*Unsent] means that none was sent, [ErrExpired] or [ErrRefused] that the session is over, and any
+// Do sends requests together, waits for a connection if there is none, and returns when all are answered. After an error not
+// all were answered: [*Unsent] means that none was sent, [ErrExpired] or [ErrRefused] that the session is over, and any
 // other error that the outcome is unknown. Each call has its own refusal by the server.
 func (s *Session) Do(ctx context.Context, calls ...*Call) error {
 	if err := s.start(ctx, calls); err != nil {
@@ -142,7 +142,7 @@ func (s *Session) Do(ctx context.Context, calls ...*Call) error {
 	return nil
 }
 
-// Done is closed when the call is answered, or will never be. The call must have been sent.
+// Done returns a channel that is closed when the call has its answer, or will never get one. The call must have been sent.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
 // Answered reports whether the call, which is done, has its answer.
@@ -202,8 +202,8 @@ func (s *Session) settled(ctx context.Context, old *conn) error {
 	}
 }
 
-// Close ends the session. With leave, the ensemble ends it too, and removes its ephemeral nodes at once; without, they stay
-// until the timeout. Every call ends.
+// Close ends the session, and every call. With leave the ensemble ends the session too, and removes its ephemeral nodes at
+// once; without leave they stay until the timeout.
 func (s *Session) Close(leave bool) {
 	s.mu.Lock()
 	s.closing = true

@@ -4,8 +4,8 @@ import "time"
 
 // trust computes until when the session certainly lives. A server of an ensemble keeps a session alive when it receives
 // something from the client. But the leader ends sessions, and it learns of that sign a moment later from the client's
-// server, if that server is still connected to the leader. A server that is cut off from the others goes on answering pings
-// and reads for a while, and so does a deposed leader.
+// server, if that server is still connected to the leader. A server that is cut off from the others still answers pings and
+// reads for a while, and so does a deposed leader.
 //
 // So an answer counts from the time when its request was sent, but only once a quorum has agreed to a later request. This
 // shows that the client's server was still connected, and that the leader knew of all signs that this server had received a

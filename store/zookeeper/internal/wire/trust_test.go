@@ -9,7 +9,7 @@ func TestTrust(t *testing.T) {
 	type answer struct {
 		sent           time.Duration
 		agreed, direct bool
-		late           time.Duration // how much later than it was sent it came
+		late           time.Duration // how long the answer took
 	}
 	const lag = 25
 	tests := []struct {
@@ -53,7 +53,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// What is remembered does not grow with how long a session is idle, and the first agreement after that counts as ever.
+// Memory does not grow while a session is idle, and the first agreement after that counts as usual.
 func TestIdleTrustIsBounded(t *testing.T) {
 	const lag, every, beats = time.Second, 700 * time.Millisecond, 100_000
 	trust := trust{lag: lag}
@@ -69,7 +69,7 @@ func TestIdleTrustIsBounded(t *testing.T) {
 	}
 }
 
-// What is remembered does not grow with what is heard.
+// Memory does not grow with the number of answers.
 func TestTrustIsBounded(t *testing.T) {
 	trust := trust{lag: time.Second}
 	for sent := time.Duration(0); sent < 10*time.Second; sent += time.Millisecond {
@@ -83,7 +83,7 @@ func TestTrustIsBounded(t *testing.T) {
 	}
 }
 
-// What a server refuses by itself shows nothing of a quorum, and so proves nothing; what the ensemble refuses does.
+// A refusal by one server proves nothing about a quorum; a refusal by the ensemble does.
 func TestRefusalOfOneServer(t *testing.T) {
 	for code, want := range map[Code]time.Duration{0: 10, NoNode: 10, Throttled: 0, Unimplemented: 0} {
 		s := &Session{trust: trust{heard: []sign{{sent: 10, reported: 10}}}}

@@ -2,8 +2,8 @@ package wire
 
 import "sync"
 
-// A Watch fires once, when a node is no longer as it was read, or when that can no longer be known, since the connection is
-// gone. It does not stand before a call has set it.
+// A Watch fires once: when its node changes after the read that set the watch, or when the connection is lost, since no
+// change is heard of after that. It stands from the call that sets it until it fires or is dropped.
 type Watch struct {
 	fire func()
 
@@ -61,7 +61,7 @@ func (w *Watch) Drop() {
 	}
 }
 
-// told moves the watch to one of its end states.
+// told moves the watch to an end state, and fires it if it stood.
 func (w *Watch) told(now watchState) {
 	w.mu.Lock()
 	tell := w.state == stands

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// What a server sends may be anything. It is read, or an error, and never more memory than it is long.
+// A server may send anything. It is decoded, or an error, and never takes more memory than it is long.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(putText(nil, "/a"))
@@ -54,7 +54,7 @@ func TestWatches(t *testing.T) {
 			t.Errorf("before %s: the watches do not stand as they should", test.name)
 		}
 		test.do(c)
-		test.do(c) // each is told once
+		test.do(c) // each fires once
 		got := ""
 		switch len(told) {
 		case 1:

@@ -16,7 +16,7 @@ func (d *Data) Write(record string) {
 	d.Record, d.Binary = fresh.Record, fresh.Binary
 }
 
-// TicketOf returns the ticket of a node's claim, which its first node got.
+// TicketOf returns the ticket of a node's claim: the transaction that created the claim's first node.
 func TicketOf(get *wire.Call) int64 {
 	if held := ReadData(get.Data); held.Ticket != 0 {
 		return held.Ticket
@@ -24,7 +24,7 @@ func TicketOf(get *wire.Call) int64 {
 	return get.Stat.Czxid
 }
 
-// Data is the content of a claim's node, as JSON, and so as the valid UTF-8 that other clients expect.
+// Data is the content of a claim's node. It is stored as JSON, which is valid UTF-8, as other clients expect.
 type Data struct {
 	Stile  int           `json:"stile"` // the version of this format, 1
 	Client string        `json:"client,omitempty"`
@@ -60,7 +60,7 @@ func (d *Data) Text() string {
 	return string(text)
 }
 
-// ReadData reads the content of a node. Data that are not stile's become the record, unchanged.
+// ReadData reads the content of a node. Data of another client become the record, up to [driver.MaxRecord] bytes.
 func ReadData(text string) Data {
 	var d Data
 	if err := json.Unmarshal([]byte(text), &d); err != nil || d.Stile != DataVersion {

@@ -26,7 +26,7 @@ func TestData(t *testing.T) {
 	}
 }
 
-// What other clients write is shown as it is: Curator writes the host's address.
+// Data of other clients are shown unchanged: Curator writes the host's address.
 func TestForeignData(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "", "{", `{"stile":2,"record":"x"}`, "[]", "null", "\xff"} {
 		if got := ReadData(text); got != (Data{Record: text}) {

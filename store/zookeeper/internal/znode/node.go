@@ -1,4 +1,4 @@
-// Package znode knows the nodes of claims: how the layouts name them, in what order they stand, and what they hold. It is pure.
+// Package znode has the names, the order and the data of claims' nodes, in each layout. It is pure.
 package znode
 
 import (
@@ -19,10 +19,10 @@ import (
 type Layout int
 
 const (
-	Mutex     Layout = iota // for Curator's mutex and go-zookeeper's lock every claim is one of theirs
-	ReadWrite               // the same for Curator's read-write lock; there are no permits
-	Latch                   // the same for Curator's leader latch
-	Semaphore               // the same for Curator's semaphore; a name has two parents, in the next two layouts
+	Mutex     Layout = iota // Curator's mutex and go-zookeeper's lock take each claim for one of theirs
+	ReadWrite               // Curator's read-write lock does so; there are no permits
+	Latch                   // Curator's leader latch does so
+	Semaphore               // Curator's semaphore does so; a name has two parents, in the next two layouts
 	Locks                   // the nodes under locks: one of them at a time may take permits
 	Leases                  // the nodes under leases: each is a permit
 )
@@ -62,8 +62,8 @@ const (
 // lockWords are the words of all locks that are not semaphores, including kazoo's.
 var lockWords = []string{LockWord, latchWord, readWord, writeWord, "__lock__", "__rlock__"}
 
-// GUID is the beginning of the names of a claim's nodes, by which a node is found again if the answer to its creation is
-// lost.
+// GUID returns the beginning of the names of a claim's nodes. A client that lost the answer to a creation finds the node by
+// it.
 func GUID(id string) string {
 	h := sha256.Sum256([]byte(id))
 	return fmt.Sprintf("_c_%x-%x-%x-%x-%x-", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
@@ -127,8 +127,7 @@ func (l Layout) Parse(name string) (Node, bool) {
 	return n, true
 }
 
-// shape reads weight and capacity from the text before the last word. If the text is not understood, the claim stays
-// exclusive.
+// shape reads weight and capacity from the text before the last word. A claim whose text it cannot read stays exclusive.
 func (n *Node) shape(before string) {
 	i := strings.LastIndexByte(strings.TrimSuffix(before, "-"), '-')
 	tag, ok := strings.CutSuffix(before[i+1:], "-")
@@ -189,7 +188,7 @@ func Find(q Queue, name string) int {
 	return slices.IndexFunc(q, func(n Node) bool { return n.Name == name })
 }
 
-// Named returns the index of the claim whose names begin like this, or -1.
+// Named returns the index of the first node whose name begins with guid, or -1.
 func Named(q Queue, guid string) int {
 	return slices.IndexFunc(q, func(n Node) bool { return strings.HasPrefix(n.Name, guid) })
 }

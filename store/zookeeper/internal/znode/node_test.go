@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		{Latch, id + "p3of10-latch-0000000007", true, 7, 3, 10},
 		{Latch, id + "lock-0000000007", true, 7, all, all},
 		{ReadWrite, id + "latch-0000000007", true, 7, all, all},
-		// What is not understood counts as exclusive.
+		// A tag that cannot be read counts as exclusive.
 		{Mutex, id + "p0of10-lock-0000000007", true, 7, all, all},
 		{Mutex, id + "p11of10-lock-0000000007", true, 7, all, all},
 		{Mutex, id + "p03of10-lock-0000000007", true, 7, all, all},
@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		{ReadWrite, id + "__WRIT__0000000007", true, 7, all, all},
 		{ReadWrite, id + "__READ__0000000007", true, 7, 1, all},
 		{ReadWrite, id + "lock-0000000007", true, 7, all, all},
-		// What is no lock.
+		// Names that are no claims.
 		{Mutex, "", false, 0, 0, 0},
 		{Mutex, "readme", false, 0, 0, 0},
 		{Mutex, "lock-", false, 0, 0, 0},
@@ -72,7 +72,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What a claim's node is called says its weight and capacity, and Curator and go-zookeeper find the number in it.
+// The name of a claim's node contains weight and capacity, and Curator and go-zookeeper find the number in it.
 func TestStem(t *testing.T) {
 	for _, l := range []Layout{Mutex, ReadWrite, Latch} {
 		for _, shape := range [][2]int64{
@@ -131,7 +131,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The second of mutexes holds when the first is deleted. Where another node can come in its place, it looks.
+// The second of two mutexes holds when the first is deleted. If another node can replace the first, the claim must look.
 func TestSucceeds(t *testing.T) {
 	const id = "_c_00112233-4455-6677-8899-aabbccddeeff-"
 	for _, test := range []struct {
@@ -142,7 +142,10 @@ func TestSucceeds(t *testing.T) {
 		want   bool
 	}{
 		{"the second of two mutexes", Mutex, []string{id + "lock-0000000007", id + "lock-0000000008"}, 1, true},
-		{"behind go-zookeeper", Mutex, []string{"_c_00112233445566778899aabbccddeeff-lock-0000000007", id + "lock-0000000009"}, 1, true},
+		{
+			"behind go-zookeeper", Mutex,
+			[]string{"_c_00112233445566778899aabbccddeeff-lock-0000000007", id + "lock-0000000009"}, 1, true,
+		},
 		{"a reader behind a writer", Mutex, []string{id + "lock-0000000007", id + "r-lock-0000000008"}, 1, true},
 		{"a permit behind others", Mutex, []string{id + "p3of3-lock-0000000007", id + "p1of3-lock-0000000008"}, 1, true},
 		{"the second of two latches", Latch, []string{id + "latch-0000000007", id + "latch-0000000008"}, 1, true},

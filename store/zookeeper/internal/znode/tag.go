@@ -63,8 +63,8 @@ func ReadTag(name, word string) (key string, weight, capacity int64, ok bool) {
 	return name[:size], n.Weight, n.Capacity, true
 }
 
-// permit sets the weight of a node under leases: one permit, or all for a mutex. Of another client's semaphore the number
-// of permits is unknown.
+// permit sets the weight of a node under leases: one permit, or all for a mutex. The capacity of another client's semaphore
+// is unknown, and stays 0.
 func (n *Node) permit() {
 	_, weight, capacity, ok := ReadTag(n.Name, LeaseWord)
 	n.Weight, n.Capacity = 1, capacity
@@ -73,8 +73,8 @@ func (n *Node) permit() {
 	}
 }
 
-// adopt counts the permits of other clients among the permits of stile's claims. Beside a mutex, or readers and writers,
-// each counts as a mutex.
+// adopt gives the permits of other clients the capacity of stile's claims. Beside a mutex, or readers and writers, each of
+// them counts as a mutex.
 func adopt(q Queue) {
 	capacity := int64(0)
 	for _, n := range q {
