@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// An adopting store tells only one driver of a turn. It has an answer for each claim, and counts those that were adopted.
+// An adopting store notifies only one driver of a turn. It has an answer for each claim, and counts the adopted claims.
 type adopting struct {
 	*fake
 	adopted int
@@ -23,8 +23,8 @@ func (a *adopting) Adopt(_ context.Context, c *driver.Claim) (driver.Place, erro
 	return a.answer(c)
 }
 
-// Trap: a store may tell only the driver by which a claim entered last. A wait that comes to another replica adopts the claim
-// first, and one that comes to the same does not, which would cost a request to the store.
+// Trap: a store may notify only the driver by which a claim entered last. A wait that comes to another replica adopts the
+// claim first. A wait at the same replica does not: an Adopt costs a request to the store.
 func TestAdoption(t *testing.T) {
 	store := memory.NewStore()
 	var replicas []*adopting

@@ -13,30 +13,30 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// alerts pass what the driver says of claims in danger on to those who listen for them. A client that listens names its claims,
-// and hears of them by their numbers: an id is the right to release a claim.
+// alerts pass the driver's alerts on to the clients that listen. A client names its claims, and the server refers to them by
+// their indexes: an id is the right to release a claim.
 type alerts struct {
-	mu sync.Mutex                    // guards what follows, also in the listeners
+	mu sync.Mutex                    // guards the fields below, also in the listeners
 	of map[string]map[*listener]bool // by the id of a claim
 }
 
-// A listener is a client that listens.
+// A listener is a client's request for alerts.
 type listener struct {
-	news   chan struct{} // has an element if there is something to say
+	news   chan struct{} // has an element if there are events to send
 	claims []listened
-	byID   map[string][]int // one id may be of claims on several names
+	byID   map[string][]int // claims on several names may have one id
 }
 
 // A listened is a claim of a listener.
 type listened struct {
 	name   string
 	half   time.Duration // of its lease
-	due    time.Time     // when to tell the client to come again
-	danger bool          // and the client does not know yet
-	over   bool          // nothing more is said about it
+	due    time.Time     // when the client must ask again
+	danger bool          // and the client has not heard so yet
+	over   bool          // there are no further events about it
 }
 
-// add adds a listener for claims.
+// add adds a listener for some claims.
 func (as *alerts) add(claims []*driver.Claim) *listener {
 	l := &listener{news: make(chan struct{}, 1), claims: make([]listened, len(claims)), byID: map[string][]int{}}
 	as.mu.Lock()
@@ -52,7 +52,7 @@ func (as *alerts) add(claims []*driver.Claim) *listener {
 	return l
 }
 
-// mustHave returns the error of a caller that may no longer have the claims, or nil.
+// mustHave returns an error if a caller may no longer have the claims.
 func (l *listener) mustHave(who *caller) error {
 	for i := range l.claims {
 		if err := who.mustHave(l.claims[i].name); err != nil {
@@ -73,7 +73,7 @@ func (as *alerts) drop(l *listener) {
 	}
 }
 
-// each calls f for all that is listened for about a claim.
+// each calls f for each listener of a claim.
 func (as *alerts) each(id string, f func(l *listener, c *listened)) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -84,7 +84,7 @@ func (as *alerts) each(id string, f func(l *listener, c *listened)) {
 	}
 }
 
-// endangered is what the driver alerts.
+// endangered takes the driver's alerts.
 func (as *alerts) endangered(ids ...string) {
 	for _, id := range ids {
 		as.each(id, func(l *listener, c *listened) {
@@ -94,8 +94,8 @@ func (as *alerts) endangered(ids ...string) {
 	}
 }
 
-// renewed notes which claims this server's driver has renewed, and so remembers: those with a lease that only a claim has which
-// holds.
+// renewed notes the claims that this server's driver has renewed and so remembers. A lease longer than the claim's Wait
+// proves that the claim holds.
 func (as *alerts) renewed(claims []*driver.Claim, renewals []driver.Renewal) {
 	for i, c := range claims {
 		if renewals[i].Err == nil && renewals[i].TTL > c.Wait {
@@ -113,7 +113,7 @@ func (as *alerts) left(d *driver.Claim) {
 	as.each(d.ID, func(_ *listener, c *listened) { c.over = c.over || c.name == d.Name })
 }
 
-// say returns what there is to say, and when there may be more without news.
+// say returns the alert to send now, and when there may be another without news.
 func (as *alerts) say(l *listener) (a api.Alert, next time.Time) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -137,10 +137,10 @@ func (as *alerts) say(l *listener) (a api.Alert, next time.Time) {
 	return a, next
 }
 
-// alert answers with an event for each change in what endangers some claims: the first as soon as the service listens, and has
-// renewed them, so that what happened before is known too. A driver forgets claims that it does not renew. So when half of a lease
-// is over, and the client has renewed it elsewhere, it is told to come again with that claim. The server renews nothing by itself:
-// the claims of a client that stands still must end.
+// alert answers with events about some claims in danger. The service renews the claims once when it begins to listen, so the
+// first event also covers earlier losses. A driver forgets a claim that it does not renew. So if the client renews a claim
+// elsewhere, the server asks it after half a lease to come again with that claim. The server itself renews nothing after the
+// first time: the claims of a client that stands still must end.
 func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 	var q api.AlertsRequest
 	if !read(w, r, &q) {
@@ -163,7 +163,7 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, api.Events).alerts(r.Context(), s, l)
 }
 
-// listened returns the claims of a request.
+// listened returns the claims of a request, if the caller may have them.
 func (s *Server) listened(who *caller, q *api.AlertsRequest) (claims []*driver.Claim, err error) {
 	switch n := len(q.Claims); {
 	case n == 0 || n > api.MaxClaims:
@@ -185,13 +185,13 @@ func (s *Server) listened(who *caller, q *api.AlertsRequest) (claims []*driver.C
 			return nil, err
 		}
 		holds := who.claim(c.Driver())
-		holds.Wait = min(c.Wait, c.TTL/2) // so that the driver sees by the lease that it holds
+		holds.Wait = min(c.Wait, c.TTL/2) // so that the length of the lease shows that the claim holds
 		claims = append(claims, holds)
 	}
 	return claims, nil
 }
 
-// alerts writes the events for a listener until its client goes or loses its rights, or the server goes.
+// alerts writes the events for a listener until the client goes or loses its rights, or the server ends.
 func (st *stream) alerts(ctx context.Context, s *Server, l *listener) {
 	for {
 		if err := callerOf(ctx).still(l.mustHave); err != nil {
@@ -199,7 +199,7 @@ func (st *stream) alerts(ctx context.Context, s *Server, l *listener) {
 			return
 		}
 		a, next := s.alerts.say(l)
-		text := ":\n\n" // it is alive
+		text := ":\n\n" // a sign of life
 		if !st.begun || len(a.Danger)+len(a.Again) > 0 {
 			data, err := json.Marshal(a)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// alerts are what a client hears of some claims.
+// alerts are the events that a client gets about some claims.
 type alerts struct {
 	t      *testing.T
 	events chan string
@@ -48,7 +48,7 @@ func listen(t *testing.T, by *http.Client, claims ...api.Claim) *alerts {
 	return a
 }
 
-// next fails unless the next event, beside signs of life, comes after a time from the first one.
+// next fails unless the next event, beside signs of life, comes at a time after the first event.
 func (a *alerts) next(event, data string, after time.Duration) {
 	a.t.Helper()
 	if got, want := <-a.events, fmt.Sprint(event, " ", data, " after ", after); got != want {
@@ -75,7 +75,7 @@ func named(name, id string) api.Claim {
 	return c
 }
 
-// Trap: the ids of claims are the right to release them. Who listens hears of claims by their numbers, and only of its own.
+// Trap: the id of a claim is the right to release it. A listener gets only the indexes of claims, and only of its own.
 func TestAlerts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -85,7 +85,7 @@ func TestAlerts(t *testing.T) {
 		other := claim("other", 7)
 		one, two := listen(t, by, claims[0], claims[1]), listen(t, by, claims[2], other)
 		one.next(api.EventAlert, "{}", 0)
-		two.next(api.EventAlert, `{"danger":[1]}`, 0) // what was gone before is told too
+		two.next(api.EventAlert, `{"danger":[1]}`, 0) // an earlier loss is reported too
 		if _, err := f.Break(t.Context(), &driver.BreakRequest{Name: "b"}); err != nil {
 			t.Fatal(err)
 		}
@@ -97,8 +97,9 @@ func TestAlerts(t *testing.T) {
 	})
 }
 
-// Trap: a driver forgets a claim that another replica renews, and hears nothing of it then. The client is told in time. The server
-// renews nothing by itself after the first time: a client that stands still would hold for ever.
+// Trap: a driver forgets a claim that another replica renews, and hears no more of it. The server asks the client in time to
+// come again. The server itself renews nothing after the first time: otherwise a client that stands still would hold for
+// ever.
 func TestAlertsEndWithTheDriversMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -129,7 +130,7 @@ func TestAlertsEndWithTheDriversMemory(t *testing.T) {
 	})
 }
 
-// Who listens to a server that ends is told to ask another.
+// A listener of a server that ends is sent to another server.
 func TestAlertsOfAServerThatEnds(t *testing.T) {
 	f := newFake()
 	s, url := start(t, f)
@@ -169,7 +170,7 @@ func TestAlertsOfAServerThatEnds(t *testing.T) {
 	}
 }
 
-// deaf is a store that learns of nothing by itself.
+// deaf is a store without alerts.
 type deaf struct{ driver.Driver }
 
 func TestAlertsAreChecked(t *testing.T) {

@@ -10,24 +10,24 @@ import (
 // A claimKey names a claim of the store.
 type claimKey struct{ name, id string }
 
-// calls are the calls under way, one per claim, since drivers rely on that. A client too sends one call at a time for a
-// claim. But it may end a call by closing the connection, and the server may notice that after the client's next request;
-// and a request that was given up may arrive after the next one. So a call waits for the one before it, as long as its own
-// request lasts. Only a wait is cut short: if it returns early, its client just asks again.
+// calls let one call per claim run at a time, since drivers rely on that. A client, too, sends one call at a time for a
+// claim. But if it ends a call by closing the connection, its next request may arrive before the server notices; and a
+// request that the client gave up may arrive after the next one. So a call waits for the earlier call, within its own
+// request's time. Only a wait may be cut short: its client simply asks again.
 type calls struct {
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	of map[claimKey]*calling
 }
 
-// A calling is the calls about one claim.
+// A calling has the calls about one claim.
 type calling struct {
 	turn  chan struct{} // has an element while a call is under way
-	calls int           // the call under way, and those that wait for it
-	cut   func()        // makes the call under way return early; nil if it must not
+	calls int           // including the call under way
+	cut   func()        // ends the call under way; nil if it must not end early
 }
 
-// begin begins a call about a claim once the earlier ones have returned; cut makes it return early, unless nil. The
-// function that begin returns ends the call. If ctx ends sooner, the call does not begin.
+// begin waits until the earlier calls about a claim have returned, then begins a call. cut, unless nil, makes the new call
+// return early. end ends the call. If ctx ends first, the call does not begin.
 func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(), err error) {
 	c := cs.join(key)
 	select {
@@ -49,7 +49,7 @@ func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(
 	}, nil
 }
 
-// join adds a call to those about a claim.
+// join adds a call to the calls about a claim.
 func (cs *calls) join(key claimKey) *calling {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -63,7 +63,7 @@ func (cs *calls) join(key claimKey) *calling {
 	return c
 }
 
-// hurry cuts the call under way short, if it may be cut and another one waits for it.
+// hurry cuts the call under way short if that is allowed and another call waits.
 func (c *calling) hurry() {
 	if c.calls > 1 && c.cut != nil {
 		c.cut()

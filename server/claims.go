@@ -9,10 +9,10 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// Nothing here sends Leave because a connection or a wait has ended: by then the client may have asked another server, and
-// hold. If a client is gone, its claim ends with its lease.
+// No handler sends Leave because a connection or a wait has ended: by then the client may have asked another server, and
+// hold. The claim of a client that is gone ends with its lease.
 
-// A refusal is the error of a request that no driver gets.
+// A refusal is the error of a request that reaches no driver.
 type refusal struct {
 	code string
 	error
@@ -23,10 +23,10 @@ func (e *refusal) Unwrap() error { return e.error }
 // invalid returns the error of a request that breaks the contract.
 func invalid(err error) error { return &refusal{api.CodeInvalid, err} }
 
-// errEnding is the error of a wait that the end of the server ends.
+// errEnding ends a wait when the server ends.
 var errEnding = driver.Unreachable(driver.Unsent(errors.New("the lock service is ending; ask another one")))
 
-// begin begins a call about a claim once the earlier ones have returned; cut makes it return early.
+// begin begins a call about a claim: see calls.begin.
 func (s *Server) begin(ctx context.Context, c *driver.Claim, cut func()) (end func(), err error) {
 	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
@@ -55,8 +55,8 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
-// rid removes what a late Enter of a claim may have left after the claim was gone: that Enter had no ticket yet, and so
-// entered again. The client learns that its claim is gone only when nothing is left of it.
+// rid removes the remains of a late Enter. That Enter had no ticket yet, so after the claim was gone it entered again. The
+// client learns that its claim is gone only when nothing of it remains.
 func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
 	late := *c
 	late.Ticket = 0
@@ -99,20 +99,20 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	case s.ending.Err() != nil:
 		return nil, errEnding
 	case wait.Err() != nil:
-		p = driver.Place{} // no news: the time is over, or a newer request has cut the wait
+		p = driver.Place{} // no news: the time is over, or a newer request cut the wait short
 	default:
 		return nil, err
 	}
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
-// hearTurn waits for the turn of a claim. If another replica hears of the claim, this one adopts it first.
+// hearTurn waits for the turn of a claim. If the store notifies another replica, this one adopts the claim first.
 func (s *Server) hearTurn(ctx context.Context, c *driver.Claim, replica string) (driver.Place, error) {
 	if s.adopter != nil && replica != s.replica && c.Ticket != 0 {
 		p, err := s.adopter.Adopt(ctx, c)
 		switch {
 		case errors.Is(err, driver.ErrGone):
-			return driver.Place{}, nil // its next Enter is told
+			return driver.Place{}, nil // the next Enter gets the error
 		case err != nil:
 			return driver.Place{}, err
 		case p.Holds:
@@ -122,7 +122,7 @@ func (s *Server) hearTurn(ctx context.Context, c *driver.Claim, replica string) 
 	return s.d.Await(ctx, c)
 }
 
-// renew does not go through calls: a renewal may run while the claim awaits or leaves.
+// renew bypasses calls: a renewal may run while the claim awaits or leaves.
 func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 	if n := len(q.Claims); n == 0 || n > api.MaxClaims {
 		return nil, invalid(fmt.Errorf("a renewal has from 1 to %d claims; this one has %d", api.MaxClaims, n))

@@ -8,17 +8,17 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// The codes that only the simple API has, beside those of package api.
+// The codes of the simple API in addition to package api's.
 const (
 	codeHeld        = "held"        // the claim waits, or did not enter
 	codePlaceLost   = "place_lost"  // the waiting claim is gone
 	codeSuperseded  = "superseded"  // another request about the claim has ended this one
-	codeUnreachable = "unreachable" // the store cannot be asked, or this server is ending
+	codeUnreachable = "unreachable" // the server cannot ask the store, or is ending
 )
 
 var errSuperseded = driver.Unknown(errors.New("another request about the same claim has ended this wait"))
 
-// A failure is an error of the simple API. It has the fields of an [api.Error], whose codes a client may get too.
+// A failure is an error of the simple API. It has the fields of an [api.Error], and its code may be one of package api's.
 type failure struct {
 	status      int
 	Code        string  `json:"code"`
@@ -27,11 +27,11 @@ type failure struct {
 	Message     string  `json:"message"`
 	Have        int64   `json:"have,omitempty"`
 	Want        int64   `json:"want,omitempty"`
-	Handle      string  `json:"handle,omitempty"` // of a PUT: for the next one, and for DELETE
-	Holder      *member `json:"holder,omitempty"` // of codeHeld, if the store tells
+	Handle      string  `json:"handle,omitempty"` // of a PUT: for the next PUT, and for DELETE
+	Holder      *member `json:"holder,omitempty"` // of codeHeld, if the store names it
 }
 
-// failed is the failure of an error.
+// failed returns the failure for an error.
 func failed(err error) *failure {
 	e := errorOf(err)
 	f := &failure{
@@ -40,13 +40,14 @@ func failed(err error) *failure {
 	switch {
 	case e.Unreachable:
 		f.Code = codeUnreachable
-	case errors.Is(err, driver.ErrGone): // however it went
+	case errors.Is(err, driver.ErrGone): // also by a break, or with its session
 		f.Code = api.CodeGone
 	}
 	return f
 }
 
-// notHad is the failure of a PUT. Its handle is for the next PUT, unless the claim is gone: then another PUT has another id.
+// notHad returns the failure of a PUT, with a handle for the next PUT. If the claim is gone, there is no handle: the next
+// PUT needs a new id.
 func notHad(h *handle, err error) *failure {
 	f := failed(err)
 	switch {
@@ -61,7 +62,7 @@ func notHad(h *handle, err error) *failure {
 	return f
 }
 
-// held is the failure of a claim that waits, or, without a ticket, that did not enter.
+// held returns the failure of a claim that waits. Without a ticket the claim did not enter.
 func (s *Server) held(who *caller, name string, h *handle, p *driver.Place) *failure {
 	f := &failure{
 		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(), Message: "the lock is held, and nothing waits for it now",

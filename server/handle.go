@@ -11,11 +11,12 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// handleHeader has the handle of a claim. It is in no URL, and no message repeats it: who has a handle can release the lock.
+// handleHeader is the header with a claim's handle. No URL and no message shows a handle: it is the right to release the
+// lock.
 const handleHeader = "Stile-Handle"
 
-// A handle names a claim and has all that a server must know to renew it, so no server keeps anything. As text its fields
-// stand between dots. A client's own handle is only the id: it has the rest from the first answer.
+// A handle names a claim and carries all that a server needs to renew it, so a server keeps nothing. Its text has the fields
+// between dots. A handle that a client makes is only an id; the first answer adds the rest.
 type handle struct {
 	id               string
 	ticket           int64 // 0 before the first answer
@@ -23,7 +24,7 @@ type handle struct {
 	ttl              time.Duration
 }
 
-// The lengths of ids. The shortest one has room for 128 random bits, as letters and digits of either case.
+// The bounds of an id's length. The shortest id has room for 128 random bits, as letters and digits of either case.
 const (
 	minID = 22
 	maxID = 64
@@ -35,7 +36,7 @@ var (
 		"from %d to %d letters and digits, drawn at random for each lock that you take", handleHeader, minID, maxID)
 )
 
-// readHandle reads a handle.
+// readHandle parses a handle.
 func readHandle(text string) (handle, error) {
 	fields := strings.Split(text, ".")
 	h := handle{id: fields[0]}

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	readWithin  = 10 * time.Second // how long the body of a request may take
-	writeWithin = 30 * time.Second // how long a client may take to accept a part of an answer
+	readWithin  = 10 * time.Second // for the body of a request to arrive
+	writeWithin = 30 * time.Second // for a client to accept a part of an answer
 )
 
-// serve returns the handler of requests that are answered at once.
+// serve returns a handler that answers in one piece.
 func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
@@ -41,17 +41,17 @@ func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http
 	}
 }
 
-// read decodes a request from its body, or refuses it. An unknown field may be a power that this server lacks, so it is
-// refused and never ignored.
+// read decodes a request from its body, or refuses it. It refuses unknown fields: they may ask for a power that this server
+// lacks.
 func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != api.JSON {
 		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of a request must be "+api.JSON))
 		return false
 	}
-	// A body that never ends keeps its connection no longer than this. At the end of the body, net/http removes the limit;
+	// A body that never ends keeps its connection no longer than this. At the end of the body net/http removes the limit, since
 	// a long wait may follow.
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // this fails in a program with limits of its own
+	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // this fails in a program with its own limits
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxRequest))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid, fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
@@ -68,7 +68,7 @@ func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	return true
 }
 
-// decode decodes a request from JSON, and refuses anything after it.
+// decode decodes a request from JSON, and refuses further text after it.
 func decode(body []byte, q any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -81,7 +81,7 @@ func decode(body []byte, q any) error {
 	return nil
 }
 
-// errorOf returns the error for an answer.
+// errorOf returns an error in the form of an answer.
 func errorOf(err error) *api.Error {
 	if no, ok := errors.AsType[*refusal](err); ok {
 		e := api.NewError(driver.Refused(no))
@@ -98,17 +98,17 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	write(w, e.Status(), e)
 }
 
-// refuse answers a request that is not served, and closes its connection: the rest of the body may never come.
+// refuse refuses a request and closes its connection, since the rest of the body may never come.
 func refuse(w http.ResponseWriter, status int, code string, err error) {
 	e := api.NewError(driver.Refused(err))
 	e.Code = code
 	sendAway(w, status, e)
 }
 
-// sendAway is write of an answer after which the connection is closed.
+// sendAway writes an answer and closes the connection.
 func sendAway(w http.ResponseWriter, status int, a any) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // otherwise the server would read the rest
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // so that net/http does not read the rest of the body
 	write(w, status, a)
 }
 
@@ -138,11 +138,11 @@ func write(w http.ResponseWriter, status int, a any) {
 func limitWrite(rc *http.ResponseController)   { _ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) }
 func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Time{}) }
 
-// forwarding are the headers that proxies add.
+// forwarding are the headers by which a proxy shows itself.
 var forwarding = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"}
 
-// admitted refuses requests that a page of another site may have sent whose name leads here (DNS rebinding). Without
-// credentials it also refuses those that do not come from a program of this machine.
+// admitted refuses requests for a foreign Host, which a page of another site may have sent by DNS rebinding. Without an
+// Authenticator it also refuses requests from outside this machine.
 func (s *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.knowsHost(r)
@@ -157,8 +157,8 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 	})
 }
 
-// knowsHost returns the error of a request for a host that is not this server, or nil. No name leads to an address in its
-// place, so an address is not checked.
+// knowsHost returns an error if a request's Host is not this server. An address as the Host is safe: DNS rebinding needs a
+// name.
 func (s *Server) knowsHost(r *http.Request) error {
 	name := r.Host
 	if host, _, err := net.SplitHostPort(name); err == nil {
@@ -175,8 +175,8 @@ func (s *Server) knowsHost(r *http.Request) error {
 	return errors.New("the lock service does not serve this Host")
 }
 
-// fromLoopback returns why a request may come from elsewhere, or nil. A proxy on this machine has a loopback address too; the
-// headers, or the version of HTTP, give it away.
+// fromLoopback returns an error if a request may come from another machine. A proxy on this machine has a loopback address
+// too, but its headers, or HTTP/1.0, give it away.
 func fromLoopback(r *http.Request) error {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	switch {
@@ -185,18 +185,18 @@ func fromLoopback(r *http.Request) error {
 	case !loopback(r.Host):
 		return errors.New("without credentials the lock service serves only requests to localhost or a loopback address: " +
 			"the Host is another")
-	case !r.ProtoAtLeast(1, 1): // nginx forwards like this by default: with a Host of its own, and without any header that shows it
+	case !r.ProtoAtLeast(1, 1): // nginx forwards by HTTP/1.0 by default, with its own Host and no other trace
 		return errors.New("without credentials the lock service serves no proxy: only proxies send HTTP/1.0")
 	}
 	for _, name := range forwarding {
-		if len(r.Header.Values(name)) > 0 { // an empty one too: a proxy may add its own after one that a client made up
+		if len(r.Header.Values(name)) > 0 { // an empty one too: a proxy may add its own after a client's
 			return fmt.Errorf("without credentials the lock service serves no proxy: the request has the header %s", name)
 		}
 	}
 	return nil
 }
 
-// loopback reports whether a host, mostly with a port, is the machine itself.
+// loopback reports whether a host, with or without a port, is this machine.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

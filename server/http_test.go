@@ -18,8 +18,8 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// Traps: there are no credentials, so a page of another site, a name that leads here (DNS rebinding), a proxy and another
-// machine are refused, each by a sentence.
+// Traps: without credentials the server refuses a page of another site, a name that resolves to this machine (DNS
+// rebinding), a proxy and another machine, and says why.
 func TestOnlyThisMachine(t *testing.T) {
 	s := newServer(t, newFake())
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7845}
@@ -72,7 +72,8 @@ func TestOnlyThisMachine(t *testing.T) {
 	}
 }
 
-// No request is redirected, for example to the lock of another name: who follows a redirect would take that.
+// No request is redirected, for example to the lock of another name: a client that follows the redirect would take that
+// lock.
 func TestNoRedirects(t *testing.T) {
 	s := newServer(t, newFake())
 	for _, target := range []string{"//v1/locks/a//b", "/v1/../v1/locks/a//b", "/v1//traits", "/v1/./traits", "/..", "/v1/traits/"} {
@@ -87,7 +88,7 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// A request that is not one of the service's, or has more than the service knows, reaches no driver.
+// An unknown request, or one with unknown fields, reaches no driver.
 func TestOtherRequestsAreRefused(t *testing.T) {
 	_, url := start(t, newFake())
 	for _, tt := range []struct {
@@ -114,13 +115,13 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A loopbackConn is a connection without a network, so that time can be virtual, that says it is one of this machine.
+// A loopbackConn is a connection without a network, so that time can be virtual. It has loopback addresses.
 type loopbackConn struct{ net.Conn }
 
 func (loopbackConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7845} }
 func (loopbackConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// A pipeListener takes such connections.
+// A pipeListener accepts loopbackConns.
 type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -147,7 +148,7 @@ func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
 // inBubble is the beginning of a server's URL in a bubble.
 const inBubble = "http://127.0.0.1"
 
-// connected serves a store in a bubble, and returns what sends requests.
+// connected serves a store in a bubble, and returns the transport to it.
 func connected(t *testing.T, d driver.Driver) *http.Client {
 	return &http.Client{Transport: listening(t, d)}
 }
@@ -176,7 +177,7 @@ func serving(t *testing.T, d driver.Driver) (*server.Server, *http.Transport) {
 	return s, transport
 }
 
-// Trap: a body that never ends keeps its connection for a while only, whatever the answer.
+// Trap: a body that never ends keeps its connection only for a while, whatever the answer.
 func TestSlowBody(t *testing.T) {
 	for to, kind := range map[string]string{
 		"POST " + api.Enter: api.JSON, "POST " + api.Leave: "text/plain", "POST /v1/steal": api.JSON, "PUT /v1/locks/a": "",
@@ -211,7 +212,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// Trap: the limit of the body is not one of the wait that follows.
+// Trap: the time limit of the body does not limit the wait that follows.
 func TestLongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		by := connected(t, newFake())
@@ -230,7 +231,7 @@ func TestLongWait(t *testing.T) {
 	})
 }
 
-// A watch says of each change that there is one, and, while there is none, that the service is alive.
+// A watch reports each change and, between changes, gives signs of life.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()

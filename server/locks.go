@@ -17,12 +17,13 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// locksPath is the path of the simple API, which curl can speak: a lock is a resource, and PUT takes it, POST renews it,
-// DELETE releases it, GET shows it. The name follows in the path, or is the parameter name: some proxies change a path.
+// locksPath is the path of the simple API, for clients such as curl. A lock is a resource: PUT takes it, POST renews it,
+// DELETE releases it, GET shows it. The lock's name follows in the path, or is the parameter name, since some proxies change
+// a path.
 const locksPath = "/v1/locks"
 
-// maxWait bounds the wait of a request. A client adds the time of the request to that of the lease, by its own clock, and for
-// this time the clocks' drift is less than a short lease; see valid.
+// maxWait bounds the wait of a request. The client measures the request and its lease by its own clock; over this time the
+// drift of two clocks stays below a short lease: see valid.
 const maxWait = 5 * time.Minute
 
 const (
@@ -32,11 +33,11 @@ const (
 
 // A lockCall answers a request of the simple API with JSON, or with a failure.
 type lockCall struct {
-	parameters []string // beside the name
+	parameters []string // in addition to the name
 	answer     func(*Server, context.Context, *lockRequest) (any, *failure)
 }
 
-// lockCalls are the methods.
+// lockCalls are the methods of the simple API.
 var lockCalls = map[string]lockCall{
 	http.MethodPut:    {[]string{"wait", "ttl", "shared", "permits", "of", "owner", "reason"}, (*Server).takeLock},
 	http.MethodPost:   {[]string{"ttl"}, (*Server).renewLock},
@@ -44,7 +45,7 @@ var lockCalls = map[string]lockCall{
 	http.MethodGet:    {nil, (*Server).showLock},
 }
 
-// A lockRequest is one of the simple API.
+// A lockRequest is a request of the simple API.
 type lockRequest struct {
 	*http.Request
 	name    string
@@ -52,12 +53,12 @@ type lockRequest struct {
 	arrived time.Time
 }
 
-// isLock reports whether a request is one of the simple API.
+// isLock reports whether a request belongs to the simple API.
 func isLock(r *http.Request) bool {
 	return r.URL.Path == locksPath || strings.HasPrefix(r.URL.Path, locksPath+"/")
 }
 
-// locks answers the simple API. It stands before the mux, which would redirect a name such as a//b to another name.
+// locks answers the simple API. It runs before the mux, which would redirect a name such as a//b to another name.
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	q := &lockRequest{Request: r, arrived: time.Now()}
 	call, ok := lockCalls[r.Method]
@@ -86,7 +87,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, a)
 }
 
-// read takes the name and the parameters of a request.
+// read parses the name and the parameters of a request.
 func (q *lockRequest) read(known []string) error {
 	values, err := url.ParseQuery(q.URL.RawQuery)
 	if err != nil {
@@ -114,7 +115,7 @@ func (q *lockRequest) read(known []string) error {
 	return nil
 }
 
-// parameters names those that a request may have.
+// parameters says which parameters a request may have.
 func parameters(known []string) string {
 	if len(known) == 0 {
 		return "it has none"
@@ -122,7 +123,7 @@ func parameters(known []string) string {
 	return "it may have " + strings.Join(known, ", ")
 }
 
-// duration returns a parameter that is a duration.
+// duration returns a parameter that is a duration from least to most; without the parameter it returns otherwise.
 func (q *lockRequest) duration(name string, otherwise, least, most time.Duration) (time.Duration, error) {
 	if !q.query.Has(name) {
 		return otherwise, nil
@@ -134,14 +135,14 @@ func (q *lockRequest) duration(name string, otherwise, least, most time.Duration
 	return d, nil
 }
 
-// ttl returns how long a lease is to outlive its last renewal.
+// ttl returns the lease's length after each renewal: the parameter ttl, or otherwise, within the store's bounds.
 func (q *lockRequest) ttl(s *Server, otherwise time.Duration) (time.Duration, error) {
 	t := s.d.Traits()
 	least, most := max(leastTTL, t.MinTTL), min(t.MaxTTL, driver.MaxTTL)
 	return q.duration("ttl", min(max(least, otherwise), most), least, most)
 }
 
-// number returns a parameter that counts permits.
+// number returns a parameter that is a number of permits from 1 to most; without the parameter it returns otherwise.
 func (q *lockRequest) number(name string, otherwise, most int64) (int64, error) {
 	if !q.query.Has(name) {
 		return otherwise, nil
@@ -153,7 +154,7 @@ func (q *lockRequest) number(name string, otherwise, most int64) (int64, error) 
 	return n, nil
 }
 
-// share returns the weight that the request asks for, and the capacity of the name.
+// share returns the requested weight and the capacity of the name.
 func (q *lockRequest) share() (weight, capacity int64, err error) {
 	shared := q.query.Get("shared")
 	if q.query.Has("shared") && shared != "true" && shared != "false" {
@@ -176,7 +177,7 @@ func (q *lockRequest) share() (weight, capacity int64, err error) {
 	return weight, capacity, err
 }
 
-// handle returns the request's handle, and one without an id if it has none.
+// handle returns the request's handle; without one, a handle with an empty id.
 func (q *lockRequest) handle() (handle, error) {
 	texts := q.Header.Values(handleHeader)
 	switch len(texts) {
@@ -188,7 +189,7 @@ func (q *lockRequest) handle() (handle, error) {
 	return handle{}, fmt.Errorf("the header %s is there %d times", handleHeader, len(texts))
 }
 
-// wanted returns the handle that a PUT asks for, and how long it may wait. A handle from an answer says the rest again.
+// wanted returns the handle of a PUT, and how long it may wait. A handle from an answer already has the weight and capacity.
 func (q *lockRequest) wanted(s *Server) (h handle, wait time.Duration, err error) {
 	if h, err = q.handle(); err != nil {
 		return h, 0, err

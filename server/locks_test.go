@@ -73,7 +73,7 @@ func (u *user) send(r *http.Request) (said, error) {
 	return a, err
 }
 
-// gets is do that must be answered with a status, and a code of an error or "".
+// gets is do; it fails unless the answer has a status, and an error's code or "".
 func (u *user) gets(status int, code, method, path, handle string) said {
 	u.t.Helper()
 	a, err := u.do(u.t.Context(), method, path, handle)
@@ -83,7 +83,7 @@ func (u *user) gets(status int, code, method, path, handle string) said {
 	return a
 }
 
-// begins sends a request in the background, and returns where its answer comes.
+// begins sends a request in the background, and returns the channel of its answer.
 func (u *user) begins(ctx context.Context, method, path, handle string) chan said {
 	c := make(chan said, 1)
 	go func() {
@@ -110,7 +110,7 @@ func queue(t *testing.T, d driver.Lister, name string) []driver.ClaimInfo {
 	return all[0].Claims
 }
 
-// token is that of a claim in the queue, as a Go client makes it of the ticket.
+// token returns the token of a claim in the queue, as a Go client computes it from the ticket.
 func token(t *testing.T, d driver.Lister, name string, i int) string {
 	t.Helper()
 	return strconv.FormatInt(queue(t, d, name)[i].Ticket*1024, 10)
@@ -131,10 +131,10 @@ func (host toURL) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const myID = "0123456789abcdefghijkl"
 
-// grace is for how long a PUT that has waited may go on at its place.
+// grace is the time for which a PUT that has waited may continue at its place.
 const grace = 3 * time.Second
 
-// A lock is taken, looked at, renewed and released. What a first answer says holds for 10 s at most.
+// A lock is taken, shown, renewed and released. The first grant is valid for 10 s at most.
 func TestLockIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -172,7 +172,7 @@ func TestLockIsTaken(t *testing.T) {
 	})
 }
 
-// The time that the server waits is in valid_ms: a client counts from before its request in either case.
+// valid_ms includes the server's wait: a client always counts from before its request.
 func TestValidCountsFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUser(t, newFake())
@@ -186,7 +186,7 @@ func TestValidCountsFromTheRequest(t *testing.T) {
 	})
 }
 
-// A lease as short as may be is not over, and its place not lost, after a wait as long as may be.
+// The shortest lease is not over after the longest wait, and its place is not lost.
 func TestShortLeaseAfterALongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUser(t, newFake())
@@ -204,8 +204,8 @@ func TestShortLeaseAfterALongWait(t *testing.T) {
 	})
 }
 
-// Trap: a client that is frozen, or gone without a word, while it waits or when it gets the lock, keeps others out for 10 s
-// at most, whatever its ttl. One whose connection ends stays in the queue no longer.
+// Trap: a client that freezes or vanishes while it waits, or when it gets the lock, keeps others out for 10 s at most,
+// whatever its ttl. If its connection ends, it stays in the queue no longer.
 func TestClientIsGone(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestClientIsGone(t *testing.T) {
 			u.gets(200, "", "POST", "a?ttl=25s", a.Handle)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			u.begins(ctx, "PUT", "a?wait=5m&ttl=1h", "") // and the client, if it is there, says no more
+			u.begins(ctx, "PUT", "a?wait=5m&ttl=1h", "") // the client sends nothing more
 			next := u.begins(t.Context(), "PUT", "a?wait=5m", "")
 			if time.Sleep(20 * time.Second); gone {
 				cancel()
@@ -229,8 +229,8 @@ func TestClientIsGone(t *testing.T) {
 	}
 }
 
-// A wait that ends leaves its place for a moment: the next PUT waits on there. Later the place is lost, and nobody enters the
-// claim again.
+// A wait that ends keeps its place for a moment: the next PUT waits on there. Later the place is lost, and nothing enters
+// the claim again.
 func TestWaitGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -268,7 +268,7 @@ func TestWaitGoesOn(t *testing.T) {
 	})
 }
 
-// A waiting claim is given up by its own id, also if no answer has come.
+// A waiting claim can be given up by its own id, even before any answer.
 func TestWaitIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -285,7 +285,7 @@ func TestWaitIsGivenUp(t *testing.T) {
 	})
 }
 
-// Trap: a PUT is repeated, by its client or by a proxy, here or by another replica. There is one claim, and one token.
+// Trap: a client or a proxy repeats a PUT, at this replica or at another. There is still one claim and one token.
 func TestPutIsRepeated(t *testing.T) {
 	for _, replicas := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -319,8 +319,8 @@ func TestPutIsRepeated(t *testing.T) {
 	}
 }
 
-// Trap: a PUT that arrives after its DELETE enters a claim that nobody has. It ends after 10 s, and the handle of the one before
-// does not renew it.
+// Trap: a PUT that arrives after its DELETE enters a claim without an owner. It ends after 10 s, and the earlier handle does
+// not renew it.
 func TestPutArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -337,7 +337,7 @@ func TestPutArrivesLate(t *testing.T) {
 	})
 }
 
-// When a server ends, a wait ends as something to ask another server. There it goes on at the same place.
+// When a server ends, a wait ends with a hint to ask another server. There it continues at the same place.
 func TestWaitGoesOnElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore()
@@ -364,8 +364,8 @@ func TestWaitGoesOnElsewhere(t *testing.T) {
 	})
 }
 
-// Trap: a store tells the client by which a claim has entered of its turn. A wait that goes on at another replica hears of it
-// there, since they are one client.
+// Trap: a store notifies the client by which a claim entered. A wait that continues at another replica hears of its turn
+// there, since all replicas are one client.
 func TestReplicasAreOneClient(t *testing.T) {
 	clients := map[string]bool{}
 	for range 2 {
@@ -383,7 +383,7 @@ func TestReplicasAreOneClient(t *testing.T) {
 	}
 }
 
-// A store that says that nothing is left of a waiting lease is not asked without a pause.
+// A store that reports an exhausted waiting lease is not asked without pauses.
 func TestNoLeaseLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -425,7 +425,7 @@ func TestEarlyAwaits(t *testing.T) {
 	})
 }
 
-// A handle is all that another process needs, at any replica. The store's errors say what became of a request.
+// Another process needs only the handle, at any replica. The store's errors show the outcome of a request.
 func TestStoreFails(t *testing.T) {
 	f := newFake()
 	_, url := start(t, f)
@@ -466,7 +466,7 @@ func TestSharesAndPermits(t *testing.T) {
 	})
 }
 
-// The owner is for people: a job of the same name that takes up its earlier run's locks does not get this one.
+// The owner is for people: a job of the same name that reclaims its earlier run's locks does not get this one.
 func TestOwnerIsNotReclaimed(t *testing.T) {
 	f := newFake()
 	_, url := start(t, f)
@@ -525,7 +525,7 @@ func TestNamesInPaths(t *testing.T) {
 	}
 }
 
-// What a request says wrong is refused by a sentence that says what is right, and no handle is repeated.
+// A wrong request is refused by a sentence with the right form. No message shows a handle.
 func TestWrongRequestsForLocks(t *testing.T) {
 	f := newFake()
 	_, url := start(t, f)

@@ -50,8 +50,8 @@ func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 	return &api.BreakAnswer{Claim: api.NewClaimInfo(c)}, nil
 }
 
-// list answers with a line for each part, so that the client sees the store's progress. An error before the first line is
-// an answer of its own.
+// list answers with a line for each part, so that the client sees the store's progress. An error before the first line is an
+// ordinary answer.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	var q api.ListRequest
 	if !read(w, r, &q) {
@@ -92,7 +92,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		}
 		n := heard.Swap(0)
 		part := &api.ListPart{}
-		if all { // what the caller may not read is not counted for it
+		if all { // the count covers only names that the caller may read
 			part.Heard = int(n)
 		}
 		if n > 0 && !out.part(part) {
@@ -110,7 +110,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	out.list(who, list)
 }
 
-// notify reports news, unless there is news already that nobody has received.
+// notify signals news, unless a signal is already pending.
 func notify(news chan struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -118,7 +118,7 @@ func notify(news chan struct{}) {
 	}
 }
 
-// watch answers with an event for each change, until the client goes or the store can no longer watch.
+// watch answers with an event for each change, until the client goes, loses its right, or the watch ends.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	if err := driver.CheckName(name); err != nil {
@@ -177,7 +177,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		if !there {
 			cancel()
 			<-ended
-			if refused != nil { // otherwise the client is gone, so there is no reason to send
+			if refused != nil { // otherwise the client is gone
 				out.end(refused)
 			}
 			return
@@ -192,7 +192,7 @@ type stream struct {
 	begun bool
 }
 
-// stream readies an answer in parts. Its head goes out with the first part.
+// stream prepares an answer in parts. The headers go out with the first part.
 func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-store")
@@ -200,7 +200,7 @@ func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 	return &stream{w: w, rc: http.NewResponseController(w)}
 }
 
-// write sends a part, and reports whether the client is still there.
+// write sends a part and reports whether the client is still there.
 func (st *stream) write(text string) bool {
 	st.begun = true
 	limitWrite(st.rc)
@@ -218,7 +218,7 @@ func (st *stream) part(p *api.ListPart) bool {
 	return err == nil && st.write(string(line)+"\n")
 }
 
-// list sends the queues that a caller may read, and the end of the list.
+// list sends the queues that the caller may read, and the end of the list.
 func (st *stream) list(who *caller, list []driver.Listing) {
 	for i := range list {
 		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: api.NewListing(list[i])}) {

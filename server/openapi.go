@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// openAPIPath is where the server describes the simple API.
+// openAPIPath is the path of the simple API's description.
 const openAPIPath = "/openapi.json"
 
-// openAPI is the description. TestOpenAPI holds it to the handlers.
+// openAPI is the description. TestOpenAPI compares it with the handlers.
 //
 //go:embed openapi.json
 var openAPI json.RawMessage

@@ -18,7 +18,7 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// A description is what the test reads of OpenAPI.
+// A description has the parts of OpenAPI that the test reads.
 type description struct {
 	Paths      map[string]map[string]json.RawMessage
 	Components struct {
@@ -58,7 +58,7 @@ func (s *schema) codes(t *testing.T) (codes []string) {
 	return s.AllOf[1].Properties["code"].Enum
 }
 
-// described returns the description that a server gives, and its operations.
+// described returns a server's description, and its operations.
 func described(t *testing.T, url string) (d description, all map[string]operation) {
 	t.Helper()
 	res, err := http.Get(url + "/openapi.json")
@@ -86,7 +86,7 @@ func described(t *testing.T, url string) (d description, all map[string]operatio
 	return d, all
 }
 
-// The description has each method, parameter and field that the handlers have, and no other.
+// The description has exactly the handlers' methods, parameters and fields.
 func TestOpenAPI(t *testing.T) {
 	_, url := start(t, newFake())
 	d, all := described(t, url)
@@ -149,7 +149,7 @@ func jsonType(t reflect.Type) string {
 	return "integer"
 }
 
-// The description has each status and each code with which the handlers answer, and no other.
+// The description has exactly the handlers' statuses and codes.
 func TestOpenAPIErrors(t *testing.T) {
 	f := newFake()
 	s, url := start(t, broken{f})
@@ -202,8 +202,8 @@ func (b broken) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 	return b.Driver.List(ctx, q)
 }
 
-// answers asks all that can be asked, of a store that works, waits, and fails in each way, and of a server that ends. Each answer
-// becomes its method, its status, and its code or its type.
+// answers sends every request, to a store that works, waits, and fails in each way, and to a server that ends. It records
+// the method, the status, and the code or the type of each answer.
 func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -248,13 +248,13 @@ func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]boo
 	for _, method := range methods {
 		note(method, simple(t, closed, "nobody", method, "a", ""))
 	}
-	// What the contract of a driver lets its calls return.
+	// The answers that the contract of a driver allows.
 	shared := []error{driver.ErrForeign, io.ErrUnexpectedEOF, driver.ErrUnsupported, driver.Unreachable(errors.New("no")), driver.ErrClosed}
 	gone := []error{driver.ErrGone, driver.ErrSession, &driver.BrokenError{}}
 	for _, err := range slices.Concat(shared, gone, []error{&driver.CapacityError{Have: 1, Want: 2}}) {
 		f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, err }
 		f.leave = func(*driver.Release) error { return err }
-		_, entering := errors.AsType[*driver.CapacityError](err) // only of a claim that enters
+		_, entering := errors.AsType[*driver.CapacityError](err) // only for a claim that enters
 		for _, method := range methods {
 			if !entering && (method != "GET" || !errors.Is(err, driver.ErrGone)) || method == "PUT" {
 				ask(method, "a", held.Handle)

@@ -14,13 +14,14 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// An Authenticator tells from whom a request is. It returns nil for a request without valid credentials, which is refused
-// with status 401. An error says that it cannot tell now: the client may ask again, or ask another server. The client never
-// sees the error. It is called often, also again while a request waits, and from many goroutines; it must not read the body.
+// An Authenticator returns the principal of a request. Nil means no valid credentials: the server refuses the request with
+// status 401. An error means that the credentials cannot be checked now: the server answers 503 without the error's text,
+// and the client may ask again or ask another server. Many goroutines call the function, often, and again while a request
+// waits; it must not read the body.
 type Authenticator func(*http.Request) (*Principal, error)
 
-// A Principal is from whom a request is, and what it may do. Owners, clients and handles belong to their principal:
-// those of another one, even if equal, are others.
+// A Principal is the authenticated sender of requests, with its rights. Owners, clients and handles belong to their
+// principal: equal texts of two principals are different.
 type Principal struct {
 	Name   string // from 1 to 64 letters, digits, dots, - and _
 	Rights []Right
@@ -32,24 +33,24 @@ type Right struct {
 	Prefix string
 }
 
-// A Verb is what a right allows.
+// A Verb is a kind of action that a right allows.
 type Verb string
 
 // The verbs.
 const (
-	Lock  Verb = "lock"  // take locks in any way, and all that Share allows
-	Share Verb = "share" // share locks as readers, and take some of the permits of a name, but not all
-	Read  Verb = "read"  // see who holds and who waits
-	Break Verb = "break" // remove other clients' claims, or ask for them
+	Lock  Verb = "lock"  // take locks in any way; includes Share
+	Share Verb = "share" // take locks as a reader, or some of a name's permits but not all
+	Read  Verb = "read"  // see holders and waiters
+	Break Verb = "break" // remove other clients' claims, or ask for their removal
 )
 
-// Verbs are all verbs.
+// Verbs has all verbs.
 var Verbs = []Verb{Lock, Share, Read, Break}
 
-// maxPrincipal is the length of the longest name of a principal.
+// maxPrincipal is the most characters in the name of a principal.
 const maxPrincipal = 64
 
-// CheckPrincipal returns why a text cannot be the name of a principal, or nil.
+// CheckPrincipal returns an error if a text cannot be the name of a principal.
 func CheckPrincipal(name string) error {
 	if name == "" || len(name) > maxPrincipal || strings.ContainsFunc(name, func(r rune) bool { return r != '.' && notOfID(r) }) {
 		return fmt.Errorf("the name of a principal has from 1 to %d letters, digits, dots, - and _", maxPrincipal)
@@ -57,21 +58,21 @@ func CheckPrincipal(name string) error {
 	return nil
 }
 
-// may reports whether the principal may do one of some things with a name.
+// may reports whether the principal has one of some verbs on a name.
 func (p *Principal) may(name string, verbs ...Verb) bool {
 	return slices.ContainsFunc(p.Rights, func(r Right) bool {
 		return strings.HasPrefix(name, r.Prefix) && slices.ContainsFunc(verbs, func(v Verb) bool { return slices.Contains(r.Verbs, v) })
 	})
 }
 
-// readsSome reports whether the principal may read a name that begins with a prefix.
+// readsSome reports whether the principal may read some name with a prefix.
 func (p *Principal) readsSome(prefix string) bool {
 	return p.may(prefix, Read) || slices.ContainsFunc(p.Rights, func(r Right) bool {
 		return strings.HasPrefix(r.Prefix, prefix) && slices.Contains(r.Verbs, Read)
 	})
 }
 
-// A caller is from whom a request is. The caller of a server without an Authenticator has no principal, and may do everything.
+// A caller is the sender of a request. Without an Authenticator it has no principal and may do everything.
 type caller struct {
 	*Principal
 	r            *http.Request
@@ -80,7 +81,7 @@ type caller struct {
 
 type callerKey struct{}
 
-// callerOf returns the caller of a request's context. Without one there is nothing that it may do.
+// callerOf returns the caller of a request's context. Without one it returns a caller without rights.
 func callerOf(ctx context.Context) *caller {
 	if c, ok := ctx.Value(callerKey{}).(*caller); ok {
 		return c
@@ -93,7 +94,7 @@ var (
 	errNotNow          = driver.Unreachable(driver.Unsent(errors.New("the lock service cannot check credentials now")))
 )
 
-// identified returns the caller of a request.
+// identified authenticates a request.
 func (s *Server) identified(r *http.Request) (*caller, error) {
 	c := &caller{nil, r, s.authenticate}
 	if s.authenticate == nil {
@@ -110,7 +111,7 @@ func (s *Server) identified(r *http.Request) (*caller, error) {
 	return c, nil
 }
 
-// authenticated serves the requests whose caller is known.
+// authenticated passes on requests with a known caller, and refuses the others.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.identified(r)
@@ -130,7 +131,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// still checks a request that lasts: the credentials may have been revoked, or have other rights now.
+// still checks a long request again: the credentials may have been revoked, or their rights may have changed.
 func (c *caller) still(must func(*caller) error) error {
 	if c.authenticate == nil {
 		return must(c)
@@ -145,7 +146,7 @@ func (c *caller) still(must func(*caller) error) error {
 	return must(&caller{p, c.r, c.authenticate})
 }
 
-// may reports whether the caller may do one of some things with a name.
+// may reports whether the caller has one of some verbs on a name.
 func (c *caller) may(name string, verbs ...Verb) bool {
 	return c.Principal == nil || c.Principal.may(name, verbs...)
 }
@@ -154,7 +155,7 @@ func (c *caller) readsSome(prefix string) bool {
 	return c.Principal == nil || c.Principal.readsSome(prefix)
 }
 
-// must returns the error of a caller that may do none of some things with a name, or nil.
+// must returns an error if the caller has none of some verbs on a name.
 func (c *caller) must(name string, verbs ...Verb) error {
 	if c.may(name, verbs...) {
 		return nil
@@ -166,7 +167,7 @@ func (c *caller) must(name string, verbs ...Verb) error {
 	return &refusal{api.CodeForbidden, fmt.Errorf("%s may not %s %.300q", c.Name, strings.Join(words, " or "), name)}
 }
 
-// mustClaim is must for a claim that enters or is renewed.
+// mustClaim is must for a claim that enters or is renewed: all permits need Lock.
 func (c *caller) mustClaim(name string, weight, capacity int64) error {
 	if weight >= capacity {
 		return c.must(name, Lock)
@@ -177,7 +178,7 @@ func (c *caller) mustClaim(name string, weight, capacity int64) error {
 // mustHave is must for a claim that awaits or leaves.
 func (c *caller) mustHave(name string) error { return c.must(name, Lock, Share) }
 
-// mustList is must for a list. A caller that may read only some of the names gets these.
+// mustList is must for a list. A caller that may read only some of the names gets only these.
 func (c *caller) mustList(q *api.ListRequest) error {
 	switch {
 	case q.Name != "":
@@ -188,8 +189,8 @@ func (c *caller) mustList(q *api.ListRequest) error {
 	return c.must(q.Prefix, Read)
 }
 
-// own returns what stands in the store for a text of a caller, so that no two callers have the same one. As text it is as
-// long as an id that [rand.Text] draws, so every store takes it.
+// own returns the store's text for a caller's text. Different callers get different texts. It is as long as an id of
+// [rand.Text], so every store takes it.
 func (c *caller) own(what, text string) string {
 	if c.Principal == nil {
 		return text
@@ -198,7 +199,7 @@ func (c *caller) own(what, text string) string {
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-// claim is what a driver gets of a caller's claim.
+// claim returns the driver's form of a caller's claim.
 func (c *caller) claim(d *driver.Claim) *driver.Claim {
 	d.ID, d.Client = c.own("id", d.ID), c.own("client", d.Client)
 	if d.Owner != "" {
@@ -207,7 +208,7 @@ func (c *caller) claim(d *driver.Claim) *driver.Claim {
 	return d
 }
 
-// place is what a caller gets of a place: who is in the way only if it may read that.
+// place returns a place as the caller may see it: without the blocker, unless it may read the name.
 func (c *caller) place(name string, p driver.Place) driver.Place {
 	if !c.may(name, Read) {
 		p.Blocker = driver.ClaimInfo{}

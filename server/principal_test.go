@@ -18,9 +18,9 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// door knows principals by their tokens, which a test may change.
+// door authenticates principals by their tokens, which a test may change.
 type door struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	of  map[string]*server.Principal
 	err error
 }
@@ -37,7 +37,7 @@ func (d *door) revoke(principal string) {
 	delete(d.of, "Bearer "+principal)
 }
 
-// newDoor knows principals with one right each, whose tokens are their names.
+// newDoor returns a door for principals with one right each. Each token is the principal's name.
 func newDoor(rights map[string]server.Right) *door {
 	d := &door{of: map[string]*server.Principal{}}
 	for name, right := range rights {
@@ -71,7 +71,7 @@ func guarded(t *testing.T, f *fake, d *door) string {
 	return web.URL
 }
 
-// code is the code of an answer, or "" of one that is no error.
+// code returns the code of an error, or "" of another answer.
 func code(answer []byte) string {
 	var e struct{ Code string }
 	line, _, _ := strings.Cut(string(answer), "\n")
@@ -110,8 +110,8 @@ func contract(t *testing.T, url, principal, path string, q any) (string, string)
 
 var everything = server.Right{Verbs: server.Verbs}
 
-// Without valid credentials nothing is answered, not even what the service is, and no driver is asked. When they cannot be
-// checked, the client may ask again.
+// Without valid credentials the server answers nothing, not even what it is, and asks no driver. If it cannot check
+// credentials, the client may ask again.
 func TestCredentialsAreNeeded(t *testing.T) {
 	f := newFake()
 	f.enter = func(context.Context, *driver.Claim) (driver.Place, error) {
@@ -151,7 +151,7 @@ func TestCredentialsAreNeeded(t *testing.T) {
 	}
 }
 
-// Each request needs its right to the very name that it is about, in each API.
+// Each request needs its right on exactly the name of the request, in each API.
 func TestRights(t *testing.T) {
 	d := newDoor(map[string]server.Right{
 		"lock": {Verbs: []server.Verb{server.Lock}, Prefix: "ci/"}, "share": {Verbs: []server.Verb{server.Share}, Prefix: "ci/"},
@@ -214,7 +214,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A batch is checked claim by claim, and a list name by name. Who holds is told only to those who may read it.
+// A batch is checked claim by claim, and a list name by name. Only a caller with the right to read sees who holds.
 func TestRightsOfEachItem(t *testing.T) {
 	d := newDoor(map[string]server.Right{
 		"all": everything, "ci": {Verbs: []server.Verb{server.Lock, server.Read}, Prefix: "ci/"}, "blind": {Verbs: []server.Verb{server.Lock}},
@@ -258,7 +258,7 @@ func TestRightsOfEachItem(t *testing.T) {
 	}
 }
 
-// Trap: a principal that has another one's handle, id, client and owner has nothing of its claim.
+// Trap: a principal with the handle, id, client and owner of another principal has no part in its claim.
 func TestClaimsAreTheirPrincipals(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything, "thief": everything})
 	f := newFake()
@@ -291,7 +291,7 @@ func TestClaimsAreTheirPrincipals(t *testing.T) {
 	}
 }
 
-// A token that is revoked ends what lasts: the wait of a PUT, and a watch at the next change.
+// A revoked token ends long requests: the wait of a PUT, and a watch at the next change.
 func TestRevokedWhileItWaits(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything, "gone": everything})
 	f := newFake()
@@ -324,7 +324,7 @@ func TestRevokedWhileItWaits(t *testing.T) {
 	}
 }
 
-// With credentials the server answers other machines, and proxies, but no name that it does not have.
+// With credentials the server answers other machines and proxies, but only for its own host names.
 func TestHosts(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything})
 	s, err := server.New(newFake(), &server.Options{Authenticate: d.authenticate, Hosts: []string{"locks.example"}})

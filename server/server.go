@@ -1,16 +1,17 @@
-// Package server serves the locks of a store over HTTP, to clients that cannot reach the store or do not speak its protocol:
+// Package server serves the locks of a store over HTTP, for clients that cannot reach the store or do not speak its
+// protocol:
 //
-//	s, err := server.New(store, nil) // of driver.Open
+//	s, err := server.New(store, nil) // store comes from driver.Open
 //	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
-// One request is one call of the store's driver, or a few, and nothing of a claim lives in the server except calls that are under way.
-// So several servers over one store are replicas: a client may send each request to another one, and a server that dies
+// A request makes one call of the store's driver, or a few. The server keeps nothing of a claim beyond the calls under way.
+// So several servers over one store are replicas: a client may send each request to any of them, and a server that dies
 // takes no lease with it. Package store/remote is the client, for URLs of the scheme stile.
 //
-// Without an [Authenticator] a server answers only programs of its own machine that connect to it directly, on a loopback
-// address: see [Server.ServeHTTP]. With one it answers principals with credentials, each by its rights. The program that serves
-// then sees to TLS.
+// Without an [Authenticator] a server answers only programs of its own machine that connect directly, to a loopback address:
+// see [Server.ServeHTTP]. With one it answers principals with credentials, each within its rights. The program around the
+// server then provides TLS.
 package server
 
 import (
@@ -28,7 +29,7 @@ import (
 // A Server is an [http.Handler] over the driver of a store.
 type Server struct {
 	d        driver.Driver
-	lister   driver.Lister // nil if the driver is none, as for those below
+	lister   driver.Lister // nil if the driver is no Lister; likewise the next four
 	watcher  driver.Watcher
 	breaker  driver.Breaker
 	identity driver.Identifier
@@ -39,28 +40,29 @@ type Server struct {
 	hosts        []string
 
 	handler http.Handler
-	replica string          // its name; empty if the driver is no Adopter
-	calls   calls           // about claims
-	alerts  alerts          // of claims
+	replica string          // this server's name; empty if the driver is no Adopter
+	calls   calls           // under way
+	alerts  alerts          // for the clients that listen
 	ending  context.Context // ends with EndWaits
 	end     context.CancelFunc
 }
 
 // Options are the options of a server.
 type Options struct {
-	// Authenticate tells from whom a request is, and so what it may do. Nil means that requests need no credentials, and may do
+	// Authenticate returns the principal of a request, with its rights. Nil: requests need no credentials and may do
 	// everything.
 	Authenticate Authenticator
 
-	// Hosts are the host names by which clients that have credentials reach the server, beside its addresses and localhost. A
-	// request for another name is refused: a page of another site may have made the name lead here.
+	// Hosts are the server's own host names, beside its addresses and localhost. With an Authenticator, the server refuses
+	// requests for any other name: a page of another site may have made that name resolve to this machine.
 	Hosts []string
 }
 
-// New returns a server over a store, and takes the driver's alerts. The caller closes the store, after the last request.
+// New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
+// request. Nil options are the defaults.
 //
-// A store whose claims live in a client's session is refused: for the store, all clients of a server are one, whose claims
-// would end together. Nil options are the default ones.
+// New fails with [driver.ErrUnsupported] if the store's claims live in a client's session or need a client of their own. To
+// such a store all clients of a server are one client, and their claims would end together.
 func New(d driver.Driver, o *Options) (*Server, error) {
 	if t := d.Traits(); t.InSession || t.OwnClient {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
@@ -103,9 +105,9 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		switch clean := path.Clean(r.URL.Path); {
 		case isLock(r):
 			s.locks(w, r)
-		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, also to the lock of another name
+		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, perhaps to the lock of another name
 			noSuch(w, r)
-		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would read it first, for as long as it takes
+		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would first read the body, however slow
 			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
 		default:
 			mux.ServeHTTP(w, r)
@@ -114,22 +116,24 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	return s, nil
 }
 
-// noSuch answers a request that the service does not have.
+// noSuch answers a request for an unknown path or method.
 func noSuch(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
 }
 
 // ServeHTTP answers a request.
 //
-// A server without an Authenticator answers it only if it comes from a program of this machine: the connection has loopback
-// addresses on both sides, the Host is that of a loopback address, and no proxy has forwarded the request. One with an
-// Authenticator answers it if the Host is an address, localhost or one of [Options.Hosts], and if its credentials are valid.
-// A request that a page of another site has sent is never answered. What is refused gets status 401 or 403.
+// A server without an Authenticator answers only programs of its own machine: the connection has loopback addresses on both
+// sides, the Host is localhost or a loopback address, and no proxy has forwarded the request. A server with an Authenticator
+// answers if the Host is an address, localhost or one of [Options.Hosts], and the credentials are valid. No server answers a
+// request from a page of another site. A refusal has status 401 or 403; 503 means that the credentials cannot be checked
+// now.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// EndWaits ends the requests that wait for news, from now on: their clients ask another server, or this one again. Every
-// other request is still answered. It is for [http.Server.RegisterOnShutdown]. Calling it twice is harmless.
+// EndWaits ends all waits, watches and alerts, now and from now on: their clients ask another server, or this one again. The
+// server still answers every other request. Call it on shutdown, by [http.Server.RegisterOnShutdown]. A second call is
+// harmless.
 func (s *Server) EndWaits() { s.end() }
 
-// traits returns the server's promises, which are the store's.
+// traits returns the promises of the store, which are also the server's.
 func (s *Server) traits() *api.StoreTraits { return api.NewTraits(s.d.Traits()) }

@@ -18,7 +18,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A fake is a store whose calls a test can answer itself, and that notes each Leave.
+// A fake is a store with calls that a test can replace. It records each Leave.
 type fake struct {
 	*memory.Driver
 	traits func(*driver.Traits)
@@ -69,7 +69,7 @@ func newServer(t *testing.T, d driver.Driver) *server.Server {
 	return s
 }
 
-// start has a server listen, and returns it with its URL.
+// start starts a server, and returns it with its URL.
 func start(t *testing.T, d driver.Driver) (*server.Server, string) {
 	s := newServer(t, d)
 	web := httptest.NewServer(s)
@@ -82,7 +82,7 @@ func start(t *testing.T, d driver.Driver) (*server.Server, string) {
 	return s, web.URL
 }
 
-// claim is that of a request.
+// claim returns the claim of a request.
 func claim(id string, ticket int64) api.Claim {
 	return api.Claim{Name: "a", ID: id, Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour, Ticket: ticket}
 }
@@ -116,7 +116,7 @@ func postBy(ctx context.Context, by *http.Client, url, text string) (status int,
 	return res.StatusCode, answer, err
 }
 
-// asks is post that must be answered. It returns the error in the answer, or nil.
+// asks is post; it fails without an answer. It returns the error in the answer, or nil.
 func asks(t testing.TB, url, text string) (status int, failed error) {
 	t.Helper()
 	status, answer, err := post(t.Context(), url, text)
@@ -129,7 +129,7 @@ func asks(t testing.TB, url, text string) (status int, failed error) {
 	return status, nil
 }
 
-// A store whose claims live in one client's session is not shared among many.
+// A server refuses a store whose claims live in one client's session.
 func TestSessionsAreRefused(t *testing.T) {
 	for name, trait := range map[string]func(*driver.Traits){
 		"in session": func(t *driver.Traits) { t.InSession = true },
@@ -143,8 +143,8 @@ func TestSessionsAreRefused(t *testing.T) {
 	}
 }
 
-// Trap: an Enter that arrives late, after its claim was removed, enters anew in some stores. Once the client hears that the
-// claim is gone, nothing of it is left.
+// Trap: in some stores an Enter that arrives after its claim was removed enters again. When the client hears that the claim
+// is gone, nothing of it remains.
 func TestGoneByTicketLeavesByID(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -176,9 +176,8 @@ func TestGoneByTicketLeavesByID(t *testing.T) {
 	}
 }
 
-// Trap: a client may be back while the server still has its earlier request, or before an earlier one arrives. A driver gets
-// one call at a time about a claim. An Enter or a Leave is never cut short for another one, and a wait then ends without
-// news.
+// Trap: a client's next request may arrive while the server still has the earlier one, or before it. A driver gets one call
+// at a time about a claim. A later call never cuts an Enter or a Leave short, but it ends a wait without news.
 func TestOneCallPerClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -224,8 +223,8 @@ func TestOneCallPerClaim(t *testing.T) {
 	})
 }
 
-// Trap: the call before may last, such as one to a store that is frozen. Whoever waits for it waits no longer than its own
-// request lasts, and then asks the store nothing.
+// Trap: the earlier call may take long, for example at a frozen store. A call that waits for it waits only as long as its
+// own request lasts, and then asks the store nothing.
 func TestWaitForTheCallBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -271,7 +270,7 @@ func TestWaitForTheCallBefore(t *testing.T) {
 	})
 }
 
-// Trap: a client whose connection ends may hold by another replica already. Nobody sends Leave for it.
+// Trap: a client whose connection ends may already hold by another replica. Nobody sends Leave for it.
 func TestNoLeaveForALostConnection(t *testing.T) {
 	f := newFake()
 	begun, over := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -310,8 +309,8 @@ func TestNoLeaveForALostConnection(t *testing.T) {
 	}
 }
 
-// A wait ends with the time that the client gives it, and without news. It ends sooner with the server, as something to ask
-// another server; every other request is answered.
+// A wait ends after the client's time, without news. When the server ends, the wait ends with a hint to ask another server;
+// the server still answers every other request.
 func TestWaitsEnd(t *testing.T) {
 	f := newFake()
 	s, url := start(t, f)
@@ -347,7 +346,7 @@ func TestWaitsEnd(t *testing.T) {
 	}
 }
 
-// Trap: a store that the server closes is, to clients, one that cannot be reached.
+// Trap: a store that the server has closed counts as unreachable.
 func TestClosedStore(t *testing.T) {
 	f := newFake()
 	_, url := start(t, f)
@@ -358,7 +357,7 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-// A claim of a renewal that breaks the contract touches no other, and reaches no driver.
+// An invalid claim of a renewal affects no other claim, and reaches no driver.
 func TestRenewalsAreChecked(t *testing.T) {
 	f := newFake()
 	_, url := start(t, f)

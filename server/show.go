@@ -10,27 +10,27 @@ import (
 // A queue answers GET.
 type queue struct {
 	Name   string    `json:"name"`
-	Of     int64     `json:"of,omitempty"` // how many permits the name has
-	Claims []*member `json:"claims"`       // in the order of the queue: those that hold, then those that wait
+	Of     int64     `json:"of,omitempty"` // the permits of the name; 0 without permits, or without claims
+	Claims []*member `json:"claims"`       // in the order of the queue: holders, then waiters
 }
 
-// A member is a claim of a queue, for people.
+// A member is a claim of a queue, as people see it.
 type member struct {
 	Token     string `json:"token,omitempty"`
 	Holds     bool   `json:"holds"`
 	Shared    bool   `json:"shared,omitempty"`
-	Permits   int64  `json:"permits,omitempty"` // of a name that has permits
+	Permits   int64  `json:"permits,omitempty"` // taken; 0 unless the name has permits
 	Owner     string `json:"owner,omitempty"`
 	Program   string `json:"program,omitempty"`
 	Host      string `json:"host,omitempty"`
 	PID       int    `json:"pid,omitempty"`
 	Reason    string `json:"reason,omitempty"`
-	Value     string `json:"value,omitempty"` // of a candidate, or all that another program's claim says
+	Value     string `json:"value,omitempty"` // of a candidate, or the text of another program's claim
 	Since     int64  `json:"since_ms"`
-	Remaining int64  `json:"remaining_ms,omitempty"` // of its lease, if the store tells
+	Remaining int64  `json:"remaining_ms,omitempty"` // of its lease, if the store reports it
 }
 
-// showLock shows who holds a lock and who waits for it. It shows no handle.
+// showLock answers GET with the holders and the waiters. It shows no handle.
 func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if s.lister == nil {
 		return nil, failed(driver.ErrUnsupported)
@@ -54,7 +54,7 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	return a, nil
 }
 
-// member is a claim of a queue with a capacity; 0 if the capacity is not known.
+// member returns a claim of a queue with a capacity; 0 means an unknown capacity.
 func (s *Server) member(c *driver.ClaimInfo, capacity int64) *member {
 	h := record.Read(c.Record)
 	m := &member{

@@ -14,12 +14,12 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A storm is a network that delays requests, loses them and their answers, and repeats them late, each at any replica.
+// A storm is a network that delays, loses and repeats requests, loses answers, and sends each request to any replica.
 type storm struct {
 	t        *testing.T
 	replicas []http.RoundTripper
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	rng  *rand.Rand
 	late sync.WaitGroup
 }
@@ -70,18 +70,18 @@ func (s *storm) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// pass passes time of a bubble.
+// pass lets time pass in a bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
-// A watchman knows who believes to hold, and until when.
+// A watchman knows which clients believe to hold, and until when.
 type watchman struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	who   int
 	until time.Time
 	held  int
 }
 
-// holds notes that a client holds until a time, if that is still to come.
+// holds notes that a client holds until a time, if that time is in the future.
 func (w *watchman) holds(t *testing.T, who int, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *watchman) over(who int) {
 	}
 }
 
-// takes is a client as the page says: it takes the lock, renews it, and releases it.
+// takes is a client that follows the page: it takes the lock, renews it, and releases it.
 func (u *user) takes(s *storm, w *watchman, who int) {
 	id := fmt.Sprintf("%022d-%d", who, s.under(1<<40))
 	handle, ttl := id, []string{"1s", "4s", "15s", "1m"}[s.under(4)]
@@ -166,8 +166,8 @@ func (u *user) takes(s *storm, w *watchman, who int) {
 	}
 }
 
-// Requests are late, lost and repeated, by two replicas. No two clients that follow the page hold at the same time, none loses
-// the lock before its time, and all get it.
+// Requests to two replicas are late, lost and repeated. No two clients that follow the page hold at the same time, none
+// loses the lock too early, and all get it.
 func TestStorm(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

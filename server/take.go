@@ -16,32 +16,31 @@ import (
 	"github.com/stilelock/stile/internal/record"
 )
 
-// unconfirmed is the longest lease of a claim whose client has not renewed it yet, whether it waits or holds. So what is left
-// of a client that is gone or frozen, of a request that arrives late, or of a lost answer, ends soon. It is one length for
-// both, since no lease is ever made shorter.
+// unconfirmed is the longest lease of a claim before its client's first renewal, for waiters and holders alike, since no
+// lease is ever shortened. So the claim of a vanished or frozen client, of a late request, or of a lost answer ends soon.
 const unconfirmed = 10 * time.Second
 
-// grace is how much longer than its PUT a waiting claim stays in the queue, for the client's next PUT.
+// grace is the time that a waiting claim stays in the queue after its PUT, for the client's next PUT.
 const grace = 3 * time.Second
 
-// leastHear is the shortest wait between two requests to the store, however little of a lease the store says is left.
+// leastHear is the shortest wait between two requests to the store, even if the store reports less of a lease.
 const leastHear = 100 * time.Millisecond
 
-// mostEarly is how often in a row a store may say at once that a turn may have come, before the next request waits as long.
+// mostEarly is the number of early returns of Await in a row before hear pauses.
 const mostEarly = 3
 
-// drift bounds how much the rates of two clocks may differ.
+// drift bounds the relative difference between the rates of two clocks.
 const drift = 0.005
 
-// simpleClient is the client of the claims of the simple API. All replicas have one, since a store tells the client by which a
-// claim has entered of its turn, and the request that waits may have come to another replica since.
+// simpleClient is the client of all claims of the simple API, at all replicas. A store notifies the client by which a claim
+// entered, and the request that waits now may have come to another replica.
 const simpleClient = "stile-http"
 
 // A grant answers PUT and POST: the client holds the lock.
 type grant struct {
 	Handle string `json:"handle"`
 	Token  string `json:"token,omitempty"` // a number; left out if the store has no fencing
-	Valid  int64  `json:"valid_ms"`        // from before the request was sent
+	Valid  int64  `json:"valid_ms"`        // counts from the moment before the client sent the request
 }
 
 // A released answers DELETE.
@@ -49,9 +48,9 @@ type released struct {
 	Released bool `json:"released"`
 }
 
-// valid is for how many milliseconds a client may trust a lease that the store confirmed to a request which the server sent
-// at a time. It counts from before the client sent its own request, which arrived later. So a client needs one rule only, and the
-// time that the server waited is in the number.
+// valid returns for how many milliseconds a client may trust a lease. The store confirmed the lease to a request that the
+// server sent at sent. The client counts from the moment before its own request, which arrived later. So one rule is enough
+// for the client, and the number includes the server's wait.
 func (s *Server) valid(arrived, sent time.Time, lease time.Duration) int64 {
 	d := sent.Sub(arrived) + lease
 	d -= time.Duration(2*drift*float64(d)) + s.d.Traits().Granularity
@@ -62,7 +61,8 @@ func (s *Server) grant(q *lockRequest, h *handle, sent time.Time, p *driver.Plac
 	return &grant{h.String(), s.token(p.Ticket), s.valid(q.arrived, sent, p.TTL)}
 }
 
-// token is the token of a claim's ticket: the same number that a Go client gets. As a number of JSON it would be rounded.
+// token returns the fencing token of a ticket, the same number as a Go client's. It is a string, since many readers of JSON
+// would round the number.
 func (s *Server) token(ticket int64) string {
 	if s.d.Traits().Fencing == driver.NoFencing {
 		return ""
@@ -70,15 +70,15 @@ func (s *Server) token(ticket int64) string {
 	return strconv.FormatInt(ticket*engine.Turns, 10)
 }
 
-// short is the lease of a claim that nobody has confirmed. A short ttl has the grace too, which is also more than the drift of
-// the longest wait: without it, a lease that is granted after such a wait would be over for its client.
+// short returns the lease of an unconfirmed claim. Even a short ttl has the grace added: it makes up for the drift during
+// the longest wait, without which the lease would be over for its client when it is granted.
 func (s *Server) short(ttl time.Duration) time.Duration {
 	t := s.d.Traits()
 	return min(ttl+grace, max(unconfirmed, t.MinTTL), t.MaxTTL)
 }
 
-// takeLock takes a lock, and waits for it. Nothing of the claim stays in the server when the wait ends, and nothing here
-// removes it: its client may have asked another server meanwhile, and hold.
+// takeLock answers PUT: it takes a lock and may wait for it. The server keeps nothing of the claim after the wait and never
+// removes it: the client may have asked another server meanwhile, and hold.
 func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	h, wait, err := q.wanted(s)
 	if err != nil {
@@ -127,21 +127,21 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		case waiting.Err() == nil:
 		case s.ending.Err() != nil:
 			return nil, notHad(&h, errEnding)
-		default: // nobody hears it, if the client is gone
+		default: // if the client is gone, nobody reads this
 			return nil, notHad(&h, errSuperseded)
 		}
 	}
 }
 
-// claim is what a driver gets of a caller's handle.
+// claim returns the driver's claim for a caller's handle.
 func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration) *driver.Claim {
 	return who.claim(&driver.Claim{
 		Name: name, ID: h.id, Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket,
 	})
 }
 
-// find enters a claim, or finds it and starts its lease anew. A claim with another ticket is not the one of the handle: a
-// request that arrived late has entered it, after that one was gone.
+// find enters a claim, or finds it and renews its lease. A claim with another ticket is not the handle's claim: a late
+// request has entered it after the handle's claim was gone.
 func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.Place, error) {
 	p, err := s.d.Enter(ctx, c)
 	if err == nil && c.Ticket != 0 && p.Ticket != c.Ticket {
@@ -156,8 +156,8 @@ func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.P
 	return p, nil
 }
 
-// hear returns when the claim may hold, when its lease wants to be renewed, or when the wait ends. It counts how often in a row the
-// store has returned early, which it may always do.
+// hear waits until the claim may hold, its lease needs a renewal, or the wait ends. early counts the early returns of Await
+// in a row: a store may return early at any time, but must not make the server spin.
 func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place, end time.Time, early *int) error {
 	within := p.TTL / 3
 	if p.Retry > 0 {
@@ -185,7 +185,7 @@ func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place,
 	return nil
 }
 
-// renewLock renews the lease of a claim, and so confirms it. It answers a claim that waits as PUT does.
+// renewLock answers POST: it renews the lease of a claim, and so confirms it. A claim that waits gets the answer of PUT.
 func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	h, err := q.handle()
 	if err == nil && h.ticket == 0 {
@@ -210,7 +210,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	sent := time.Now()
 	p, err := s.find(ctx, c, &h)
 	if err == nil && p.Holds && c.TTL < h.ttl && p.TTL < h.ttl {
-		// It is the claim of the handle. Another one, which nobody may know, does not get the ttl.
+		// This is the handle's claim, so it gets its ttl. Another claim, which nobody may know, does not.
 		c.TTL, sent = h.ttl, time.Now()
 		p, err = s.find(ctx, c, &h)
 	}
@@ -223,7 +223,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	return s.grant(q, &h, sent, &p), nil
 }
 
-// releaseLock removes a claim, whether it holds or waits.
+// releaseLock answers DELETE: it removes a claim, whether it holds or waits.
 func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	h, err := q.handle()
 	if err == nil && h.id == "" {
@@ -248,7 +248,7 @@ func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure
 	return &released{true}, nil
 }
 
-// holder is the record of the request's claim.
+// holder returns the record of the request's claim.
 func (q *lockRequest) holder(ttl time.Duration) (string, error) {
 	h := record.Holder{Owner: q.query.Get("owner"), Reason: q.query.Get("reason")}
 	if len(h.Owner) > api.MaxText {
@@ -257,7 +257,7 @@ func (q *lockRequest) holder(ttl time.Duration) (string, error) {
 	h.Program, _, _ = strings.Cut(q.UserAgent(), "/")
 	h.Program = cmp.Or(h.Program, "an HTTP client")
 	if h.Host, _, _ = net.SplitHostPort(q.RemoteAddr); loopback(h.Host) {
-		h.Host, _ = os.Hostname() // without it the host is not known
+		h.Host, _ = os.Hostname() // if this fails, the host stays empty
 	}
 	return record.Of(h, ttl)
 }

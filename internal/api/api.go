@@ -1,11 +1,11 @@
-// Package api has the requests and answers of the lock service. Each request is one call of package driver, as JSON.
-// Package server answers them, and package store/remote sends them.
+// Package api has the requests and answers of the lock service. Each request is one call of package driver, as JSON. Package
+// server answers the requests, and package store/remote sends them.
 //
-// Durations are integers of nanoseconds, and their names end in _ns. Tickets are strings of digits, since JavaScript and jq
-// round numbers from 1<<53 on, and a token, which is made of a ticket, is larger. Records are base64.
+// Durations are integers of nanoseconds, in fields that end in _ns. Tickets are strings of digits: JavaScript and jq round
+// numbers from 1<<53 on, and a token, which includes a ticket, may be larger. Records are base64.
 //
-// An error is JSON too: see [Error]. An answer in any other form comes from something between the client and the service,
-// such as a proxy. It says nothing about the request, whose outcome is unknown.
+// An error is JSON too: see [Error]. Any other answer comes from something between the client and the service, such as a
+// proxy. The outcome of its request is unknown.
 package api
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The paths of the requests. All are POST requests with a body of JSON, except Watch: GET with the parameter name, answered
-// by events.
+// The paths of the requests. All are POST requests with a JSON body, except Watch: GET with the parameter name. Watch and
+// Alerts answer with events.
 const (
 	Enter    = "/v1/enter"    // EnterRequest, PlaceAnswer
 	Await    = "/v1/await"    // AwaitRequest, PlaceAnswer
@@ -31,14 +31,14 @@ const (
 	Alerts   = "/v1/alerts"   // AlertsRequest, events
 )
 
-// The types of bodies.
+// The media types of bodies.
 const (
 	JSON   = "application/json"
 	Lines  = "application/x-ndjson"
 	Events = "text/event-stream"
 )
 
-// The events of Watch and of Alerts. A line that begins with a colon only says that the service is alive.
+// The events of Watch and of Alerts. A line with a leading colon is only a sign of life.
 const (
 	EventChanged = "event: changed"
 	EventAlert   = "event: alert" // its data is an Alert
@@ -46,10 +46,10 @@ const (
 	EventData    = "data: "
 )
 
-// Alive is how often, without other events, the service says that it is alive.
+// Alive is the longest time between two events or signs of life of a service.
 const Alive = 10 * time.Second
 
-// TraitsTag is the header in which each answer names the traits of the store. Other traits have another tag.
+// TraitsTag is the header of each answer with the tag of the store's traits. Different traits have different tags.
 const TraitsTag = "Stile-Traits"
 
 // Bounds of requests and answers.
@@ -58,8 +58,8 @@ const (
 	MaxAnswer  = 8 << 20          // bytes of an answer, except List's
 	MaxList    = 256 << 20        // bytes of List's answer
 	MaxClaims  = 512              // claims of one renewal, or of one request for alerts
-	MaxText    = 1024             // bytes of an id, of a client's or an owner's name
-	MaxAwait   = 50 * time.Second // how long a request of Await may last: many proxies give up after a minute without an answer
+	MaxText    = 1024             // bytes of an id, a client or an owner
+	MaxAwait   = 50 * time.Second // for an Await: many proxies give up after a minute without an answer
 	MaxTicket  = int64(1)<<53 - 1 // of a claim; see driver.Place
 )
 
@@ -68,7 +68,7 @@ type EnterRequest struct {
 	Claim Claim `json:"claim"`
 }
 
-// An AwaitRequest is a call of Await that ends without news after a time.
+// An AwaitRequest is a call of Await that ends without news after Within.
 type AwaitRequest struct {
 	Claim   Claim         `json:"claim"`
 	Within  time.Duration `json:"within_ns"`
@@ -100,24 +100,24 @@ type BreakRequest struct {
 	Record []byte `json:"record,omitempty"`
 }
 
-// An AlertsRequest has the service renew some claims once, and then tell when they are in danger.
+// An AlertsRequest asks the service to renew some claims once, and then to send alerts about them.
 type AlertsRequest struct {
 	Claims []Claim `json:"claims"`
 }
 
-// An Alert says which claims of an AlertsRequest are concerned, by their numbers from 0.
+// An Alert is about some claims of an AlertsRequest, by their indexes.
 type Alert struct {
-	Danger []int `json:"danger,omitempty"` // to be renewed at once: the answer shows what happened to them
-	Again  []int `json:"again,omitempty"`  // of which this server hears nothing more: they need another request for alerts
+	Danger []int `json:"danger,omitempty"` // must be renewed at once: the answer shows what happened to them
+	Again  []int `json:"again,omitempty"`  // this server hears no more of them: they need a new request for alerts
 }
 
-// Nothing is the body of a request that has no arguments.
+// Nothing is the body of a request without arguments.
 type Nothing struct{}
 
 // A PlaceAnswer answers Enter and Await.
 type PlaceAnswer struct {
 	Place   *Place `json:"place"`
-	Replica string `json:"replica,omitempty"` // which hears of the claim, if the store tells only one
+	Replica string `json:"replica,omitempty"` // which hears of the claim, if the store notifies only one replica
 }
 
 // A RenewAnswer answers Renew: each claim at the same index.
@@ -130,8 +130,8 @@ type LeaveAnswer struct {
 	Left bool `json:"left"`
 }
 
-// A ListPart is one line of List's answer: how many more keys or rows the store has read, the queue of a name, an error, or
-// the end.
+// A ListPart is one line of List's answer: the number of keys or rows that the store has read since the last line, the queue
+// of a name, an error, or the end.
 type ListPart struct {
 	Heard   int      `json:"heard,omitempty"`
 	Listing *Listing `json:"listing,omitempty"`
@@ -149,7 +149,7 @@ type IdentityAnswer struct {
 	Identity string `json:"identity"`
 }
 
-// A TraitsAnswer answers Traits. It also says which optional interfaces of package driver the store has.
+// A TraitsAnswer answers Traits. It also has the optional interfaces of the store's driver.
 type TraitsAnswer struct {
 	Traits  *StoreTraits `json:"traits"`
 	Lists   bool         `json:"lists"`
@@ -158,8 +158,7 @@ type TraitsAnswer struct {
 	Alerts  bool         `json:"alerts"`
 }
 
-// An Answer is one of the answers. Whole reports whether it has the fields that such an answer must have; other JSON does
-// not have them.
+// An Answer is the answer to a request. Whole reports whether the required fields are there; other JSON lacks them.
 type Answer interface{ Whole() bool }
 
 // Whole is [Answer.Whole].
@@ -168,8 +167,8 @@ func (a *PlaceAnswer) Whole() bool { return a.Place != nil }
 // Whole is [Answer.Whole].
 func (a *RenewAnswer) Whole() bool { return len(a.Renewals) > 0 }
 
-// Unreachable returns the error of a service that could not reach its store for any of the claims, or nil. Its outcome is that of
-// all of them: unsent if none was.
+// Unreachable returns an error if the service could not reach its store for any of the claims, else nil. The outcome is
+// unsent only if no renewal was sent.
 func (a *RenewAnswer) Unreachable() (err error) {
 	for i := range a.Renewals {
 		e := a.Renewals[i].Error
@@ -195,7 +194,7 @@ func (a *IdentityAnswer) Whole() bool { return a.Identity != "" }
 // Whole is [Answer.Whole].
 func (a *TraitsAnswer) Whole() bool { return a.Traits != nil && a.Traits.Store != "" }
 
-// Compose returns a request's body. It refuses a body that is too large for any server.
+// Compose returns a request's body. It refuses a body that exceeds MaxRequest.
 func Compose(request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err == nil && len(body) > MaxRequest {

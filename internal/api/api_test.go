@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-// fill gives each field of a struct a value of its own, so that one which is forgotten on the way is seen.
+// fill gives each field of a struct a different value, so that a forgotten field is seen.
 func fill(v reflect.Value, n *int64) {
 	*n++
 	switch v.Kind() {
@@ -45,7 +45,7 @@ func filled[T any]() T {
 	return v
 }
 
-// same fails unless a value is the same when it has been through JSON.
+// same fails unless a value survives JSON unchanged.
 func same[T, W any](t *testing.T, write func(T) W, read func(*W) T) {
 	t.Helper()
 	v := filled[T]()

@@ -34,7 +34,7 @@ type Amendment struct {
 	Record []byte `json:"record,omitempty"`
 }
 
-// NewClaim returns the claim of a request. It refuses a text that JSON cannot carry.
+// NewClaim returns the claim for a request. It refuses text that is not valid UTF-8, since JSON would change it.
 func NewClaim(c *driver.Claim) (*Claim, error) {
 	for _, text := range []string{c.Name, c.ID, c.Client, c.Owner} {
 		if !utf8.ValidString(text) {
@@ -63,8 +63,8 @@ func (c *Claim) Driver() *driver.Claim {
 	return d
 }
 
-// Check returns why no driver may get the claim, or nil: drivers trust their callers to respect the contract. A claim that
-// leaves or awaits only needs a name and an id.
+// Check returns an error if the claim violates the contract, since drivers trust their callers. A claim that leaves or
+// awaits needs only a name and an id.
 func (c *Claim) Check() error {
 	if err := driver.CheckName(c.Name); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (c *Claim) Check() error {
 	return nil
 }
 
-// CheckLeased is Check for a claim that enters or is renewed, which also needs a weight and leases.
+// CheckLeased is Check for a claim that enters or is renewed: it also needs a weight, a capacity and leases.
 func (c *Claim) CheckLeased() error {
 	if err := c.Check(); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Error is an error of package driver, or the service's own. It keeps everything that a caller may ask: which of the
-// package's errors it is, the outcome of the request, and whether the store could be asked.
+// An Error is an error of package driver, or the service's own. It keeps all facts that a caller may test: which of the
+// package's errors it is, the outcome of the request, and whether the store could be reached.
 type Error struct {
 	Code        string `json:"code"`
 	Outcome     string `json:"outcome"` // of the request: unknown, unsent, refused; see driver.Outcome
@@ -41,7 +41,7 @@ const (
 	CodeUnauthenticated = "unauthenticated" // the service needs credentials, and the request has no valid ones
 )
 
-// statuses are the HTTP statuses, for proxies and people; clients of this package only read the code.
+// statuses are the HTTP statuses, for proxies and people; clients of this package read only the code.
 var statuses = map[string]int{
 	CodeGone: http.StatusGone, CodeSession: http.StatusGone, CodeBroken: http.StatusGone,
 	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
@@ -63,8 +63,8 @@ const maxMessage = 1000
 
 // NewError returns the error of an answer, and nil for nil.
 //
-// [driver.ErrClosed] means here that the service has closed its store, not that the client is closed. So the client gets it
-// as the error of a store that cannot be reached.
+// [driver.ErrClosed] means here that the service has closed its store, not that the client is closed. So it becomes the
+// error of an unreachable store.
 func NewError(err error) *Error {
 	if err == nil {
 		return nil
@@ -79,7 +79,7 @@ func NewError(err error) *Error {
 	return e
 }
 
-// plain returns a message on one line, cut to maxMessage.
+// plain returns a message on one line of at most maxMessage bytes.
 func plain(text string) string {
 	if len(text) > maxMessage {
 		text = text[:maxMessage]
@@ -92,7 +92,7 @@ func plain(text string) string {
 	}, strings.ToValidUTF8(text, ""))
 }
 
-// know notes which of package driver's errors an error is, and its fields.
+// know sets the code and the fields for an error of package driver.
 func (e *Error) know(err error) {
 	if broken, ok := errors.AsType[*driver.BrokenError](err); ok {
 		e.Code, e.Record = CodeBroken, []byte(broken.Record)
@@ -112,7 +112,7 @@ func (e *Error) know(err error) {
 	}
 }
 
-// sentinels are the errors without fields. ErrSession is ErrGone too, and so comes first.
+// sentinels are the errors without fields. ErrSession is also ErrGone, so it comes first.
 var sentinels = []struct {
 	code string
 	err  error
@@ -123,7 +123,7 @@ var sentinels = []struct {
 	{CodeUnsupported, driver.ErrUnsupported},
 }
 
-// outcomes are the words for outcomes, and the marks of package driver.
+// outcomes maps the words for outcomes to the outcomes and marks of package driver.
 var outcomes = map[string]struct {
 	outcome driver.Outcome
 	mark    func(error) error
@@ -133,7 +133,7 @@ var outcomes = map[string]struct {
 	driver.OutcomeRefused.String(): {driver.OutcomeRefused, driver.Refused},
 }
 
-// ReadError returns the error in the body of an answer, and false if the body is not of this package.
+// ReadError returns the error in the body of an answer, and false if the body is not an Error.
 func ReadError(body []byte) (*Error, bool) {
 	e := &Error{}
 	if json.Unmarshal(body, e) != nil || !e.whole() {
@@ -142,13 +142,13 @@ func ReadError(body []byte) (*Error, bool) {
 	return e, true
 }
 
-// whole reports whether the error has the fields that each error of this package must have.
+// whole reports whether the error has its required fields.
 func (e *Error) whole() bool {
 	_, known := outcomes[e.Outcome]
 	return known && statuses[e.Code] != 0
 }
 
-// errNotWhole stands for an error in an answer that lacks fields.
+// errNotWhole stands for an error in an answer that lacks required fields.
 var errNotWhole = errors.New("the lock service sent an error that says nothing")
 
 // Err returns the error as a driver returns it, and nil for nil.
@@ -169,7 +169,7 @@ func (e *Error) Err() error {
 	return err
 }
 
-// known returns the error of package driver for the code, or nil.
+// known returns package driver's error for the code, or nil.
 func (e *Error) known() error {
 	switch e.Code {
 	case CodeBroken:
@@ -189,7 +189,7 @@ func (e *Error) known() error {
 	return nil
 }
 
-// A served error has the service's message, and is the error for its code.
+// A served is an error with the service's message. It unwraps to the error for its code.
 type served struct {
 	message string
 	known   error

@@ -15,7 +15,7 @@ import (
 // sentinels are the errors of package driver without fields.
 var sentinels = []error{driver.ErrGone, driver.ErrSession, driver.ErrUnsupported, driver.ErrClosed, driver.ErrForeign}
 
-// facts are all that a caller can find out about an error.
+// facts are all facts that a caller can find out about an error.
 func facts(err error) string {
 	var s strings.Builder
 	fmt.Fprint(&s, driver.OutcomeOf(err), " unreachable=", driver.IsUnreachable(err))
@@ -39,7 +39,7 @@ func facts(err error) string {
 	return s.String()
 }
 
-// travel returns an error as it is when it has been through JSON.
+// travel sends an error through JSON.
 func travel(t *testing.T, err error) error {
 	t.Helper()
 	text, jerr := json.Marshal(api.NewError(err))
@@ -98,7 +98,7 @@ func TestClosedStoreIsUnreachable(t *testing.T) {
 	}
 }
 
-// A message stands on one line of a terminal, and has a largest size.
+// A message has one line and a largest size.
 func TestMessagesArePlain(t *testing.T) {
 	got := travel(t, errors.New("a\nb\x1b[2J"+strings.Repeat("é", 4000))).Error()
 	if strings.ContainsAny(got, "\n\x1b") || len(got) > 1000 || !strings.HasPrefix(got, "a b") {
@@ -106,7 +106,7 @@ func TestMessagesArePlain(t *testing.T) {
 	}
 }
 
-// What is not the service's error is nobody's verdict.
+// Text that is not the service's error is no verdict.
 func TestOthersErrorsAreNotRead(t *testing.T) {
 	for _, text := range []string{
 		"", "<html>502 Bad Gateway</html>", "{}", `{"message":"no"}`, `{"code":"gone"}`, `{"code":"gone","outcome":"lost"}`,

@@ -44,7 +44,7 @@ type Warning struct {
 	Unfit bool   `json:"unfit,omitempty"`
 }
 
-// NewTraits returns the traits of an answer.
+// NewTraits returns the traits for an answer.
 func NewTraits(t driver.Traits) *StoreTraits {
 	w := &StoreTraits{
 		Store: t.Store, Server: t.Server, Ordered: t.Ordered, Shared: t.Shared, Permits: t.Permits, Delay: t.Delay,
@@ -59,7 +59,7 @@ func NewTraits(t driver.Traits) *StoreTraits {
 	return w
 }
 
-// Driver returns the traits as a driver does. A grade that this program does not know counts as none.
+// Driver returns the traits for a driver. An unknown grade of fencing counts as none.
 func (t *StoreTraits) Driver() driver.Traits {
 	d := driver.Traits{
 		Store: t.Store, Server: t.Server, Ordered: t.Ordered, Shared: t.Shared, Permits: t.Permits, Delay: t.Delay,
@@ -77,7 +77,7 @@ func (t *StoreTraits) Driver() driver.Traits {
 	return d
 }
 
-// Tag returns a short text that differs for other traits, for the header [TraitsTag].
+// Tag returns a short text that differs for different traits, for the header [TraitsTag].
 func (t *StoreTraits) Tag() string {
 	text, err := json.Marshal(t)
 	if err != nil {

@@ -16,29 +16,30 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until the service is asked for alerts. Who locks and unlocks sooner pays nothing.
+	// listenAfter is how long a claim must hold before the client asks for its alerts. A shorter hold costs no request.
 	listenAfter = 100 * time.Millisecond
 
-	// patienceMost is the longest pause after a request for alerts that failed.
+	// patienceMost is the longest pause after a failed request for alerts.
 	patienceMost = 5 * time.Second
 )
 
-// alerts have the service tell which claims are in danger, of those that have held for a while. A request for alerts is for some
-// claims, and goes on; claims that come later need another one, which takes those of the smaller ones with it. So n claims need
-// about log n requests that go on. The older one ends once the newer one is answered, and no alert is missed in between.
+// alerts ask the service which of the client's claims are in danger, once the claims have held for a while. A request for
+// alerts covers some claims and stays open. Claims that come later need a new request, which also takes over the claims of
+// smaller requests. So n claims need about log n open requests. An older request ends only after the answer to the newer
+// one, so no alert is missed in between.
 type alerts struct {
 	c    *client
-	kick chan struct{} // has an element if there is something to do
+	kick chan struct{} // has an element if attend has something to do
 
-	mu      sync.Mutex          // guards what follows, also in the subscriptions
-	able    bool                // the service has alerts
-	tell    func(ids ...string) // nil: nobody is to be told, and nothing is remembered
-	on      bool                // its goroutine runs
+	mu      sync.Mutex          // guards the fields below, also in the subscriptions
+	able    bool                // the service sends alerts
+	tell    func(ids ...string) // takes the alerts; nil: nobody takes them, and nothing is remembered
+	on      bool                // attend runs
 	claims  map[heldBy]*held
 	limit   known.Limit
 	subs    map[*subscription]bool
-	retry   time.Time     // when to try again after a request that failed
-	patient time.Duration // how long the last pause was; 0 if the last request was answered
+	retry   time.Time     // when to ask again after a failed request
+	patient time.Duration // the last pause; 0 once a request is answered
 }
 
 type heldBy struct{ id, name string }
@@ -48,13 +49,13 @@ type held struct {
 	claim *driver.Claim
 	since time.Time
 	until time.Duration // see [known.Until]
-	sub   *subscription // that is to tell of it; nil if there is none yet
+	sub   *subscription // covers the claim; nil if none does yet
 }
 
 // A subscription is a request for alerts.
 type subscription struct {
 	claims   []heldBy
-	live     int // how many of the held have it
+	live     int // how many held claims it covers
 	answered bool
 	end      context.CancelFunc
 }
@@ -68,11 +69,11 @@ func (c *client) Alert(endangered func(ids ...string)) {
 	}
 }
 
-// stir has the goroutine see what there is to do.
+// stir makes attend look for work.
 func (a *alerts) stir() {
 	select {
 	case a.kick <- struct{}{}:
-	default: // it has not yet seen that
+	default: // a signal is already pending
 	}
 }
 
@@ -104,7 +105,7 @@ func (a *alerts) holds(c *driver.Claim, ticket int64) {
 	h.claim, h.until = &claim, known.Until(c.TTL)
 }
 
-// renewed notes which claims hold, also those that another process began, and which do not any more.
+// renewed notes the claims that hold, including claims of another process, and the claims that are gone.
 func (a *alerts) renewed(claims []*driver.Claim, renewals []driver.Renewal) {
 	for i, c := range claims {
 		switch r := &renewals[i]; {
@@ -122,7 +123,7 @@ func (a *alerts) knows(c *driver.Claim) bool {
 	return a.claims[heldBy{c.ID, c.Name}] != nil
 }
 
-// parts notes that a claim does not hold any more, or is about to leave.
+// parts forgets a claim that no longer holds or is about to leave.
 func (a *alerts) parts(c *driver.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +134,7 @@ func (a *alerts) parts(c *driver.Claim) {
 	}
 }
 
-// moveLocked has another subscription tell of a claim, and ends one that has no claims left.
+// moveLocked moves a claim to another subscription, or to none, and ends a subscription without claims.
 func (a *alerts) moveLocked(h *held, to *subscription) {
 	if was := h.sub; was != nil && was != to {
 		if was.live--; was.live == 0 {
@@ -146,7 +147,7 @@ func (a *alerts) moveLocked(h *held, to *subscription) {
 	h.sub = to
 }
 
-// sweepLocked forgets claims that are over: they were left to another process.
+// sweepLocked forgets claims whose leases are over: another process has them, or nobody.
 func (a *alerts) sweepLocked() {
 	for by, h := range a.claims {
 		if known.Over(h.until) {
@@ -157,7 +158,7 @@ func (a *alerts) sweepLocked() {
 	a.limit.Swept(len(a.claims))
 }
 
-// attend asks for alerts whenever there are claims that nobody tells of, until the client is closed.
+// attend asks for alerts of claims without a subscription, until the client is closed.
 func (a *alerts) attend() {
 	closed := a.c.life.Context().Done()
 	for again := true; ; {
@@ -177,7 +178,8 @@ func (a *alerts) attend() {
 	}
 }
 
-// ask asks for alerts of the claims that have held for a while, and reports whether there are others, or some that did not fit.
+// ask asks for alerts of the claims that have held for a while. It reports whether other claims remain, too young or too
+// many for one request.
 func (a *alerts) ask() (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +227,7 @@ func (a *alerts) mergeLocked(s *subscription, add func(heldBy) bool) {
 	}
 }
 
-// beginLocked begins a subscription. The claims that have none have this one from now on, and the others once it is answered.
+// beginLocked begins a subscription. It covers claims without a subscription at once, and the others after the first answer.
 func (a *alerts) beginLocked(s *subscription) {
 	q := api.AlertsRequest{}
 	for _, by := range s.claims {
@@ -233,7 +235,7 @@ func (a *alerts) beginLocked(s *subscription) {
 		if h.sub == nil {
 			a.moveLocked(h, s)
 		}
-		if w, err := api.NewClaim(h.claim); err == nil { // it has entered so
+		if w, err := api.NewClaim(h.claim); err == nil { // it was valid when it entered
 			q.Claims = append(q.Claims, *w)
 		}
 	}
@@ -245,11 +247,11 @@ func (a *alerts) beginLocked(s *subscription) {
 	}
 }
 
-// follow makes a request for alerts, and heeds the answer until it ends.
+// follow makes a request for alerts and takes the events until the answer ends.
 func (a *alerts) follow(ctx context.Context, s *subscription, q *api.AlertsRequest) {
 	defer s.end()
 	if body, err := api.Compose(q); err == nil {
-		// However it ends, its claims need another one.
+		// In any case its claims then need a new request.
 		_ = a.c.follow(ctx, &request{http.MethodPost, api.Alerts, body}, func(event, data string) {
 			var alert api.Alert
 			if event == api.EventAlert && json.Unmarshal([]byte(data), &alert) == nil {
@@ -260,7 +262,7 @@ func (a *alerts) follow(ctx context.Context, s *subscription, q *api.AlertsReque
 	a.ended(s)
 }
 
-// heed does what an answer says. The first one says also that the service listens.
+// heed acts on an alert. The first alert also shows that the service listens.
 func (a *alerts) heed(s *subscription, alert *api.Alert) {
 	a.mu.Lock()
 	if !s.answered {
@@ -293,8 +295,8 @@ func (a *alerts) heed(s *subscription, alert *api.Alert) {
 	}
 }
 
-// ended notes that a subscription has ended. If the next one fails too, the service may be gone, and its claims are renewed at
-// once: their client hears of the danger before they are lost.
+// ended notes the end of a subscription. If the next one fails too, the service may be gone, and ended alerts: the client
+// renews the claims at once and learns of the danger before it loses them.
 func (a *alerts) ended(s *subscription) {
 	a.mu.Lock()
 	delete(a.subs, s)

@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// told are the ids that a client is alerted of.
+// told are the ids of the claims that a client was alerted of.
 type told struct {
 	mu  sync.Mutex
 	ids map[string]bool
@@ -41,7 +41,7 @@ func (w *told) of(id string) bool {
 	return w.ids[id]
 }
 
-// counted counts the requests for alerts that go on, and those that there were.
+// counted counts the requests for alerts, and how many of them are open.
 func counted(now, all *atomic.Int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,8 +62,8 @@ func broken(t *testing.T, d driver.Driver, name string) {
 	}
 }
 
-// Many claims, which come one after the other, need few requests, and the client hears of a break of each. When they have left
-// there is no request any more.
+// Many claims that come one after the other need few requests, and the client hears of the break of each. After they have
+// left, no request is open.
 func TestAlertsOfMany(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
@@ -73,7 +73,7 @@ func TestAlertsOfMany(t *testing.T) {
 	d := open(t, addr)
 	heard := listensTo(d)
 	var claims []*driver.Claim
-	const rounds, each = 12, 60 // more than one request may have
+	const rounds, each = 12, 60 // more than the limit of one request
 	for round := range rounds {
 		before := all.Load()
 		for i := range each {
@@ -117,7 +117,7 @@ func TestAlertsGoOn(t *testing.T) {
 	servertest.Until(t, "the client hears of the break", func() bool { return heard.of("x") })
 }
 
-// If no service is left, the claims are in danger. Their client hears that, and asks at once, long before they are lost.
+// If no service is left, the claims are in danger. The client hears that and asks at once, long before it loses them.
 func TestDangerBeforeTheLoss(t *testing.T) {
 	t.Parallel()
 	var now, all atomic.Int64

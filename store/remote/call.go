@@ -18,13 +18,13 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// A request is a request that is sent to one host after the other.
+// A request is one that each sends to the hosts in turn.
 type request struct {
 	method, path string
 	body         []byte
 }
 
-// call sends a request and takes its answer.
+// call sends a request and decodes its answer into a.
 func (c *client) call(ctx context.Context, path string, q any, a api.Answer) error {
 	body, err := api.Compose(q)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 				c.learn(a, res.Header.Get(api.TraitsTag))
 			case *api.RenewAnswer:
 				if err := a.Unreachable(); err != nil { // another host may reach the store
-					a.Renewals = nil // what the next answer leaves out would stay
+					a.Renewals = nil // otherwise fields that the next answer omits would keep their values
 					return err
 				}
 			}
@@ -51,8 +51,8 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	})
 }
 
-// each sends a request to the first host and has its answer read. As long as a host certainly did not get the request, or
-// did not judge it, each tries the next one. A host that cannot be reached, or cannot reach its store, is not the first any more.
+// each sends a request to the first host, and read takes the answer. While the outcome is unsent, each tries the next host.
+// A host that is silent, or cannot be reached, or cannot reach its store is no longer the first.
 func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
 	for range c.hosts {
 		c.mu.Lock()
@@ -78,12 +78,12 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 	return err
 }
 
-// slow is how long a host must have been silent, when its caller gives up, to count as silent.
+// slow is the least silence, when the caller gives up, after which a host counts as silent.
 const slow = 250 * time.Millisecond
 
-// silent reports whether the caller gave up a request because its host was silent for long. The request may have been sent,
-// so it is not sent again. But the host may be frozen, and nothing else would show it, so the next request goes to another
-// host. Only a wait may end without an answer in the ordinary course.
+// silent reports whether the caller gave up a request after a long silence of the host. The request may have been sent, so
+// each does not send it again. But the host may be frozen, and nothing else would show that, so the next request goes to
+// another host. Only waits normally end without an answer.
 func (q *request) silent(ctx context.Context, begun time.Time) bool {
 	if ctx.Err() == nil {
 		return false
@@ -100,10 +100,10 @@ type exchange struct {
 	c      *client
 	caller context.Context
 	host   string
-	sent   bool // it got a connection, so a part of it may have left
+	sent   bool // it got a connection, so a part of the request may have left
 }
 
-// exchange sends a request to a host and has its answer read.
+// exchange sends a request to a host, and read takes the answer.
 func (c *client) exchange(ctx context.Context, host string, q *request, read func(*exchange, *http.Response) error) error {
 	x := &exchange{c: c, caller: ctx, host: host}
 	if c.closed() || ctx.Err() != nil {
@@ -124,7 +124,7 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	// An http.Client would follow a redirect, and so send the request a second time.
+	// An http.Client would follow a redirect and send the request a second time.
 	res, err := c.transport.RoundTrip(r)
 	if err != nil {
 		return x.failed(err)
@@ -137,13 +137,13 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	return err
 }
 
-// name returns the host, for people.
+// name returns the host as people see it.
 func (x *exchange) name() string {
 	_, name, _ := strings.Cut(x.host, "://")
 	return name
 }
 
-// failed returns the error of an exchange that did not reach its end.
+// failed returns the error of an unfinished exchange.
 func (x *exchange) failed(err error) error {
 	if ended := driver.Ended(x.caller, x.sent); ended != nil {
 		return ended
@@ -159,8 +159,8 @@ func (x *exchange) failed(err error) error {
 	return driver.Unsent(err)
 }
 
-// refused returns the error of an answer that is not the expected one. An answer that the service did not make comes from
-// something between, and says nothing about the request.
+// refused returns the error of an unexpected answer. An answer that is not the service's own comes from something between,
+// such as a proxy: the outcome of the request is unknown.
 func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
@@ -175,7 +175,7 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 	return driver.Unknown(err)
 }
 
-// kindOf returns the type of an answer's body.
+// kindOf returns the media type of an answer, or "".
 func kindOf(res *http.Response) string {
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil {
@@ -184,5 +184,5 @@ func kindOf(res *http.Response) string {
 	return kind
 }
 
-// errCut is the error of an answer in parts that ends too soon.
+// errCut is the error of a truncated answer in parts.
 var errCut = errors.New("the answer ended too soon")

@@ -23,7 +23,7 @@ func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	return c.place(ctx, api.Enter, claim, &api.EnterRequest{Claim: *w})
 }
 
-// mostEarly is how much sooner than its caller's context a wait ends: a request that ends with its context costs a
+// mostEarly is the most by which a wait ends before its caller's context. A request that ends with its context costs a
 // connection.
 const mostEarly = 100 * time.Millisecond
 
@@ -44,14 +44,14 @@ func (c *client) Await(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	return c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within, Replica: c.replicas.of(claim)})
 }
 
-// place sends a request that is answered by the place of a claim.
+// place sends a request whose answer is the place of a claim.
 func (c *client) place(ctx context.Context, path string, claim *driver.Claim, q any) (driver.Place, error) {
 	var a api.PlaceAnswer
 	if err := c.call(ctx, path, q, &a); err != nil {
 		if errors.Is(err, driver.ErrGone) {
 			c.parts(claim)
 		}
-		c.replicas.forget(claim) // another replica may have taken it over
+		c.replicas.forget(claim) // another replica may have adopted it
 		return driver.Place{}, err
 	}
 	if a.Place.Holds {
@@ -63,7 +63,7 @@ func (c *client) place(ctx context.Context, path string, claim *driver.Claim, q 
 	return a.Place.Driver(), nil
 }
 
-// atOnce is how many requests of one renewal are sent at the same time.
+// atOnce is how many requests of one renewal may be under way at the same time.
 const atOnce = 4
 
 // Renew is [driver.Driver.Renew]. If the claims are too many or too large for one request, it sends several.
@@ -92,15 +92,16 @@ func (c *client) Renew(ctx context.Context, claims []*driver.Claim) []driver.Ren
 	return renewals
 }
 
-// A batch is the claims of one request, and their indexes among the caller's claims.
+// A batch has the claims of one request, and their indexes among the caller's claims.
 type batch struct {
 	claims []api.Claim
 	index  []int
 }
 
-// mostOf returns the most bytes that a claim takes in a request: JSON escapes a byte by at most six.
+// mostOf returns an upper bound of a claim's bytes in a request: JSON escapes a byte by at most six, and base64 takes less
+// than two.
 func mostOf(c *driver.Claim) int {
-	const rest = 512 // the names of the fields, and numbers
+	const rest = 512 // names of fields, and numbers
 	n := rest + 6*(len(c.Name)+len(c.ID)+len(c.Client)+len(c.Owner)) + 2*len(c.Record)
 	if c.Amend != nil {
 		n += 2 * len(c.Amend.Record)
@@ -134,15 +135,15 @@ func (c *client) Leave(ctx context.Context, l *driver.Release) error {
 	return c.call(ctx, api.Leave, &api.LeaveRequest{Claim: *w, Keep: l.Keep}, &api.LeaveAnswer{})
 }
 
-// parts notes that a claim is gone, or about to leave.
+// parts forgets a claim that is gone or about to leave.
 func (c *client) parts(claim *driver.Claim) {
 	c.replicas.forget(claim)
 	c.alerts.parts(claim)
 }
 
-// replicas are the names of the replicas that hear of the turns of claims that wait, of a store that tells only one.
+// replicas are, for a store that notifies only one replica, the replicas that hear of the turns of waiting claims.
 type replicas struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	byID  map[heldBy]replica
 	limit known.Limit
 }
@@ -152,7 +153,7 @@ type replica struct {
 	until time.Duration // see [known.Until]
 }
 
-// note notes which replica hears of a claim; an empty name means that all of them do.
+// note notes the replica that hears of a claim; an empty name means all replicas.
 func (rs *replicas) note(c *driver.Claim, name string) {
 	if name == "" {
 		return
@@ -169,7 +170,7 @@ func (rs *replicas) note(c *driver.Claim, name string) {
 	rs.byID[heldBy{c.ID, c.Name}] = replica{name, known.Until(c.TTL)}
 }
 
-// of returns the name of the replica that hears of a claim.
+// of returns the name of the replica that hears of a claim, or "".
 func (rs *replicas) of(c *driver.Claim) string {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

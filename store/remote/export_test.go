@@ -6,13 +6,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// SetSilence says after which time a watch without a sign of life counts as dead, of a driver whose store can list, watch
-// and break.
+// SetSilence sets the time after which a silent watch counts as dead, for a driver that can list, watch and break.
 func SetSilence(d driver.Driver, silence time.Duration) {
 	d.(interface{ base() *client }).base().silence = silence
 }
 
-// SetMostList says how many bytes a list may have, of such a driver.
+// SetMostList sets the most bytes of a list, for such a driver.
 func SetMostList(d driver.Driver, bytes int64) {
 	d.(interface{ base() *client }).base().mostList = bytes
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A lease lives on, and locks are had, while one of two services is frozen.
+// While one of two services is frozen, leases survive and locks can be taken.
 func TestFrozenService(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()

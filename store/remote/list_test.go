@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/remote"
 )
 
-// A list that is cut short is no list.
+// A truncated list is an error.
 func TestListIsWhole(t *testing.T) {
 	for name, text := range map[string]string{
 		"cut between lines": `{"heard":3}` + "\n" + `{"listing":{"name":"a","capacity":1,"claims":[]}}` + "\n",
@@ -58,7 +58,7 @@ func TestListKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// A list that is too large for its client is no list either, and the error says what to do.
+// A list that is too large for its client is an error too, which says what to do.
 func TestListIsBounded(t *testing.T) {
 	m := memory.New()
 	addr, _ := service(t, m, nobody)

@@ -91,7 +91,7 @@ func (b breaker) Break(ctx context.Context, q *driver.BreakRequest) (driver.Clai
 	return a.Claim.Driver(), nil
 }
 
-// text refuses a name that JSON cannot carry.
+// text refuses a name that is not valid UTF-8, since JSON would change it.
 func text(name string) error {
 	if !utf8.ValidString(name) {
 		return driver.Refused(errors.New("the name is not valid UTF-8"))
@@ -110,7 +110,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 	}
 	err = l.each(ctx, &request{http.MethodPost, api.List, body}, func(x *exchange, res *http.Response) error {
 		if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
-			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // a text that is cut off is not the service's
+			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // a truncated text is not the service's
 			return x.refused(res, head)
 		}
 		list, err = x.listings(ctx, res.Body)
@@ -119,7 +119,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 	return list, err
 }
 
-// listings reads the answer to a List.
+// listings reads the answer to a List, line by line.
 func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.Listing, err error) {
 	most := &io.LimitedReader{R: body, N: x.c.mostList}
 	for d := json.NewDecoder(most); ; {
@@ -136,7 +136,7 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 		}
 		switch {
 		case part.End:
-			_, _ = d.Token() // reads the end of the body, so that the next request can use the connection
+			_, _ = d.Token() // reads the end of the body, so that the next request can reuse the connection
 			return list, nil
 		case part.Error != nil:
 			return nil, part.Error.Err()
@@ -148,7 +148,7 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 	}
 }
 
-// errSilent is the error of events whose service has stopped saying that it is alive.
+// errSilent is the error of a stream of events without a sign of life.
 var errSilent = errors.New("it does not say that it is alive")
 
 // Watch is [driver.Watcher.Watch].
@@ -164,8 +164,8 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	})
 }
 
-// follow makes a request that is answered by events, and has them heeded until the answer ends. A service that says nothing for a
-// while counts as dead.
+// follow makes a request whose answer is events, and calls heed for each until the answer ends. A service that is silent for
+// a while counts as dead.
 func (c *client) follow(ctx context.Context, q *request, heed func(event, data string)) error {
 	heeded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -184,7 +184,7 @@ func (c *client) follow(ctx context.Context, q *request, heed func(event, data s
 	return err
 }
 
-// events reads events until they end, and returns why.
+// events reads events until they end, and returns the reason.
 func (x *exchange) events(body io.Reader, alive func(), heed func(event, data string)) error {
 	event := ""
 	lines := bufio.NewScanner(body)

@@ -1,15 +1,15 @@
-// Package remote is the driver of stores behind the lock service: see package server. A program that uses it needs no
-// client library of the store, and no connection to it.
+// Package remote is the driver for stores behind the lock service: see package server. A program needs no client library of
+// the store, and no connection to it.
 //
 // Importing it registers the schemes stile, plain HTTP, and stiles, TLS:
 //
 //	stile://[:token@]host[:7845][,host2]
 //
-// Several hosts are replicas of one service, over one store. Nothing checks that: over two stores, a lock has two holders. A
-// request that was not sent to one of them is sent to the next. After a host that does not answer in time, or that does not
-// reach its store, the next request goes to another one.
-// A service with credentials wants a token, in the URL as above or in a file that the parameter token_file names. Over plain
-// HTTP it is sent to loopback addresses only.
+// Several hosts are replicas of one service, over one store. Nothing checks that: over two stores, a lock has two holders.
+// If a request was not sent to one host, the client tries the next. If a host does not answer in time or does not reach its
+// store, the next request goes to another host.
+// A service with credentials needs a token, in the URL as above or in a file that the parameter token_file names. Over plain
+// HTTP the client sends the token to loopback addresses only.
 // Parameters: dial_timeout, token_file; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
 package remote
 
@@ -32,16 +32,16 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// DefaultPort is the service's port in a URL that names none.
+// DefaultPort is the service's port if the URL names none.
 const DefaultPort = "7845"
 
 const (
 	defaultDialTimeout = 5 * time.Second
-	idleConns          = 64               // idle connections kept to each host
+	idleConns          = 64               // idle connections kept per host
 	idleFor            = 90 * time.Second // the service must keep them longer
-	mostTags           = 64               // tags that a client keeps
+	mostTags           = 64               // tags of traits that a client keeps
 	mostAsks           = 8                // requests for the traits of one tag, in a row
-	askAgain           = 10 * time.Second // if the traits have not come
+	askAgain           = 10 * time.Second // after requests that did not bring the traits
 )
 
 func init() {
@@ -49,8 +49,7 @@ func init() {
 	driver.Register("stiles", Open)
 }
 
-// Open connects to the lock service at an address. The driver's type has the optional interfaces of package driver that the
-// service's store has.
+// Open connects to the lock service at an address. The driver has the optional interfaces that the service's store has.
 func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	timeout, err := a.Duration("dial_timeout", defaultDialTimeout)
 	if err != nil {
@@ -91,7 +90,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	return c.able(t), nil
 }
 
-// credential returns the token for a service; "" if there is none.
+// credential returns the token for a service; "" means none.
 func credential(a *driver.Address) (string, error) {
 	token, file := a.Password, a.Param("token_file", "")
 	if file != "" {
@@ -113,7 +112,7 @@ func credential(a *driver.Address) (string, error) {
 		return token, nil
 	}
 	for _, hostPort := range a.HostPorts("127.0.0.1", DefaultPort) {
-		host, _, _ := net.SplitHostPort(hostPort) // without an error: see HostPorts
+		host, _, _ := net.SplitHostPort(hostPort) // no error is possible: see HostPorts
 		if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
 			return "", driver.Refused(errors.New("stile:// would send the token as plain text to another machine: use stiles://"))
 		}
@@ -121,8 +120,7 @@ func credential(a *driver.Address) (string, error) {
 	return token, nil
 }
 
-// connect asks for the traits. A host that is silent for as long as connecting may take counts as frozen, and the next one
-// is asked.
+// connect asks for the traits. A host that is silent for timeout counts as frozen, and connect asks the next one.
 func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.TraitsAnswer, err error) {
 	for range c.hosts {
 		t = &api.TraitsAnswer{}
@@ -141,30 +139,30 @@ func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.Tra
 // A client is the driver without optional interfaces.
 type client struct {
 	token     string   // "" for none
-	hosts     []string // as beginnings of URLs
+	hosts     []string // the beginnings of URLs
 	transport *http.Transport
-	silence   time.Duration // silence between events after which their service counts as dead
-	mostList  int64         // the most bytes of a list
+	silence   time.Duration // after this time without an event, a service counts as dead
+	mostList  int64         // bytes of a list, at most
 	life      *work.Life
 	alerts    alerts
 	replicas  replicas
 
-	mu     sync.Mutex // guards what follows
-	host   int        // the index of the host that is asked first
+	mu     sync.Mutex // guards the fields below
+	host   int        // the index of the host to ask first
 	traits driver.Traits
-	tags   map[string]bool // of the traits
-	asking bool            // for new traits
+	tags   map[string]bool // of the known traits
+	asking bool            // a request for new traits is under way
 }
 
-// Traits is [driver.Driver.Traits]. Each answer of the service says whether the traits have changed.
+// Traits is [driver.Driver.Traits]. Each answer of the service shows a change of the traits by their tag.
 func (c *client) Traits() driver.Traits {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.traits
 }
 
-// learn takes traits from the service, and their tag. Replicas may differ, for example in what they have found out about
-// the store, and any of them may get a request. So the client only promises what all known traits promise.
+// learn adds traits from the service, with their tag. Replicas may differ, for example in what they know of the store, and
+// each may get the next request. So the client promises only what all known traits promise.
 func (c *client) learn(a *api.TraitsAnswer, tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +176,8 @@ func (c *client) learn(a *api.TraitsAnswer, tag string) {
 	c.traits, c.tags[tag] = t, true
 }
 
-// heard takes the tag of an answer, and asks for the traits if the tag is new. The answer with the traits has their tag:
-// this client could not compute it, since the traits may have fields that it does not know.
+// heard takes the tag of an answer, and asks for the traits if the tag is new. The answer with the traits carries their tag.
+// The client cannot compute a tag, since the traits may have fields that it does not know.
 func (c *client) heard(tag string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +187,8 @@ func (c *client) heard(tag string) {
 	c.asking = c.life.Go(func() {
 		ctx, cancel := context.WithTimeout(c.life.Context(), defaultDialTimeout)
 		defer cancel()
-		for n := 0; !c.knows(tag) && n < mostAsks; n++ { // another replica may have answered
-			_ = c.call(ctx, api.Traits, api.Nothing{}, &api.TraitsAnswer{}) // if it fails, a later answer has the tag again
+		for n := 0; !c.knows(tag) && n < mostAsks; n++ { // another replica may answer, with another tag
+			_ = c.call(ctx, api.Traits, api.Nothing{}, &api.TraitsAnswer{}) // if this fails, a later answer has the tag again
 		}
 		if !c.knows(tag) {
 			select {

@@ -28,7 +28,7 @@ import (
 	"github.com/stilelock/stile/store/remote"
 )
 
-// open opens a driver of services at some addresses.
+// open opens a driver for services at some addresses.
 func open(t *testing.T, addrs ...string) driver.Driver {
 	t.Helper()
 	d := drive.Opener("stile://" + strings.Join(addrs, ","))(t)
@@ -36,7 +36,7 @@ func open(t *testing.T, addrs ...string) driver.Driver {
 	return d
 }
 
-// service starts a service over a store, in front of which a test may stand.
+// service starts a service over a store, behind a handler of the test.
 func service(t *testing.T, d driver.Driver, stand func(next http.Handler) http.Handler) (addr string, s *server.Server) {
 	t.Helper()
 	s, err := server.New(d, nil)
@@ -55,7 +55,7 @@ func service(t *testing.T, d driver.Driver, stand func(next http.Handler) http.H
 
 func nobody(next http.Handler) http.Handler { return next }
 
-// nowhere is an address at which nobody listens.
+// nowhere is an address without a listener.
 func nowhere(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +65,7 @@ func nowhere(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// judge fails unless an error has an outcome, and says whether the service could be asked.
+// judge fails unless an error has an outcome and the mark Unreachable, or not.
 func judge(t *testing.T, what string, err error, outcome driver.Outcome, unreachable bool) {
 	t.Helper()
 	if err == nil || driver.OutcomeOf(err) != outcome || driver.IsUnreachable(err) != unreachable {
@@ -74,7 +74,7 @@ func judge(t *testing.T, what string, err error, outcome driver.Outcome, unreach
 	}
 }
 
-// What is not the service's answer came from somebody between, and says nothing about the request.
+// An answer that is not the service's came from something between, and leaves the outcome unknown.
 func TestAnswersOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name, kind, text string
@@ -123,7 +123,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
-// A request that was not sent to one host is sent to the next. Where nobody listens, it was not sent at all.
+// A request that was not sent to one host is sent to the next. A host without a listener was sent nothing.
 func TestHosts(t *testing.T) {
 	store := memory.NewStore()
 	addr, _ := service(t, store.Driver(), nobody)
@@ -135,7 +135,7 @@ func TestHosts(t *testing.T) {
 	judge(t, "open where nobody listens", err, driver.OutcomeUnsent, true)
 }
 
-// Trap: a replica may be there and not reach its store, while another one does. It says so of each claim of a renewal, and a
+// Trap: a replica may answer and not reach its store, while another does. It reports this for each claim of a renewal. A
 // client that only renews must not ask it again until its leases are over.
 func TestReplicaWithoutItsStore(t *testing.T) {
 	store := memory.NewStore()
@@ -158,10 +158,11 @@ func TestReplicaWithoutItsStore(t *testing.T) {
 	}
 }
 
-// Trap: the answer to a wait is lost, of a replica that had the store tell it of the claim. Who asked before does not hear any more.
+// Trap: the answer to a wait is lost, from a replica that the store then notifies of the claim. The replica before it hears
+// no more.
 func TestWaitIsLost(t *testing.T) {
 	store := memory.NewStore()
-	var replicas []string // of the requests that wait
+	var replicas []string // of the requests to wait
 	addr, _ := service(t, &telling{store.Driver()}, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != api.Await {
@@ -190,14 +191,14 @@ func TestWaitIsLost(t *testing.T) {
 	}
 }
 
-// A telling store tells only one driver of a turn.
+// A telling store notifies only one driver of a turn.
 type telling struct{ *memory.Driver }
 
 func (d *telling) Adopt(_ context.Context, c *driver.Claim) (driver.Place, error) {
 	return driver.Place{Ticket: c.Ticket}, nil
 }
 
-// A losing store is asked, and its answers may be lost.
+// A losing store gets its requests, and may lose its answers.
 type losing struct {
 	*memory.Driver
 	lost atomic.Bool
@@ -213,8 +214,8 @@ func (l *losing) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return all
 }
 
-// Trap: a host that takes a connection and says nothing fails no request as unsent. The next request must not ask it again, or
-// renewals end in vain until every lease is over.
+// Trap: a host that accepts a connection and stays silent leaves no request unsent. The next request must not ask it again,
+// or renewals fail until every lease is over.
 func TestSilentHost(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
@@ -263,7 +264,7 @@ func TestSilentHost(t *testing.T) {
 	}
 }
 
-// Trap: by TLS a host that takes a connection and says nothing is asked nothing yet, and so the next one is.
+// Trap: with TLS a host that accepts a connection and stays silent has got no request, so the next host gets it.
 func TestSilentHandshake(t *testing.T) {
 	t.Parallel()
 	ca, web := secured(t)
@@ -277,7 +278,7 @@ func TestSilentHandshake(t *testing.T) {
 	drive.Holds(t, d, drive.Claim("a", "x"))
 }
 
-// A wait that ends with its server goes on at the next one.
+// A wait that ends with its server continues at the next one.
 func TestServerEnds(t *testing.T) {
 	store := memory.NewStore()
 	begun := make(chan struct{}, 10)
@@ -341,7 +342,7 @@ type (
 	}
 )
 
-// Trap: a driver with all interfaces, over a store that lacks some, would promise what nobody can keep.
+// Trap: a driver with all interfaces over a store that lacks some would promise too much.
 func TestDriverHasTheStoresInterfaces(t *testing.T) {
 	m := memory.New()
 	p := plain{m}
@@ -371,7 +372,7 @@ func interfaces(d driver.Driver) string {
 	return fmt.Sprint("lists ", l, ", watches ", w, ", breaks ", b)
 }
 
-// Claims that are too many for one request are renewed by several, each at its own index.
+// Claims that exceed one request are renewed by several, each at its own index.
 func TestManyRenewals(t *testing.T) {
 	m := memory.New()
 	var requests atomic.Int64
@@ -407,7 +408,7 @@ func TestManyRenewals(t *testing.T) {
 	}
 }
 
-// The traits of a store may become fewer. Its clients hear of it with the next answer.
+// A store may lose traits. Its clients learn that with the next answer.
 func TestTraitsChange(t *testing.T) {
 	f := &fading{Driver: memory.New()}
 	addr, _ := service(t, f, nobody)
@@ -423,8 +424,8 @@ func TestTraitsChange(t *testing.T) {
 	}
 }
 
-// Trap: a newer service may say more of its store than this client knows. Then the traits that the client has are not all that
-// the service's tag stands for, and it must not ask for them after every answer.
+// Trap: a newer service may send traits that this client does not know. The tag then covers more than the client's traits,
+// but the client must not ask for the traits after every answer.
 func TestTraitsOfANewerService(t *testing.T) {
 	var asked atomic.Int64
 	addr, _ := service(t, memory.New(), func(next http.Handler) http.Handler {
@@ -453,7 +454,7 @@ func (n *newer) WriteHeader(status int) {
 	n.ResponseWriter.WriteHeader(status)
 }
 
-// A fading store comes to promise less.
+// A fading store promises less over time.
 type fading struct {
 	*memory.Driver
 	faded atomic.Bool
@@ -467,7 +468,7 @@ func (f *fading) Traits() driver.Traits {
 	return t
 }
 
-// A watch whose service says nothing any more has ended, and so has one whose service is gone.
+// A watch ends when its service falls silent or is gone.
 func TestWatchOfTheDead(t *testing.T) {
 	for name, dies := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -497,7 +498,7 @@ func TestWatchOfTheDead(t *testing.T) {
 	}
 }
 
-// secured starts a service by TLS, and returns a file with its authority, and its address.
+// secured starts a service with TLS, and returns a file with its authority, and its address.
 func secured(t *testing.T) (ca, addr string) {
 	t.Helper()
 	s, err := server.New(memory.New(), nil)
@@ -516,7 +517,7 @@ func secured(t *testing.T) (ca, addr string) {
 	return ca, web.Listener.Addr().String()
 }
 
-// By TLS a service is who its certificate says, for the authorities that the URL names.
+// With TLS the client checks the service's certificate against the authorities of the URL.
 func TestTLS(t *testing.T) {
 	ca, addr := secured(t)
 	url := "stiles://" + addr
