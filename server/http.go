@@ -115,14 +115,15 @@ func sendAway(w http.ResponseWriter, status int, a any) {
 // write sends an answer.
 func write(w http.ResponseWriter, status int, a any) {
 	text, err := json.Marshal(a)
-	if err == nil && len(text) > api.MaxAnswer {
-		err = fmt.Errorf("the answer has %d bytes; the limit is %d", len(text), api.MaxAnswer)
+	if err == nil && len(text) >= api.MaxAnswer {
+		err = fmt.Errorf("the answer has %d bytes; the limit is %d", len(text)+1, api.MaxAnswer)
 	}
 	if err != nil { // the request may have been applied
 		e := api.NewError(driver.Unknown(err))
 		status = e.Status()
 		text, _ = json.Marshal(e)
 	}
+	text = append(text, '\n') // for a person with curl
 	rc := http.NewResponseController(w)
 	limitWrite(rc)
 	defer unlimitWrite(rc)

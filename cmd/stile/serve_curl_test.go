@@ -48,9 +48,7 @@ func (u *account) pastes(page, heading, url string) {
 			continue
 		}
 		for line := range strings.Lines(strings.ReplaceAll(b[2], "http://127.0.0.1:7845", strings.Replace(url, "stile", "http", 1))) {
-			if script += line; strings.HasPrefix(line, "curl") && !strings.Contains(line, "|") {
-				script += "echo\n" // a person's shell begins a line
-			}
+			script += line
 		}
 	}
 	got, err := u.command("bash", "-c", script).Output()
