@@ -75,6 +75,7 @@ func New(s *store.Store) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
+	cmd.Flags().Lookup("listen").DefValue = "" // its text has the default
 	cmd.Flags().StringVar(&file, "tokens", "", "the `file` that stile serve token wrote; it is read again when it changes (default: no credentials are needed)")
 	cmd.AddCommand(newToken())
 	return cmd
@@ -108,7 +109,7 @@ func onLoopback(listen string) error {
 // whom says who is answered.
 func whom(o *server.Options) string {
 	if o == nil {
-		return "every program of this machine is answered: there are no tokens"
+		return "every program of this machine is answered, without credentials"
 	}
 	return "clients need a token"
 }
