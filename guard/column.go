@@ -54,8 +54,9 @@ func (c *Column) Do(ctx context.Context, db *sql.DB, key any, token int64, work 
 }
 
 // Raise shows a token to a row in the caller's transaction, by one statement. Call it before everything that the transaction
-// reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is missing, and [ErrInvalid] if
-// the column is not a 64-bit integer. Raise checks the column once, on MySQL by a second statement.
+// reads. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is missing. If the column
+// cannot keep the token exactly, the error is [ErrInvalid] or the database's own. On MySQL the first Raise asks for the
+// column's type by a second statement.
 func (c *Column) Raise(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
 	return c.found(name, c.raised(ctx, tx, name, key, token))

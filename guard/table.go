@@ -112,8 +112,9 @@ func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64
 
 // Raise shows a token to a resource in the caller's transaction, by one statement. Call it before everything that the
 // transaction reads. The row stays locked until the transaction ends, so other transactions that raise or check wait. So the
-// same transaction needs no further check. The mark lasts if the transaction is committed. The error is [ErrInvalid] if the
-// column token is not a 64-bit integer, which Raise checks once, on MySQL by a second statement.
+// same transaction needs no further check. The mark lasts if the transaction is committed. If the column cannot keep the
+// token exactly, the error is [ErrInvalid] or the database's own. On MySQL the first Raise asks for the column's type by a
+// second statement.
 //
 // A rollback to a savepoint that is older than the raise undoes the raise, and PostgreSQL unlocks the row; the transaction
 // goes on. Then raise again, and read again. [Table.Check] returns [ErrNotRaised] or [ErrStale] until then, unless the
