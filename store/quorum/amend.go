@@ -8,11 +8,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// mostLags is how often a node is asked again in one renewal because it has another record than was thought.
+// mostLags is how often one renewal asks a node again whose record is not the expected one.
 const mostLags = 3
 
-// proposed returns a claim as the nodes are asked to renew it: if it was changed, or is to be, with its last record, and the one
-// before, which they mostly have. The error says why it cannot be changed.
+// proposed returns the claim for a renewal on the nodes. If the claim was changed, or is to be changed, it has its last
+// record, and the record before that, which the nodes mostly have. The error says why the claim cannot be changed.
 func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	own := *c
 	own.Wait, own.Amend = c.TTL, nil
@@ -25,7 +25,7 @@ func (d *Driver) proposed(c *driver.Claim) (*driver.Claim, error) {
 	return &own, d.claims.propose(c, &own, d.nodes.proposal())
 }
 
-// propose has a claim asked for with the record that it has, or is to have.
+// propose notes the amendment that c asks for, and puts the claim's records into own.
 func (t *claims) propose(c, own *driver.Claim, proposal int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,8 +41,8 @@ func (t *claims) propose(c, own *driver.Claim, proposal int64) error {
 	return nil
 }
 
-// amendLocked gives a claim the record that it is to have, with a version above all others. From then on the claim
-// is renewed with that, also if it is not known what became of the request.
+// amendLocked gives a claim its new record, with a version above all others. From then on the claim is renewed with this
+// record, even if the outcome of the request is unknown.
 func (h *holding) amendLocked(c *driver.Claim, proposal int64) error {
 	is, version := c.Record, int64(0)
 	if h != nil {
@@ -67,14 +67,15 @@ func (h *holding) changedLocked() bool {
 	return version > 0
 }
 
-// newest returns the record that a claim is to have on a node that has another one. If that is a later one, another process has
-// changed the claim: one that had it before, if this one changed it since it has it, and else one that had it in between.
+// newest returns the record that a claim must get on a node that has another one. If the node's record is later, another
+// process has changed the claim. If this process has changed the claim too, the other one had the claim before, and this
+// one's record gets a higher version. Otherwise the other one had the claim in between, and its record stays.
 func (t *claims) newest(id, have string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.held[id]
 	if h == nil {
-		return have // it is leaving
+		return have // the claim is leaving
 	}
 	switch {
 	case !later(have, h.record):
@@ -88,7 +89,7 @@ func (t *claims) newest(id, have string) string {
 	return h.record
 }
 
-// lagging renews a claim on a node where it has another record than was thought.
+// lagging renews a claim on a node whose record is not the expected one.
 func (n *node) lagging(
 	ctx context.Context, store driver.Driver, c *driver.Claim, newest func(have string) string, a driver.Renewal,
 ) driver.Renewal {

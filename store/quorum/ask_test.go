@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// A holder hears that a majority of the nodes was asked for its lock, whichever nodes answer it first, and hears it once.
+// A holder hears of a request for its lock that a majority of the nodes has counted, once, whichever nodes answer first.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -38,7 +38,8 @@ func TestAsk(t *testing.T) {
 				t.Fatalf("renewal = %+v; want %d askings", r, asks)
 			}
 		}
-		if s, err := breaker.Break(t.Context(), &driver.BreakRequest{Name: "held", Ask: true}); err != nil || s.Record != c.Record {
+		s, err := breaker.Break(t.Context(), &driver.BreakRequest{Name: "held", Ask: true})
+		if err != nil || s.Record != c.Record {
 			t.Fatalf("ask = %+v, %v; want the holder", s, err)
 		}
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	pollLeast = 10 * time.Millisecond // between looks at nodes that do not tell
+	pollLeast = 10 * time.Millisecond // between looks at nodes that do not notify
 	pollMost  = 50 * time.Millisecond
 )
 
-// Await waits until the node may be free that leads the claims of the name. A claim that heard so and came too late
-// looks away for a moment, at random: so a release wakes a few, however many wait, and one of them has a good chance. Where
-// no node leads, it waits until a majority may be free, and then a moment more, so that one of many finds them all free.
-// Nodes that are no members are looked at now and then.
+// Await waits until the claim may get the name. It waits at the lead until the lead may be free. A claim that heard so and
+// came too late pauses for a random moment: so a release wakes a few waiters, however many there are, and one of them has a
+// good chance. If no node leads, Await waits until a majority may be free, and then a moment more, so that one of many
+// waiters finds all nodes free. If the nodes are no members, Await returns after a random pause.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.leads.wasLate(c.ID) {
 		return driver.Place{}, d.workers.pause(ctx, d.contention.spread(c.Name))
@@ -45,7 +45,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// awaitMajority returns when so many nodes say that the name may be free, or cannot say, that a majority may be.
+// awaitMajority returns when a majority of the nodes may be free, or when so many nodes fail that there is no majority.
 func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 	waiting, stop := context.WithCancel(ctx)
 	told := make(chan error, len(d.nodes.list)) // nil from a node that may be free
@@ -84,7 +84,8 @@ func (d *Driver) awaitMajority(ctx context.Context, c *driver.Claim) error {
 	}
 }
 
-// free reports whether a majority of the nodes is, or cannot be asked. What the claim itself leaves behind there is on its way out.
+// free reports whether a majority of the nodes may be free, and is true if too few answer. The claim's own remains there are
+// on their way out.
 func (d *Driver) free(ctx context.Context, c *driver.Claim) bool {
 	r, err := d.rounds.ask(d.timeout(c.TTL), c.ID, nil, func(votes []vote) bool {
 		return d.rule.granted(votes) || d.rule.taken(votes)

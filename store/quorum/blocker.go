@@ -9,9 +9,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What the nodes show of others' claims.
+// This file judges the claims of others that the nodes show.
 
-// blocker returns the claim that stands in the way on a majority of the nodes, nil if none does.
+// blocker returns the claim that stands in the way on a majority of the nodes, or nil.
 func (m majority) blocker(votes []vote) *driver.ClaimInfo {
 	for _, v := range votes {
 		if v.refuses() && m.standing(votes, v.place.Blocker) >= m.need {
@@ -21,13 +21,13 @@ func (m majority) blocker(votes []vote) *driver.ClaimInfo {
 	return nil
 }
 
-// waiting is the place of a claim that others are in the way of.
+// waiting returns the place of a claim that other claims keep out.
 func (m majority) waiting(c *driver.Claim, votes []vote) driver.Place {
 	p := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1}
 	if c.Try {
 		p.Ticket, p.TTL = 0, 0
 	}
-	var free []time.Duration // when each node may be, as far as they tell
+	var free []time.Duration // when each node may be free, if known
 	most := 0
 	for _, v := range votes {
 		switch {
@@ -35,9 +35,9 @@ func (m majority) waiting(c *driver.Claim, votes []vote) driver.Place {
 			free = append(free, 0)
 		case v.refuses():
 			free = append(free, v.place.Retry)
-			// Of two that stand on as many nodes, the older one has left most likely, and is about to leave the rest.
+			// Of two claims on equally many nodes, the older one most likely has left, and is about to leave the rest.
 			same := m.standing(votes, v.place.Blocker)
-			// Of two records of one, the later one is shown.
+			// Of two records of one claim, the later one is shown.
 			b := &v.place.Blocker
 			if same > most || same == most && (m.newer(b, &p.Blocker) || m.same(*b, p.Blocker) && later(b.Record, p.Blocker.Record)) {
 				p.Blocker, most = v.place.Blocker, same
@@ -45,7 +45,7 @@ func (m majority) waiting(c *driver.Claim, votes []vote) driver.Place {
 		}
 	}
 	if !m.ranked {
-		p.Blocker.Ticket = 0 // it has another on each node
+		p.Blocker.Ticket = 0 // it has another ticket on each node
 	}
 	p.Blocker = m.shown(p.Blocker)
 	slices.Sort(free)
@@ -65,7 +65,8 @@ func (m majority) standing(votes []vote, b driver.ClaimInfo) (n int) {
 	return n
 }
 
-// newer reports whether a claim came later than another: by its ticket, or by its age where each node gives tickets by its own clock.
+// newer reports whether claim a came later than b: by its ticket or, if each node gives tickets by its own clock, by its
+// age.
 func (m majority) newer(a, b *driver.ClaimInfo) bool {
 	if m.ranked {
 		return a.Ticket > b.Ticket
@@ -73,8 +74,8 @@ func (m majority) newer(a, b *driver.ClaimInfo) bool {
 	return a.Since < b.Since
 }
 
-// same reports whether two nodes show one claim, as far as they tell. One that was changed has the ticket that a majority
-// confirmed, and may have different records.
+// same reports whether two nodes show one claim, as far as their answers show. A changed claim has the ticket that a
+// majority confirmed, and may have different records.
 func (m majority) same(a, b driver.ClaimInfo) bool {
 	if !m.ranked {
 		return a.Record == b.Record
@@ -88,7 +89,7 @@ func changed(c driver.ClaimInfo) bool {
 	return version > 0
 }
 
-// shown is a claim as observers see it.
+// shown returns a claim as observers see it.
 func (m majority) shown(c driver.ClaimInfo) driver.ClaimInfo {
 	if m.ranked {
 		c.Record, _ = CutVersion(c.Record)
@@ -115,10 +116,11 @@ func (m majority) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool)
 	return driver.ClaimInfo{}, false
 }
 
-// broken is the outcome of removing a claim from all nodes, or of asking for it there. It is there if a majority has it, and
-// not if none has. What fewer have is removed, and the outcome is unknown: a claim that is just entering may have been told so
-// by one node already, lose that node's vote here, be told so by others, and take itself for one that a majority has. To be
-// asked for, a claim needs a majority of nodes that say so: one of them is in the majority by which it is renewed.
+// broken returns the outcome of removing a claim from all nodes, or of asking for it there. The claim was there if a
+// majority had it, and was not if no node had it. If fewer nodes had it, they have removed it, and the outcome is unknown.
+// For a claim that is just entering may hear one node's vote, lose the entry there to this removal, then hear other nodes'
+// votes, and take itself for one with a majority. To ask a claim for the lock, a majority of nodes must know the claim: one
+// of them is in the majority by which the claim is renewed.
 func (m majority) broken(ask bool, removed []driver.ClaimInfo, errs []error) (driver.ClaimInfo, error) {
 	gone := 0
 	for _, err := range errs {

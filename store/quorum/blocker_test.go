@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A node that has not heard that the former holder left shows it beside the present one. The present one is named, whatever the clocks
-// are by which the nodes give tickets.
+// A node that has not heard of the former holder's Leave shows its claim beside the present one. The driver names the
+// present claim, whatever the clocks are by which the nodes give tickets.
 func TestLaterHolderIsNamed(t *testing.T) {
 	t.Parallel()
 	shows := func(c driver.ClaimInfo) vote { return vote{came: true, place: driver.Place{Ahead: 1, Blocker: c}} }
@@ -27,7 +27,7 @@ func TestLaterHolderIsNamed(t *testing.T) {
 	}
 }
 
-// A claim that waits is told to try again when a majority may be free.
+// A claim that waits tries again when a majority may be free.
 func TestRetryOfAMajority(t *testing.T) {
 	t.Parallel()
 	in := func(retry time.Duration) vote {
@@ -40,7 +40,7 @@ func TestRetryOfAMajority(t *testing.T) {
 		{[]vote{in(3), in(1), in(2)}, 2},
 		{[]vote{in(3), in(0), in(2)}, 2},
 		{[]vote{in(3), {}, in(1)}, 3},
-		{[]vote{in(3), {}, {}}, 0}, // it is not known when a second one is
+		{[]vote{in(3), {}, {}}, 0}, // nobody knows when a second node is free
 	} {
 		if p, err := three().missed(&driver.Claim{}, test.votes, nil, true); err != nil || p.Retry != test.want {
 			t.Errorf("missed with %+v = %+v, %v; want to try again after %v", test.votes, p, err, test.want)
@@ -48,7 +48,7 @@ func TestRetryOfAMajority(t *testing.T) {
 	}
 }
 
-// Observers see a claim that a majority shows, with its later record.
+// Observers see a claim that a majority shows, with the later of its records.
 func TestAgreedClaim(t *testing.T) {
 	t.Parallel()
 	claim := func(ticket int64, record string) driver.ClaimInfo {
@@ -76,7 +76,8 @@ func TestAgreedClaim(t *testing.T) {
 	}
 }
 
-// What is removed by hand was there if a majority had it, and was not if a majority had not. In between nobody knows.
+// A claim that is removed by hand was there if a majority had it, and was not if a majority lacked it. In between nobody
+// knows.
 func TestBrokenClaim(t *testing.T) {
 	t.Parallel()
 	had := []driver.ClaimInfo{{Ticket: 5, Record: "a"}, {Ticket: 5, Record: WithVersion("b", 7)}}
@@ -117,7 +118,7 @@ func TestBrokenClaim(t *testing.T) {
 	}
 }
 
-// A claim of another process is taken up if it stands on a majority, and is gone only if a majority does not have it.
+// A client takes up another process's claim that stands on a majority. The claim is gone only if a majority lacks it.
 func TestTakenUpClaim(t *testing.T) {
 	t.Parallel()
 	for _, p := range polls() {
@@ -131,7 +132,7 @@ func TestTakenUpClaim(t *testing.T) {
 	}
 }
 
-// Of the nodes that were to confirm a ticket, those may do so later that did not answer.
+// A node that did not answer may still confirm the ticket later.
 func TestUnsureConfirmations(t *testing.T) {
 	t.Parallel()
 	for _, p := range polls() {
@@ -147,7 +148,7 @@ func TestUnsureConfirmations(t *testing.T) {
 	}
 }
 
-// Too few answers are the nodes' silence, unless most say no to the request itself and will say so again.
+// Too few answers make the store unreachable, unless most nodes deny the request itself for good.
 func TestTooFewAnswers(t *testing.T) {
 	t.Parallel()
 	fails := func(err error) vote { return vote{came: true, err: err} }

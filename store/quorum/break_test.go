@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// A claim that is entering has been told so by one node. Whoever breaks it there may have made it one that only believes to
-// hold: that cannot be reported as nothing done.
+// A claim that is entering has one node's vote. If somebody breaks it on that node, the claim may come to believe that it
+// holds. So the outcome of the break is unknown.
 func TestBreakOfOneVote(t *testing.T) {
 	t.Parallel()
 	list := servers(3)

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// over opens a quorum over a client each of some stores in memory.
+// over opens a quorum over one new client of each of these stores in memory.
 func over(t testing.TB, stores []*memory.Store, o *quorum.Options) driver.Driver {
 	t.Helper()
 	var members []driver.Driver

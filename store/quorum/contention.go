@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	spread        = time.Millisecond // within which those who wait for a name try, when it is free
-	spreads       = 6                // how often that doubles where many do
-	manyContended = 1024             // names, until they are forgotten
+	spread        = time.Millisecond // waiters of a free name try within this time, at random
+	spreads       = 6                // how often contention doubles this time at most
+	manyContended = 1024             // names; at this number all are forgotten
 )
 
-// A contention is how many claims seem to want each name.
+// A contention estimates how many claims want each name.
 type contention struct {
 	mu    sync.Mutex     // guards what follows
-	names map[string]int // as the power of two of the time within which they try
+	names map[string]int // how often the time within which waiters try is doubled
 }
 
-// spread returns for how long a claim is to leave a name to others that wait for it, at random.
+// spread returns a random time for which a claim leaves a name to the other waiters.
 func (t *contention) spread(name string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return rand.N(spread << t.names[name])
 }
 
-// missed notes that a claim came too late, or others are in the way.
+// missed notes that a claim came too late, or was kept out.
 func (t *contention) missed(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +35,7 @@ func (t *contention) missed(name string) {
 	t.names[name] = min(t.names[name]+1, spreads)
 }
 
-// below reports whether fewer claims than so many are known to have missed a name.
+// below reports whether the contention for a name is below this.
 func (t *contention) below(name string, many int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// heldElsewhere makes another client hold a claim on the last three of five nodes, the first of which has another
-// claim. It returns a client to which nodes can be late.
+// heldElsewhere makes client a hold a claim on the last three of five nodes; the first node has another claim. It returns a,
+// another client b with its members, and the claim.
 func heldElsewhere(t *testing.T) (a, b driver.Driver, members []*member, c *driver.Claim) {
 	list := servers(5)
 	a, others := open(t, list, nil)
@@ -22,7 +22,7 @@ func heldElsewhere(t *testing.T) (a, b driver.Driver, members []*member, c *driv
 	holds(t, list[0].store.Driver(), claim("held", "other"))
 	holds(t, a, c)
 	synctest.Wait()
-	for _, s := range list { // so that the other client asks for later tickets, however quick this machine is
+	for _, s := range list { // so that the second client asks for later tickets, however quick this machine is
 		s.mu.Lock()
 		s.wrong = 100 * time.Millisecond
 		s.mu.Unlock()
@@ -31,8 +31,7 @@ func heldElsewhere(t *testing.T) (a, b driver.Driver, members []*member, c *driv
 	return a, b, members, c
 }
 
-// A claim that holds by another client is not taken out of the nodes that say so, when it is entered again and others do not
-// answer.
+// A claim that holds by another client is entered again, and some nodes do not answer. It stays on the nodes that show it.
 func TestEnterTakesNothingOutThatHoldsElsewhere(t *testing.T) {
 	for late := range 3 {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,7 +53,7 @@ func TestEnterTakesNothingOutThatHoldsElsewhere(t *testing.T) {
 	}
 }
 
-// The same when the caller does not wait so long, whatever the nodes answer later.
+// The same if the caller gives up early, whatever the nodes answer later.
 func TestEndedEnterTakesNothingOutThatHoldsElsewhere(t *testing.T) {
 	for prompt := range 6 {
 		synctest.Test(t, func(t *testing.T) {
@@ -78,7 +77,7 @@ func TestEndedEnterTakesNothingOutThatHoldsElsewhere(t *testing.T) {
 	}
 }
 
-// standsStill fails unless a claim stands on a majority of the nodes, also when all requests have arrived.
+// standsStill fails unless a claim stands on a majority of the nodes once all requests have arrived.
 func standsStill(t *testing.T, d driver.Driver, members []*member, c *driver.Claim) {
 	t.Helper()
 	pass(3 * time.Second)

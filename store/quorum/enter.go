@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	splitTries = 4                    // attempts of one Enter, when nobody got a majority
-	splitPause = 2 * time.Millisecond // before the second, at random; later ones wait longer
+	splitTries = 4                    // attempts of one Enter, if no claim got a majority
+	splitPause = 2 * time.Millisecond // doubled with each attempt, it bounds the random pause after it
 )
 
-// Enter asks all nodes at once, or if the claim has waited, one before the rest. A claim that does not hold on a majority
-// is taken out of those that gave it a place: entering again is another attempt. When no other claim has a majority
-// either, since several came or left at once, it tries again itself.
+// Enter asks all nodes at once or, if the claim has waited, the lead before the rest. If no majority grants the claim, Enter
+// takes it out of the nodes that did: the next Enter is another attempt. If no other claim has a majority either, since
+// several came or left at once, Enter tries again itself.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	claim, err := d.admit(ctx, c)
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// attempt asks all nodes for a place. It reports whether no claim has a majority, as far as was seen; so did all
-// tries before this one.
+// attempt asks all nodes for a place. It returns split if no claim seems to have a majority. All attempts before this one
+// were split.
 func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (p driver.Place, split bool, err error) {
 	var least int64
 	if d.rule.ranked {
@@ -64,9 +64,8 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 		}
 	}
 	settled := func(votes []vote) bool { return d.rule.settled(claim, votes) }
-	r, err := d.rounds.askRest(d.timeout(c.TTL), c.ID, first, settled, func(ctx context.Context, n *node) (driver.Place, error) {
-		return n.enter(ctx, claim, least)
-	})
+	ask := func(ctx context.Context, n *node) (driver.Place, error) { return n.enter(ctx, claim, least) }
+	r, err := d.rounds.askRest(d.timeout(c.TTL), c.ID, first, settled, ask)
 	if err != nil {
 		return driver.Place{}, false, err
 	}
@@ -90,8 +89,8 @@ func (d *Driver) attempt(ctx context.Context, c, claim *driver.Claim, try int) (
 	return p, err == nil && by == nil, err
 }
 
-// patience is the shortest time for which a try waits for the last votes: longer than the try before it, or a slow
-// node would be missed by all of them. Under contention the pause is shorter, because this attempt blocks others.
+// patience returns the shortest time for which an attempt waits for the last votes. Each attempt waits longer than the one
+// before, or all of them would miss a slow node. Under contention the wait stays short, because the attempt blocks others.
 func (d *Driver) patience(name string, try int) time.Duration {
 	if d.contention.below(name, try) {
 		return time.Duration(try) * stragglerLeast
@@ -99,7 +98,7 @@ func (d *Driver) patience(name string, try int) time.Duration {
 	return stragglerLeast
 }
 
-// admit returns the claim as the nodes get it: it has no place on them but one that holds.
+// admit returns the claim for the nodes, where it holds or leaves nothing, or the reason why a quorum cannot have it.
 func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, error) {
 	claim := *c
 	claim.Wait = c.TTL
@@ -109,7 +108,7 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 	if d.rule.ranked {
 		claim.Record = WithVersion(c.Record, 0)
 	} else {
-		claim.Try = true // a member keeps nothing unless it holds
+		claim.Try = true // so that nothing is kept unless it holds; a member's Vote does the same
 	}
 	switch {
 	case c.Weight != driver.All || c.Capacity != driver.All:
@@ -117,12 +116,13 @@ func (d *Driver) admit(ctx context.Context, c *driver.Claim) (*driver.Claim, err
 	case c.Delay > 0 && !d.Traits().Delay:
 		return nil, fmt.Errorf("%w: not all nodes have a lock-delay", driver.ErrUnsupported)
 	case c.TTL+c.Delay > d.o.MaxTTL:
-		return nil, driver.Refused(fmt.Errorf("a lease and its lock-delay of %v are longer than %v, after which a node that forgot votes again", c.TTL+c.Delay, d.o.MaxTTL))
+		const says = "a lease and its lock-delay of %v are longer than %v, after which a node that forgot votes again"
+		return nil, driver.Refused(fmt.Errorf(says, c.TTL+c.Delay, d.o.MaxTTL))
 	}
 	return &claim, driver.Ended(ctx, false)
 }
 
-// enter asks one node for a place. A member's vote counts only if it is known who gave it.
+// enter asks one node for a place. A member's vote counts only if the client knows which server gave it.
 func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error) {
 	store, err := n.reachable()
 	if err != nil {
@@ -134,7 +134,7 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 			return driver.Place{}, driver.NotYet(err)
 		}
 	}
-	// Where that fails, an entry by an earlier id stands in the way of the claim, as another's would.
+	// If this fails, the entry by an earlier id keeps the claim out, as another claim would.
 	_, _ = n.leaveEarlier(ctx, store, c)
 	own := n.ids.as(c, n.index)
 	if !ok {
@@ -152,7 +152,7 @@ func (n *node) enter(ctx context.Context, c *driver.Claim, least int64) (driver.
 	return p, err
 }
 
-// agree makes sure that a majority knows the ticket. Mostly all have answered with it.
+// agree makes sure that a majority knows the ticket. Mostly all nodes have answered with it.
 func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticket int64) error {
 	if !d.rule.ranked || c.Ticket != 0 {
 		return nil
@@ -173,8 +173,8 @@ func (d *Driver) agree(ctx context.Context, c *driver.Claim, votes []vote, ticke
 	if err == nil && enough(confirmed) {
 		return nil
 	}
-	// The claim is not entered by the same id again where it is not known what became of the request: if that comes late, the
-	// ticket would replace the one of a later attempt.
+	// On a node where the outcome is unknown, the claim gets another id: a late Raise would replace the ticket of a later
+	// attempt.
 	unsure, disagreed := d.rule.disagreed(others, confirmed)
 	for _, i := range unsure {
 		d.ids.draw(c.ID, i)
@@ -193,7 +193,7 @@ func (n *node) raise(ctx context.Context, c *driver.Claim, ticket int64) error {
 	return store.(Member).Raise(ctx, c, ticket)
 }
 
-// won is the place of a claim that holds on a majority. The rest of the nodes are left to catch up.
+// won notes that a claim holds on a majority, and returns its place. The votes of the other nodes may come later.
 func (d *Driver) won(c *driver.Claim, r *round, votes []vote, ticket int64) driver.Place {
 	d.contention.caught(c.Name)
 	d.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Inner returns the driver without what it can show.
+// Inner returns the driver without the methods for observers.
 func Inner(d driver.Driver) *Driver {
 	if o, ok := d.(*observed); ok {
 		return o.Driver
@@ -14,24 +14,24 @@ func Inner(d driver.Driver) *Driver {
 	return d.(*Driver)
 }
 
-// Check looks at all nodes, as is done now and then.
+// Check checks all nodes at once.
 func Check(d *Driver) { d.nodes.connect(context.Background()) }
 
-// Settled reports whether all calls for claims are over, those too that nobody waits for any more.
+// Settled reports whether all calls for claims are over, even those that nobody waits for any more.
 func Settled(d *Driver) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.rounds.queues) == 0
 }
 
-// Rouse has nodes that could not be reached asked again at once.
+// Rouse ends the rest of nodes that could not be reached.
 func Rouse(d *Driver) {
 	for _, n := range d.nodes.list {
 		n.rest.Store(nil)
 	}
 }
 
-// Known returns how many claims the driver remembers something of.
+// Known returns how many claims the driver remembers.
 func Known(d *Driver) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A node that lost a claim which stands on the others leads its waiters no longer: they would be in the way when the holder gives the
-// node its claim back.
+// A node that lost a claim that stands on the others no longer leads its waiters: they would be in the way when the holder
+// gives the node its claim back.
 func TestForgetfulLeadIsLeft(t *testing.T) {
 	for lost := range 3 {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,37 +8,37 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// A holding is a claim that holds, as this client knows it, from its entering to its leaving.
+// A holding is this client's memory of a claim that holds, from its Enter to its Leave.
 type holding struct {
-	claim driver.Claim // with the ticket that it has; does not change
+	claim driver.Claim // with its ticket; does not change
 
-	record string // that it is to have on all nodes, with its version; guarded by mu, as the rest
-	before string // that most nodes have which do not have it
+	record string // the record for all nodes, with its version; guarded by mu, as the rest
+	before string // the record that the other nodes mostly have
 	own    bool   // the claim was changed here
 
-	until time.Duration // when it is over, unless it is renewed; by boottime
+	until time.Duration // when the lease is over, unless it is renewed; by boottime
 
 	missing []int        // nodes to repair
-	absent  map[int]bool // nodes that certainly do not have it: they need not be asked to let it go
+	absent  map[int]bool // nodes that certainly lack it: Leave does not ask them while they rest
 	repair  *time.Timer  // nil if none is due
-	asks    int64        // how often somebody has asked for it
+	asks    int64        // how often somebody has asked for the lock
 }
 
-// claims are those that hold here, and those that are being taken up from another process.
+// claims has the claims that hold here, and the claims that are being taken up from another process.
 type claims struct {
 	ids   *ids
 	leads *leads
 
-	mu       *sync.Mutex            // guards what follows, and what changes of a holding; the driver's
+	mu       *sync.Mutex            // guards what follows, and the changing fields of holdings; the driver's
 	held     map[string]*holding    // by id
-	limit    known.Limit            // of those
+	limit    known.Limit            // of held
 	resuming map[string]*resumption // by id
 }
 
 // holdLocked notes that a claim holds.
 func (t *claims) holdLocked(c *driver.Claim, ticket int64) *holding {
 	h := &holding{claim: *c, record: c.Record, before: c.Record, absent: map[int]bool{}}
-	if was := t.held[c.ID]; was != nil && was.claim.Ticket == ticket { // it was entered again
+	if was := t.held[c.ID]; was != nil && was.claim.Ticket == ticket { // the claim was entered again
 		h.record, h.before, h.own = was.record, was.before, was.own
 	}
 	t.releaseLocked(c.ID)
@@ -60,14 +60,14 @@ func (t *claims) ticketOf(id string) int64 {
 	return 0
 }
 
-// lacks reports whether a node certainly does not have a claim, which may be leaving.
+// lacks reports whether a node certainly lacks a claim, which may be leaving. h may be nil.
 func (t *claims) lacks(h *holding, i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return h != nil && h.absent[i]
 }
 
-// releaseLocked notes that a claim does not hold.
+// releaseLocked notes that a claim neither holds nor is taken up.
 func (t *claims) releaseLocked(id string) {
 	if h := t.held[id]; h != nil {
 		if h.repair != nil {
@@ -90,7 +90,7 @@ func (t *claims) forgetOverLocked() {
 	t.limit.Swept(len(t.held))
 }
 
-// over forgets claims that came to their end in another way than by leaving.
+// over forgets claims that ended without a Leave.
 func (t *claims) over(cs ...*driver.Claim) {
 	if len(cs) == 0 {
 		return
@@ -102,8 +102,9 @@ func (t *claims) over(cs ...*driver.Claim) {
 	}
 }
 
-// forgetIDs forgets the ids of claims that are over. A claim that waits asks again while its lease lasts, so one that has not
-// asked for longer than any lease is over, and nobody asks for its first id again, however late a request by that arrives.
+// forgetIDs forgets the drawn ids of claims that are over. A claim that waits asks again while its lease lasts. So a claim
+// that has not asked for longer than any lease is over, and nobody enters it by its first id again, however late a request
+// by that id arrives.
 func (t *claims) forgetIDs(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

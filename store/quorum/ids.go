@@ -8,36 +8,36 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A claim has its own id on a node, until the node leaves a request without an answer that could undo, once it
-// arrives, the success of a later attempt: a Leave, or the Raise of an attempt that failed. That id is not used on
-// the node again:
+// On each node a claim has its own id, until the node leaves a Leave unanswered, or the Raise of an attempt that failed.
+// When such a request arrives late, it could undo the success of a later attempt. So the claim does not use that id on the
+// node again:
 //
 //	id ──not answered──► id-1 ──not answered──► id-2 …
 //
-// An Enter by an earlier id may arrive late too. No vote is counted that was given to an earlier id, so such an entry helps no
-// claim to a majority; it only keeps others out, the claim itself as well. So the claim leaves by its earlier ids before it
-// enters by the present one, and whenever it leaves. What arrives after that ends with its lease.
+// An Enter by an earlier id may arrive late too. The client counts no vote for an earlier id, so such an entry helps no
+// claim to a majority. It only keeps claims out, even the claim itself. So the claim leaves by its earlier ids before it
+// enters by the present one, and whenever it leaves. An entry that arrives after that ends with its lease.
 
-// ids are those that claims have on the nodes.
+// ids has the ids that claims have on the nodes.
 type ids struct {
 	mu    sync.Mutex           // guards what follows
 	drawn map[string]*claimIDs // by the claim's own id
 }
 
-// claimIDs are the ids that a claim has on those nodes where it has another than its own.
+// claimIDs are the ids of a claim on the nodes where it does not have its own id.
 type claimIDs struct {
 	nodes map[int]*nodeIDs
 	used  time.Time // when a node was last asked for the claim
 }
 
-// nodeIDs are those on one node.
+// nodeIDs are the ids of a claim on one node.
 type nodeIDs struct {
-	drawn   int      // how many there were after the claim's own
-	earlier []string // that the claim is to leave by, the latest last
+	drawn   int      // how many ids were drawn after the claim's own
+	earlier []string // by which the claim leaves too, the latest last
 }
 
-// mostEarlier is how many ids a claim leaves by besides its present one. On a node that does not answer, each attempt draws
-// another. What stands by one that came before these ends with its lease.
+// mostEarlier is how many earlier ids a claim leaves by. On a node that does not answer, each attempt draws another id. An
+// entry by a still earlier id ends with its lease.
 const mostEarlier = 8
 
 // draw gives a claim another id on a node, since a request by the present one was not answered.
@@ -67,7 +67,7 @@ func (n *nodeIDs) present(id string) string {
 	return fmt.Sprintf("%s-%d", id, n.drawn)
 }
 
-// as returns the claim as a node knows it.
+// as returns the claim with the id by which a node knows it.
 func (t *ids) as(c *driver.Claim, i int) *driver.Claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *ids) as(c *driver.Claim, i int) *driver.Claim {
 	return &own
 }
 
-// earlier returns the claim as a node may know it by its earlier ids.
+// earlier returns the claim with each earlier id by which a node may know it.
 func (t *ids) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *ids) earlier(c *driver.Claim, i int) (list []*driver.Claim) {
 	return list
 }
 
-// replace has a claim have these ids, on nodes where it has another than its own.
+// replace sets a claim's ids on the nodes where it does not have its own id.
 func (t *ids) replace(id string, of *claimIDs) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +111,7 @@ func (t *ids) replace(id string, of *claimIDs) {
 	}
 }
 
-// forget forgets the ids of claims for which no node was asked since then, unless they hold.
+// forget forgets the drawn ids of claims for which no node was asked since then, unless they hold.
 func (t *ids) forget(since time.Time, holds func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// leave takes a claim out of a node, by all ids that it has or had there. It is gone if it stands there by none of them. A
-// lock is kept only where the claim stands by its present id, which is the one that was counted.
+// leave takes a claim out of a node, by all ids that it has or had there. The error is ErrGone if the node has it by none of
+// them. Only an entry by the present id, for which votes were counted, can be kept.
 func (n *node) leave(ctx context.Context, store driver.Driver, c *driver.Claim, keep time.Duration) error {
 	err := store.Leave(ctx, &driver.Release{Claim: n.ids.as(c, n.index), Keep: keep})
 	gone := errors.Is(err, driver.ErrGone)
@@ -23,8 +23,8 @@ func (n *node) leave(ctx context.Context, store driver.Driver, c *driver.Claim, 
 	return err
 }
 
-// leaveEarlier takes a claim out of a node by the ids that it had. It reports whether it stood there by one of them, and the
-// error of one that it may stand there by.
+// leaveEarlier takes a claim out of a node by its earlier ids. It reports whether the node had the claim by one of them. The
+// error is about an id by which the node may still have the claim.
 func (n *node) leaveEarlier(ctx context.Context, store driver.Driver, c *driver.Claim) (left bool, err error) {
 	for _, e := range n.ids.earlier(c, n.index) {
 		switch failed := store.Leave(ctx, &driver.Release{Claim: e}); {

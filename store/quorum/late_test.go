@@ -32,8 +32,8 @@ func faulty(t *testing.T, o *quorum.Options) (driver.Driver, []*memory.Driver) {
 	return d, drivers
 }
 
-// lateOn has the next Enter on some nodes arrive after a second, and the Leave after that not at all, and enters a claim that
-// meets this. The quorum draws another id for it on each of the nodes.
+// lateOn enters a claim whose Enter reaches some nodes after a second, and whose Leave after that never does. The quorum
+// draws another id for the claim on each of these nodes.
 func lateOn(t *testing.T, d driver.Driver, nodes []*memory.Driver, c *driver.Claim) {
 	t.Helper()
 	for _, n := range nodes {
@@ -48,7 +48,7 @@ func lateOn(t *testing.T, d driver.Driver, nodes []*memory.Driver, c *driver.Cla
 	pass(500 * time.Millisecond)
 }
 
-// standsOn lists the ids that stand on the nodes for a name.
+// standsOn lists the nodes on which a name is taken.
 func standsOn(t *testing.T, nodes []*memory.Driver, name string) (on []int) {
 	t.Helper()
 	for i, n := range nodes {
@@ -63,8 +63,8 @@ func standsOn(t *testing.T, nodes []*memory.Driver, name string) (on []int) {
 	return on
 }
 
-// An Enter that arrives late, by an id that the claim does not have on the node any more, is taken out with the claim: gone
-// is said when it stands there by none of its ids.
+// An Enter that arrives late, by an earlier id of the claim, is taken out with the claim. The claim is gone if no node has
+// it by any of its ids.
 func TestLateEnterByAnEarlierIDLeaves(t *testing.T) {
 	for _, late := range []int{2, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,8 @@ func TestLateEnterByAnEarlierIDLeaves(t *testing.T) {
 	}
 }
 
-// A claim does not wait for itself: what arrived late by an earlier id is taken out before the claim enters by the present one.
+// A claim does not wait for itself: it first leaves by the earlier id whose request arrived late, and then enters by the
+// present one.
 func TestLateEnterByAnEarlierIDIsInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, &quorum.Options{Timeout: 100 * time.Millisecond})
@@ -126,7 +127,7 @@ func TestLateEnterByAnEarlierIDIsInNobodysWay(t *testing.T) {
 	})
 }
 
-// A vote that was given to an earlier id counts for nothing: the claim does not hold by it, and keeps others out only.
+// A vote for an earlier id does not count: the claim does not hold by it, and the entry only keeps others out.
 func TestLateEnterByAnEarlierIDDoesNotVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, &quorum.Options{Timeout: 100 * time.Millisecond})
@@ -147,19 +148,19 @@ func TestLateEnterByAnEarlierIDDoesNotVote(t *testing.T) {
 			t.Errorf("enter of another = %+v, %v; want it to wait", p, err)
 		}
 		pass(c.TTL)
-		holds(t, d, other) // what nobody could take out ended with its lease
+		holds(t, d, other) // the entries that nobody could take out ended with their leases
 		for _, n := range nodes {
 			n.Heal()
 		}
 	})
 }
 
-// A slowRaise is a member that does not answer when it is told of another ticket, as if the request were late.
+// A slowRaise is a member that does not answer a Raise, as if the request were late.
 type slowRaise struct {
 	*member
 	mu    sync.Mutex
-	late  map[string]bool // ids that it was asked about so
-	again []string        // of these, the ids that it was asked to vote for later
+	late  map[string]bool // the ids of these requests
+	again []string        // of these, the ids that it got a later Vote for
 }
 
 func (m *slowRaise) Raise(ctx context.Context, c *driver.Claim, _ int64) error {
@@ -179,8 +180,8 @@ func (m *slowRaise) Vote(ctx context.Context, c *driver.Claim, least int64) (dri
 	return m.member.Vote(ctx, c, least)
 }
 
-// A ticket that no majority confirmed may reach a node late. It does not become the ticket of a claim which a later
-// attempt has won.
+// A ticket that no majority confirmed may reach a node late. It does not become the ticket of a claim that a later attempt
+// has won.
 func TestLateTicketHitsNothing(t *testing.T) {
 	t.Parallel()
 	list := servers(3)

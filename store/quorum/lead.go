@@ -9,23 +9,24 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Of many who ask all nodes for one name at once, each gets some of them, and none enough. So a claim that waits does so
-// at one node, which is the same for all clients; when that may be free, the claim asks it first, and the rest if it
-// grants the claim. It still needs a majority: which node leads changes when requests are sent, and nothing that is relied
-// on.
+// If many claims ask all nodes for one name at once, each gets some of the votes, and none gets enough. So a claim that
+// waits does so at one node, the lead, which is the same for all clients. When the lead may be free, the claim asks it
+// first, and the other nodes only if the lead grants the claim. The claim still needs a majority. The lead affects only the
+// time of requests: safety does not rest on it.
 //
 // Over a link with a round trip of 2.3 ms, 64 clients on one name of three servers make twice as many locks with a lead as
-// without, and for each the servers' processors work 1/2.6 of the time, and the clients' too; 8 clients make as many locks, for
-// 1/1.4 of the work (make bench-before with STORES=redlock LINK=1ms ONLY=^wait-, against a tree where lead returns nil).
+// without. For each lock the processors of the servers, and of the clients, work 1/2.6 of the time. 8 clients make as many
+// locks as without, for 1/1.4 of the work (make bench-before with STORES=redlock LINK=1ms ONLY=^wait-, against a tree where
+// lead returns nil).
 
 const (
-	stuckAfter = 100 * time.Millisecond // since a lead that is taken was waited for: until the others are looked at
-	stuckMost  = time.Second            // the same, after a while
-	stuckAgain = 20 * time.Millisecond  // until they are looked at again, if they are free
-	skippedFor = 10 * time.Second       // for how long one that is stuck or does not answer leads nobody
+	stuckAfter = 100 * time.Millisecond // how long a claim waits at a taken lead until it looks at the other nodes
+	stuckMost  = time.Second            // the same, after several looks
+	stuckAgain = 20 * time.Millisecond  // until a second look at the other nodes, if they are free
+	skippedFor = 10 * time.Second       // for how long a node that is stuck or does not answer leads no claim
 )
 
-// lead returns the node that a claim waits at, or nil if there is none.
+// lead returns the node at which a claim waits, or nil if there is none.
 func (d *Driver) lead(name string) *node {
 	if !d.rule.ranked {
 		return nil
@@ -39,8 +40,8 @@ func (d *Driver) lead(name string) *node {
 	return nil
 }
 
-// leading returns the nodes that a claim asks: one node before the others if it has waited at that, or many are known
-// to want the name.
+// leading returns a claim's next step. The claim asks one node before the others if it has waited at that node, or if other
+// claims are known to want the name.
 func (d *Driver) leading(c *driver.Claim) next {
 	if c.Try || c.Reclaim || c.Ticket > waitingTicket {
 		return next{}
@@ -52,18 +53,21 @@ func (d *Driver) leading(c *driver.Claim) next {
 	return n
 }
 
-// leadWithin is how long a lead may take for an answer until it is done without.
+// leadWithin returns how long a claim waits for the lead's answer before it asks the other nodes without it.
 func (d *Driver) leadWithin(ttl time.Duration) time.Duration { return d.timeout(ttl) / 4 }
 
-// askLead asks one node for a place. What it answers in time stands in the round's votes.
-func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, waits bool, least int64) (*round, []vote, error) {
-	r, err := d.rounds.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+// askLead asks the lead for a place. If the lead answers in time, its answer is in the votes.
+func (d *Driver) askLead(
+	ctx context.Context, claim *driver.Claim, lead *node, waits bool, least int64,
+) (*round, []vote, error) {
+	enter := func(ctx context.Context, n *node) (driver.Place, error) {
 		own := *claim
 		if waits {
 			own.Ticket = waitingTicket
 		}
 		return n.enter(ctx, &own, least)
-	})
+	}
+	r, err := d.rounds.ask(d.timeout(claim.TTL), claim.ID, []int{lead.index}, never, enter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,14 +82,16 @@ func (d *Driver) askLead(ctx context.Context, claim *driver.Claim, lead *node, w
 	return r, votes, err
 }
 
-// late is the place of a claim that its lead refused. Where no claim had a majority in a try before, the obstacle may
-// have left most nodes, as its client heard, and be about to leave this one. If most are still free, the claim is to
-// ask again at once: but not where others are known to want the name, of whom one is just getting it.
-func (d *Driver) late(ctx context.Context, c *driver.Claim, to next, v *vote, try int) (p driver.Place, split bool, err error) {
+// late returns the place of a claim that its lead refused. If no claim had a majority in an earlier attempt, the claim in
+// the way may have left most nodes already, and be about to leave the lead. If most nodes are still free, split is true, and
+// the claim asks again at once. It does not do so under contention, when another claim is just getting the name.
+func (d *Driver) late(
+	ctx context.Context, c *driver.Claim, to next, v *vote, try int,
+) (p driver.Place, split bool, err error) {
 	p = driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: d.rule.shown(v.place.Blocker), Retry: v.place.Retry}
 	alone := d.contention.below(c.Name, try)
-	// Counted too where the claim asked to wait, and perhaps nobody was quicker. Without, what clients believe differs more:
-	// sixteen processes passed the lock on a fifth less often, and Jain's index fell from 0.9 to 0.7.
+	// A claim that asked only to wait counts too, though perhaps nobody was quicker. Without it, the estimates of the
+	// clients differ more: sixteen processes made a fifth fewer hand-overs, and Jain's index fell from 0.9 to 0.7.
 	d.contention.missed(c.Name)
 	if !to.waits {
 		d.leads.tell(c.ID, next{lead: to.lead, waits: true, late: true})
@@ -96,7 +102,7 @@ func (d *Driver) late(ctx context.Context, c *driver.Claim, to next, v *vote, tr
 	return p, split, err
 }
 
-// awaitLead waits until a node may be free, or it alone is not. It reports false if the node cannot tell.
+// awaitLead waits until the lead may be free, or only the lead is not. It returns false if the lead cannot tell.
 func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told bool, err error) {
 	store, err := n.reachable()
 	if err != nil {
@@ -124,10 +130,11 @@ func (d *Driver) awaitLead(ctx context.Context, n *node, c *driver.Claim) (told 
 	}
 }
 
-// unlead looks whether a lead that is waited at is any use, and reports ok if it is: it answers, and it is free if most
-// are, unless somebody is just getting them. One that did not reach the lead to leave it, or died in between, must not
-// keep all others waiting until its lease is over. If the lead is none, others lead from then on, and the claim is to ask
-// all nodes if most are free.
+// unlead returns ok if a claim goes on waiting at its lead: the lead answers and is taken, and so are most nodes. If the
+// lead is free, told is true, and the claim asks it first. If most nodes are free and the lead is not, not even a moment
+// later, other nodes lead from then on, told is true, and the claim asks all nodes at once: a claim whose client died, or
+// did not reach the lead to leave it, must not keep all waiters there until its lease is over. Other nodes also lead if the
+// lead does not answer.
 func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told, ok bool, err error) {
 	for range 2 {
 		free, err := d.freeAt(ctx, lead, c)
@@ -136,7 +143,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 			return false, false, driver.Ended(ctx, true)
 		}
 		if free {
-			d.leads.tell(c.ID, next{lead: lead}) // which was not heard
+			d.leads.tell(c.ID, next{lead: lead}) // the claim missed the notification
 			return true, false, nil
 		}
 		if !d.free(ctx, c) {
@@ -147,7 +154,7 @@ func (d *Driver) unlead(ctx context.Context, lead *node, c *driver.Claim) (told,
 		}
 	}
 	d.leads.skip(lead, c.Name, time.Now())
-	d.leads.tell(c.ID, next{}) // all at once
+	d.leads.tell(c.ID, next{}) // it asks all nodes at once
 	return true, false, nil
 }
 
@@ -162,10 +169,10 @@ func (d *Driver) freeAt(ctx context.Context, n *node, c *driver.Claim) (bool, er
 	return store.(Member).Free(within, c.Name)
 }
 
-// forgetful notes that a lead, if it voted first, granted a claim while another stood on a majority, if one did. One
-// that is leaving may have left the lead first. But if it stays, the lead has lost it, and the waiters there would
-// hear again and again that the lock is free, and be in the way when the holder gives the lead its claim back: others
-// lead.
+// forgetful notes that a lead granted a claim while another claim stood on a majority; first is nil if no lead voted, and by
+// is nil if there is no such claim. This claim may be leaving, and may have left the lead first. But if it stays, the lead
+// has lost it. The waiters at the lead would hear again and again that the lock is free, and be in the way when the holder
+// gives the lead its claim back. So other nodes lead.
 func (d *Driver) forgetful(lead *node, first []vote, name string, by *driver.ClaimInfo) {
 	if now := time.Now(); first != nil && by != nil && d.leads.forgets(d.rule, lead, name, by, now) {
 		d.leads.skip(lead, name, now)

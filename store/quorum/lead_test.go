@@ -23,7 +23,7 @@ func votes(list []*server) (all []int) {
 	return all
 }
 
-// asked returns the servers that were asked for votes since.
+// asked returns the servers that got votes to give since then.
 func asked(list []*server, before []int) (which []int) {
 	for i, n := range votes(list) {
 		if n > before[i] {
@@ -52,7 +52,7 @@ func waits(t *testing.T, d driver.Driver, c *driver.Claim) {
 	c.Ticket = p.Ticket
 }
 
-// lead makes a claim of b learn late that a name is free, and returns the node that it asked.
+// lead makes a claim of b hear too late that a name is free, and returns the node that the claim asked.
 func lead(t *testing.T, list []*server, a, b *quorum.Driver, name string) int {
 	t.Helper()
 	holder, waiter, quick := claim(name, "holder-before"), claim(name, "late"), claim(name, "quick")
@@ -69,7 +69,7 @@ func lead(t *testing.T, list []*server, a, b *quorum.Driver, name string) int {
 	if len(which) != 1 {
 		t.Fatalf("servers %v were asked by a claim that is late; want one", which)
 	}
-	awaits(t, b, waiter) // for a moment, in which it is not told of anything
+	awaits(t, b, waiter) // it pauses for a moment, without a notification
 	before = votes(list)
 	waits(t, b, waiter)
 	if again := asked(list, before); !slices.Equal(again, which) {
@@ -88,8 +88,8 @@ func lead(t *testing.T, list []*server, a, b *quorum.Driver, name string) int {
 	return which[0]
 }
 
-// A claim that was told and is late asks one node, the same for all clients, and does not take others from whoever was
-// quicker.
+// A claim that hears too late that a name is free asks one node, the same for all clients, and takes no votes from a quicker
+// claim.
 func TestLateClaimAsksOneNode(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
@@ -108,7 +108,7 @@ func TestLateClaimAsksOneNode(t *testing.T) {
 	}
 }
 
-// What somebody left behind on the node that is asked first holds nobody up until it runs out.
+// A claim that a dead client left behind on the lead does not keep the waiters until its lease runs out.
 func TestLeadIsStuck(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
@@ -122,7 +122,7 @@ func TestLeadIsStuck(t *testing.T) {
 	waits(t, b, waiter)
 	for i, m := range members {
 		if i != leads {
-			leaves(t, m.now(), holder) // as if it had died before it asked the last
+			leaves(t, m.now(), holder) // as if the client had died before it asked the last node
 		}
 	}
 	since := time.Now()
@@ -136,7 +136,7 @@ func TestLeadIsStuck(t *testing.T) {
 	holds(t, b, late)
 }
 
-// settled waits until nothing is asked any more.
+// settled waits until no request is under way.
 func settled(t *testing.T, list ...*quorum.Driver) {
 	t.Helper()
 	for _, d := range list {
@@ -148,7 +148,7 @@ func settled(t *testing.T, list ...*quorum.Driver) {
 	}
 }
 
-// A node that is asked first and does not answer, or cannot be reached, is done without.
+// A lead that does not answer, or cannot be reached, is left out.
 func TestLeadIsDown(t *testing.T) {
 	t.Parallel()
 	for _, link := range []memory.Link{memory.Silent, memory.Refused, memory.Unnotified} {
@@ -166,7 +166,7 @@ func TestLeadIsDown(t *testing.T) {
 			holds(t, b, waiter)
 			leaves(t, b, waiter)
 			if link == memory.Refused {
-				settled(t, b) // or a late refusal has the node rest again
+				settled(t, b) // or a late refusal would make the node rest again
 			}
 			m.SetLink(memory.Up)
 			quorum.Rouse(b)

@@ -7,13 +7,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A skippedLead is a lead that is passed over for a name, and until when.
+// A skippedLead is a node that must not lead a name, and until when.
 type skippedLead struct {
 	lead  *node
 	until time.Time
 }
 
-// A forgetfulLead is one that granted claims while another stood on a majority: which one, since when, and when it last did.
+// A forgetfulLead is a lead that granted claims while another claim stood on a majority: which one, since when, and when it
+// last did.
 type forgetfulLead struct {
 	lead        *node
 	by          driver.ClaimInfo
@@ -22,12 +23,12 @@ type forgetfulLead struct {
 
 // A next is the next step of a claim that has waited.
 type next struct {
-	lead  *node // it asks this one before the others; nil if it asks all at once
-	waits bool  // if it is refused, it waits there
-	late  bool  // it does so in a moment: it was told that the lead is free, and others were quicker
+	lead  *node // the claim asks this node before the others; nil if it asks all at once
+	waits bool  // if the lead refuses the claim, it waits there
+	late  bool  // the claim pauses first: when it heard that the lead is free, others were quicker
 }
 
-// leads are what is known of the nodes that lead, and what the claims that wait at them are to do next.
+// leads has the client's knowledge of the leads, and the next steps of the claims that wait at them.
 type leads struct {
 	mu      sync.Mutex               // guards what follows
 	skipped map[string]skippedLead   // by name
@@ -39,7 +40,7 @@ func newLeads() *leads {
 	return &leads{skipped: map[string]skippedLead{}, forgot: map[string]forgetfulLead{}, told: map[string]next{}}
 }
 
-// skip lets claims on a name go by another lead for a while.
+// skip has another node lead a name for a while.
 func (t *leads) skip(lead *node, name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +50,7 @@ func (t *leads) skip(lead *node, name string, now time.Time) {
 	t.skipped[name] = skippedLead{lead, now.Add(skippedFor)}
 }
 
-// skips returns the node that is not to lead a name, or nil.
+// skips returns the node that must not lead a name, or nil.
 func (t *leads) skips(name string, now time.Time) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +60,8 @@ func (t *leads) skips(name string, now time.Time) *node {
 	return nil
 }
 
-// forgets notes that a lead granted a claim while another stood on a majority, and reports whether that has gone on for so long
-// that the lead has lost the other one.
+// forgets notes that a lead granted a claim while another stood on a majority. It reports whether this has gone on until the
+// lead must have lost the other claim.
 func (t *leads) forgets(m majority, lead *node, name string, by *driver.ClaimInfo, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,14 +77,14 @@ func (t *leads) forgets(m majority, lead *node, name string, by *driver.ClaimInf
 	return now.Sub(f.since) >= stuckAfter
 }
 
-// tell notes what a claim is to do next.
+// tell notes a claim's next step.
 func (t *leads) tell(id string, n next) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.told[id] = n
 }
 
-// heard returns, once, what a claim was told to do next. It reports false if the claim was told nothing.
+// heard returns a claim's next step, once. It returns false if there is none.
 func (t *leads) heard(id string) (n next, told bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +93,7 @@ func (t *leads) heard(id string) (n next, told bool) {
 	return n, told
 }
 
-// wasLate reports, once, whether others were quicker when a claim was told that its lead is free.
+// wasLate reports, once, whether others were quicker when a claim heard that its lead is free.
 func (t *leads) wasLate(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

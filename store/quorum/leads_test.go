@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A lead that is skipped leads nobody of its name for a while.
+// A skipped lead leads no claims on its name for a while.
 func TestSkippedLead(t *testing.T) {
 	t.Parallel()
 	leads, lead, now := newLeads(), &node{name: "x"}, time.Unix(1e9, 0)
@@ -24,7 +24,7 @@ func TestSkippedLead(t *testing.T) {
 	}
 }
 
-// A lead has lost a claim when it granted others beside it for a while, and not when the claim was just leaving.
+// A lead has lost a claim if it granted others beside it for a while, but not if the claim was just leaving.
 func TestForgetfulLead(t *testing.T) {
 	t.Parallel()
 	x, y := &node{name: "x"}, &node{name: "y"}
@@ -58,7 +58,7 @@ func TestForgetfulLead(t *testing.T) {
 	}
 }
 
-// What a claim is told it hears once, and whether it was late before that.
+// A claim hears its next step once, and before that, once, whether it was late.
 func TestToldOnce(t *testing.T) {
 	t.Parallel()
 	leads, lead := newLeads(), &node{name: "x"}
@@ -80,7 +80,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// Those who want a name and miss it leave more time to each other, up to a bound, and less when one of them came to hold.
+// Claims that miss a name leave more time to each other, up to a bound, and less when one of them came to hold.
 func TestContention(t *testing.T) {
 	t.Parallel()
 	c := &contention{names: map[string]int{}}
@@ -117,8 +117,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// A claim has another id on a node from the moment that it is drawn, leaves by the latest of those before, and has its own again
-// when it is forgotten, which it is not while it holds.
+// From a draw on, a claim has another id on a node, and leaves by the latest ids before it. When its ids are forgotten, it
+// has its own again. While it holds, they are not forgotten.
 func TestDrawnIDs(t *testing.T) { synctest.Test(t, drawnIDs) }
 
 func drawnIDs(t *testing.T) {
@@ -134,8 +134,10 @@ func drawnIDs(t *testing.T) {
 		t.Errorf("the claim is %+v on its node, %+v on another", own, all.as(c, 0))
 	}
 	earlier := all.earlier(c, 1)
-	if len(earlier) != mostEarlier || earlier[0].ID != "a-3" || earlier[mostEarlier-1].ID != fmt.Sprint("a-", mostEarlier+2) || earlier[0].Ticket != 0 {
-		t.Errorf("the claim leaves by %d ids, from %+v on; want the latest %d, without a ticket", len(earlier), earlier[0], mostEarlier)
+	last := fmt.Sprint("a-", mostEarlier+2)
+	if len(earlier) != mostEarlier || earlier[0].ID != "a-3" || earlier[mostEarlier-1].ID != last || earlier[0].Ticket != 0 {
+		t.Errorf("the claim leaves by %d ids, from %+v on; want the latest %d, without a ticket",
+			len(earlier), earlier[0], mostEarlier)
 	}
 	never, always := func(string) bool { return false }, func(string) bool { return true }
 	soon := time.Now().Add(time.Hour)

@@ -8,10 +8,12 @@ import (
 )
 
 // Leave asks all nodes at once. It returns when a majority has let the claim go, since the next one can hold then; the
-// others go on to. They have as long for a short lease as for the longest, since no lease runs out meanwhile.
+// requests to the others go on. The nodes have as long for a short lease as for the longest, since no lease runs out
+// meanwhile.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if l.Keep > d.o.MaxTTL {
-		return driver.Refused(fmt.Errorf("to keep the lock taken for %v is longer than %v, after which a node that forgot votes again", l.Keep, d.o.MaxTTL))
+		const says = "to keep the lock taken for %v is longer than %v, after which a node that forgot votes again"
+		return driver.Refused(fmt.Errorf(says, l.Keep, d.o.MaxTTL))
 	}
 	if err := driver.Ended(ctx, false); err != nil {
 		return err
@@ -23,8 +25,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.mu.Lock()
 	held := d.claims.held[claim.ID]
 	d.claims.releaseLocked(claim.ID)
-	r, err := d.rounds.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, func(ctx context.Context, n *node) (driver.Place, error) {
-		ask := n.store // also one that rests: it may be back, and nobody asks it again to let the claim go
+	leave := func(ctx context.Context, n *node) (driver.Place, error) {
+		ask := n.store // even if it rests: it may be back, and nobody asks it again to let the claim go
 		if d.claims.lacks(held, n.index) {
 			ask = n.reachable
 		}
@@ -35,7 +37,8 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		err = n.leave(ctx, store, &claim, l.Keep)
 		n.reached(err)
 		return driver.Place{}, err
-	})
+	}
+	r, err := d.rounds.askLocked(d.timeout(d.o.MaxTTL), claim.ID, nil, d.rule.departed, leave)
 	d.mu.Unlock()
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// Nothing is remembered of a claim that is gone, or was refused for good: nobody removes it.
+// The driver remembers nothing of a claim that is gone, or was refused for good.
 func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -45,7 +45,7 @@ func TestNothingIsKeptOfWhatIsOver(t *testing.T) {
 	}
 }
 
-// Nodes that are slow for a short lease have time enough to let its claim go.
+// Nodes that are slow for a short lease still have enough time to let its claim go.
 func TestShortLeaseLeavesSlowNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, nil)
@@ -61,7 +61,7 @@ func TestShortLeaseLeavesSlowNodes(t *testing.T) {
 	})
 }
 
-// A claim that one of three nodes never had is let go by the other two, although one of them is slow.
+// A claim that one of three nodes never had leaves by the other two, even if one of them is slow.
 func TestLeaveWaitsForTheNodeThatDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, nil)
@@ -78,8 +78,8 @@ func TestLeaveWaitsForTheNodeThatDecides(t *testing.T) {
 	})
 }
 
-// A claim that has left most nodes, and is about to leave the rest, keeps no other out, although a node is slow to vote and the
-// one that leads those who wait is among the rest.
+// A claim that has left most nodes, and is about to leave the rest, keeps no other out, even if a node is slow to vote and
+// the lead of the waiters is among the rest.
 func TestLeavingKeepsNobodyOut(t *testing.T) {
 	for first := range 5 {
 		for _, other := range []bool{false, true} {
@@ -92,8 +92,8 @@ func TestLeavingKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// leavingKeepsNobodyOut lets a claim leave two of five nodes late, from a first one on, and another enter by the same
-// client or by another. A third node votes late, and is late to take that back.
+// leavingKeepsNobodyOut lets a claim leave two of five nodes late, beginning with first, and another claim enter by the same
+// client or by another one. A third node votes late, and is late to take the vote back.
 func leavingKeepsNobodyOut(t *testing.T, first int, other, try bool, votes time.Duration) {
 	list := servers(5)
 	a, leaving := open(t, list, nil)
@@ -118,7 +118,9 @@ func leavingKeepsNobodyOut(t *testing.T, first int, other, try bool, votes time.
 	slow.Inject(memory.Fault{Verb: memory.Leave, Before: 60 * time.Millisecond})
 	p, err := b.Enter(t.Context(), next)
 	if err != nil || !p.Holds {
-		t.Errorf("a claim leaves nodes %d and %d late, and a vote takes %v: enter by another client: %v, that tries: %v, = %+v, %v; want it to hold",
+		const says = "a claim leaves nodes %d and %d late, and a vote takes %v: enter by another client: %v, that tries: %v, " +
+			"= %+v, %v; want it to hold"
+		t.Errorf(says,
 			first, (first+1)%5, votes, other, try, p, err)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// missedOut takes a claim that has no majority out of the nodes, also of those whose answer is not known, and says what
-// became of it. It waits for those that granted it, so that a refusal leaves nothing behind.
-func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, cause error) (driver.Place, error) {
+// missedOut takes a claim without a majority out of the nodes, even those whose answer is unknown, and returns its place or
+// its error. It waits for the nodes that granted the claim, so that a refusal leaves nothing behind. It leaves a claim there
+// that may hold by another client.
+func (d *Driver) missedOut(
+	ctx context.Context, c, claim *driver.Claim, r *round, votes []vote, cause error,
+) (driver.Place, error) {
 	if d.rule.mayHold(claim, votes, r.least, d.claims.ticketOf(claim.ID)) {
 		return driver.Place{}, d.rule.still(votes, cause)
 	}
@@ -21,13 +24,13 @@ func (d *Driver) missedOut(ctx context.Context, c, claim *driver.Claim, r *round
 	return p, err
 }
 
-// takeOut takes a claim out of the nodes that have it, or may. It reports whether nothing of it is left for certain.
+// takeOut takes a claim out of the nodes that have it, or may have it. It reports whether certainly nothing of it is left.
 func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, votes []vote) (clean bool) {
 	out, granted := remains(votes)
 	if clean = len(out) == len(granted); len(out) == 0 {
 		return clean
 	}
-	// It takes its places in the queues now, before a later attempt, whose requests it must not undo.
+	// The removal takes its places in the queues now, before a later attempt, whose requests it must not undo.
 	left, err := d.withdraw(claim, r, out, granted, d.rule.refused(votes))
 	if err != nil {
 		return false
@@ -42,9 +45,9 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 	return clean
 }
 
-// withdraw takes a claim out of some nodes, after the round in which it was to enter. The result is decided when some of
-// them have answered. Unless the claim was refused, it may hold by another client, and stays where a late vote says that
-// it stood.
+// withdraw takes a claim out of some nodes, after the round by which it entered. The new round is decided when the nodes in
+// first have answered. Unless the claim was refused, it may hold by another client, and stays on a node whose late vote
+// shows that it stood there before.
 func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, refused bool) (*round, error) {
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })

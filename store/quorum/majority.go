@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A majority decides. It knows the nodes' names, and how many of them are enough; it asks nobody, and keeps nothing. Votes go in,
-// with what this client knows of the claim, and what becomes of the claim comes out.
+// A majority decides. It knows the nodes' names, and how many of them are enough. It asks nobody and keeps nothing: votes go
+// in, with this client's knowledge of the claim, and a decision about the claim comes out.
 type majority struct {
 	names  []string // of the nodes, for messages
 	need   int      // how many nodes are a majority
@@ -30,7 +30,7 @@ func majorityOf(nodes []Node) majority {
 // prevents reports whether n nodes that do not have a claim leave it no majority.
 func (m majority) prevents(n int) bool { return n > len(m.names)-m.need }
 
-// says is a node's error with its name.
+// says returns a node's error with its name.
 func (m majority) says(i int, err error) error { return fmt.Errorf("node %s: %w", m.names[i], err) }
 
 // first returns the first of some errors, by node.
@@ -46,14 +46,14 @@ func (m majority) first(errs []error) error {
 // granted reports whether a majority granted a claim.
 func (m majority) granted(votes []vote) bool { return sum(votes).granted >= m.need }
 
-// taken reports whether others have so many nodes that there is no majority left.
+// taken reports whether other claims have so many nodes that there is no majority left.
 func (m majority) taken(votes []vote) bool { return m.prevents(sum(votes).refused) }
 
-// settled reports whether a majority granted the claim, and all of that majority with one ticket, or whether a majority
-// cannot be had since others stand in the way. When nodes gave different tickets or fail, the rest is waited for: one
-// ticket may stand on a majority already, and what failed nodes granted is known then and can be taken back.
+// settled reports whether the votes decide: a majority granted the claim with one ticket, or there can be no majority since
+// other claims stand in the way. If nodes gave different tickets or failed, they do not decide yet: a majority may already
+// have one ticket, and a claim that a failing node granted can be taken back once that is known.
 func (m majority) settled(claim *driver.Claim, votes []vote) bool {
-	if !claim.Reclaim { // which, coming late to a node, would take out the claim of a later run of the same owner
+	if !claim.Reclaim { // a late claim that reclaims would take out the claim of a later run of the same owner
 		if m.granted(votes) && (!m.ranked || claim.Ticket != 0) {
 			return true
 		}
@@ -74,7 +74,7 @@ func (m majority) common(votes []vote) (ticket int64, agreed bool) {
 	return 0, false
 }
 
-// byTicket counts the nodes that granted a claim with this ticket, and lists those that did with another one.
+// byTicket counts the nodes that granted a claim with this ticket, and lists the nodes that granted it with another one.
 func byTicket(votes []vote, ticket int64) (agreed int, others []int) {
 	for i := range votes {
 		switch v := &votes[i]; {
@@ -88,29 +88,29 @@ func byTicket(votes []vote, ticket int64) (agreed int, others []int) {
 	return agreed, others
 }
 
-// In what follows, held is the ticket with which this client knows that the claim holds, or 0; and least is the ticket that
-// the nodes were asked for.
+// Below, held is the ticket with which this client knows that the claim holds, or 0, and least is the ticket that the nodes
+// were asked for.
 
-// doubtful reports whether a claim may hold by another client, and too few votes tell which ticket most nodes know as its own.
+// doubtful reports whether a claim may hold by another client while no ticket has a majority of the votes.
 func (m majority) doubtful(c *driver.Claim, votes []vote, least, held int64) bool {
 	_, agreed := m.common(votes)
 	return !agreed && m.mayHold(c, votes, least, held)
 }
 
-// mayHold reports whether a claim may have come to hold by another client, as far as the votes tell. It must not be taken out.
+// mayHold reports whether a claim may hold by another client, as far as the votes show. Then it must not be taken out.
 func (m majority) mayHold(c *driver.Claim, votes []vote, least, held int64) bool {
 	return !m.refused(votes) && slices.ContainsFunc(votes, func(v vote) bool { return m.early(c, v, least, held) })
 }
 
-// early reports whether a node had a claim before it was asked for this least ticket, and it is not known here that the claim
-// holds. Of another client whose idea of the nodes' clocks is ahead, a claim that it entered less than that ago is taken for
-// a new one.
+// early reports whether a node had a claim before this client asked for the ticket least, unless this client knows that the
+// claim holds. If another client's estimate of the nodes' clocks is ahead, a claim that it entered just before counts as
+// new.
 func (m majority) early(c *driver.Claim, v vote, least, held int64) bool {
 	return m.ranked && c.Ticket == 0 && v.grants() && v.place.Ticket < least && held == 0
 }
 
-// goes reports whether a claim that has no majority is taken out of a node, by the vote that has come from it by then. Unless
-// the claim was refused, it may hold by another client, and stays where it stood before it was asked for.
+// goes reports whether a claim without a majority is taken out of a node, by the vote that the node has given so far. Unless
+// the claim was refused, it may hold by another client, and stays on a node that had it before it was asked.
 func (m majority) goes(c *driver.Claim, v vote, least, held int64, refused bool) bool {
 	if v.came && !v.unknown() && !v.place.Holds {
 		return false // there is nothing to take out
@@ -118,15 +118,14 @@ func (m majority) goes(c *driver.Claim, v vote, least, held int64, refused bool)
 	return refused || !m.early(c, v, least, held)
 }
 
-// refused reports whether so many nodes do not have a claim that it holds nowhere.
+// refused reports whether so many nodes do not have a claim that it cannot hold.
 func (m majority) refused(votes []vote) bool {
 	n := sum(votes)
 	return m.prevents(n.refused + n.gone + n.foreign)
 }
 
-// ticket returns the ticket of a claim which a majority granted: the ticket that a majority gave, whatever the rest
-// gave too late. If there is none, it is the highest: a node that gave it may have given the one before to another
-// claim.
+// ticket returns the ticket of a claim that a majority granted: the ticket that a majority gave, whatever the rest gave too
+// late. If there is none, it is the highest ticket: the node that gave it may have given a lower one to another claim.
 func (m majority) ticket(c *driver.Claim, votes []vote, held int64) int64 {
 	switch {
 	case c.Ticket != 0:
@@ -144,7 +143,7 @@ func (m majority) ticket(c *driver.Claim, votes []vote, held int64) int64 {
 			continue
 		}
 		if held != 0 && v.place.Ticket == held {
-			return held // it has stood there since it was won; another node gave it a higher one too late
+			return held // the claim has stood there since it was won; another node gave a higher ticket too late
 		}
 		most = max(most, v.place.Ticket)
 	}
@@ -158,19 +157,19 @@ func number(id string) int64 {
 	return waitingTicket + 1 + int64(h.Sum64()%(1<<52))
 }
 
-// lasting returns for how long a majority of the nodes confirmed its lease.
+// lasting returns the lease that a majority of the nodes confirmed.
 func (m majority) lasting(leases []time.Duration) time.Duration {
 	slices.Sort(leases)
 	return leases[len(leases)-m.need]
 }
 
-// departed reports whether it is settled that a claim has left, or was not there.
+// departed reports whether the votes settle that a claim has left, or was not there.
 func (m majority) departed(votes []vote) bool {
 	left, gone := departures(votes)
 	return left >= m.need || m.prevents(gone)
 }
 
-// parting returns the error for a claim that leaves.
+// parting returns the error of a Leave, or nil.
 func (m majority) parting(votes []vote) error {
 	left, gone := departures(votes)
 	switch {
@@ -182,7 +181,8 @@ func (m majority) parting(votes []vote) error {
 	return m.short(votes)
 }
 
-// still answers for a claim that has held, or may have, and was not found on a majority. It is not taken out: it may hold.
+// still returns the error for a claim that has held, or may have, and that no majority shows. Such a claim may hold, and so
+// it is not taken out.
 func (m majority) still(votes []vote, cause error) error {
 	switch {
 	case cause != nil:
@@ -193,8 +193,8 @@ func (m majority) still(votes []vote, cause error) error {
 	return m.short(votes)
 }
 
-// missed is the place of a claim that has no majority, or what it failed by, for an attempt that did not end by itself if
-// there is a cause. The attempt is clean if nothing of it is left on the nodes.
+// missed returns the place or the error of a claim without a majority. cause is why the attempt ended early, or nil. The
+// attempt is clean if nothing of the claim is left on the nodes.
 func (m majority) missed(c *driver.Claim, votes []vote, cause error, clean bool) (driver.Place, error) {
 	n := sum(votes)
 	switch {
@@ -219,13 +219,14 @@ func (m majority) missed(c *driver.Claim, votes []vote, cause error, clean bool)
 	return m.waiting(c, votes), nil
 }
 
-// short is the error when too few nodes answered. Where so many deny the request itself, such as for want of memory or of
-// a right, that a majority cannot be had until somebody does something about it, the nodes can be reached all the same.
+// short returns the error if too few nodes answered. Some nodes may deny the request itself, for want of memory or of a
+// permission. If so many do that there is no majority until an operator acts, the store still counts as reachable.
 func (m majority) short(votes []vote) error {
 	n := sum(votes)
 	if m.prevents(n.denied) {
 		i := slices.IndexFunc(votes, func(v vote) bool { return v.denied() })
-		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w", n.denied, len(m.names), m.need, m.says(i, strip(votes[i].err)))
+		err := m.says(i, strip(votes[i].err))
+		return fmt.Errorf("%d of %d nodes refuse, and a majority is %d: %w", n.denied, len(m.names), m.need, err)
 	}
 	answered := n.granted + n.refused + n.gone
 	for i, v := range votes {
@@ -237,8 +238,8 @@ func (m majority) short(votes []vote) error {
 	return driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d", answered, len(m.names), m.need))
 }
 
-// disagreed is the error of an attempt whose ticket no majority confirmed. It lists the nodes that were asked to, and of
-// which it is not known what they did.
+// disagreed returns the error of an attempt whose ticket no majority confirmed. It lists the nodes that were asked to
+// confirm the ticket with unknown outcome.
 func (m majority) disagreed(asked []int, confirmed []vote) (unsure []int, err error) {
 	errs := make([]error, len(confirmed))
 	for _, i := range asked {
@@ -253,7 +254,8 @@ func (m majority) disagreed(asked []int, confirmed []vote) (unsure []int, err er
 	return unsure, driver.Unreachable(fmt.Errorf("the nodes did not agree on a ticket: %w", m.first(errs)))
 }
 
-// takenUp returns nil if a claim that another process entered stands on a majority of the nodes, so that it can be taken up.
+// takenUp returns nil if a claim that another process entered stands on a majority of the nodes, so that this process can
+// take it up.
 func (m majority) takenUp(votes []vote, stands int) error {
 	n := sum(votes)
 	switch {

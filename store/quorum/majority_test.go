@@ -10,28 +10,30 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A stance is what one node may answer, and what that tells for certain.
+// A stance is one answer of a node, and its certain meaning.
 type stance struct {
 	what   string
 	vote   vote
-	yes    bool // the claim stands there
-	no     bool // it does not
+	yes    bool // the claim stands on the node
+	no     bool // the claim does not stand there
 	before bool // it stood there before it was asked for
 	lost   bool // the request may have been applied, and the answer does not say so
 }
 
 const (
 	asksFor = 10 // the ticket that the nodes are asked for
-	older   = 5  // the one with which the claim may stand there
+	older   = 5  // the ticket with which the claim may stand there
 )
 
-// stances are all that a node may answer.
+// stances returns all answers of a node.
 func stances() []stance {
 	grants := func(ticket int64) vote {
 		return vote{came: true, place: driver.Place{Holds: true, Ticket: ticket, TTL: time.Duration(ticket)}}
 	}
 	refuses := func(by string, ticket int64) vote {
-		return vote{came: true, place: driver.Place{Ahead: 1, Blocker: driver.ClaimInfo{Record: by, Ticket: ticket}, Retry: time.Duration(ticket)}}
+		return vote{came: true, place: driver.Place{
+			Ahead: 1, Blocker: driver.ClaimInfo{Record: by, Ticket: ticket}, Retry: time.Duration(ticket),
+		}}
 	}
 	fails := func(err error) vote { return vote{came: true, err: err} }
 	return []stance{
@@ -66,7 +68,7 @@ func (p poll) String() (text string) {
 	return text
 }
 
-// count counts the nodes of which something is so.
+// count counts the nodes for which is is true.
 func (p poll) count(is func(s *stance) bool) (n int) {
 	for _, s := range p {
 		if is(s) {
@@ -82,7 +84,7 @@ func (p poll) says(what ...string) int {
 
 func (p poll) silent() bool { return p.says("silent") > 0 }
 
-// polls are all that three nodes may answer.
+// polls returns all answers of three nodes.
 func polls() (all []poll) {
 	list := stances()
 	for i := range list {
@@ -95,7 +97,7 @@ func polls() (all []poll) {
 	return all
 }
 
-// completed are the polls in which the nodes that are silent have answered.
+// completed returns the polls in which the silent nodes have answered.
 func (p poll) completed() []poll {
 	i := slices.IndexFunc(p, func(s *stance) bool { return s.what == "silent" })
 	if i < 0 {
@@ -111,7 +113,7 @@ func (p poll) completed() []poll {
 	return all
 }
 
-// decisions are those of a majority, of which a test may replace one.
+// decisions are the functions of a majority, of which a test may replace one.
 type decisions struct {
 	granted  func(votes []vote) bool
 	settled  func(c *driver.Claim, votes []vote) bool
@@ -130,7 +132,8 @@ type decisions struct {
 
 func of(m majority) *decisions {
 	return &decisions{
-		m.granted, m.settled, m.doubtful, m.mayHold, m.goes, m.refused, m.ticket, m.departed, m.parting, m.still, m.missed, m.blocker, remains,
+		m.granted, m.settled, m.doubtful, m.mayHold, m.goes, m.refused, m.ticket, m.departed, m.parting, m.still, m.missed,
+		m.blocker, remains,
 	}
 }
 
@@ -149,7 +152,7 @@ func terms() []term {
 	return []term{{fresh, 0}, {fresh, older}, {again, older}, {again, 0}, {reclaims, 0}, {tries, 0}}
 }
 
-// outcome says what the votes of a round come to if there are no others.
+// outcome returns the outcome of a round that gets no other votes.
 func (d *decisions) outcome(t *term, p poll) string {
 	switch votes := p.votes(); {
 	case d.granted(votes):
@@ -161,7 +164,7 @@ func (d *decisions) outcome(t *term, p poll) string {
 	}
 }
 
-// A rule says what decisions have to be, in plain words, and what is wrong with them for some claim and answers.
+// A rule is a rule of the decisions in plain words, and reports whether they break it for a claim and its answers.
 type rule struct {
 	says  string
 	wrong func(d *decisions, t *term, p poll) bool
@@ -175,7 +178,7 @@ var rules = []rule{
 		return d.refused(p.votes()) != (p.count(func(s *stance) bool { return !s.no }) < 2)
 	}},
 	{"two claims never both hold", func(d *decisions, _ *term, p poll) bool {
-		var other []vote // the most that another claim can get
+		var other []vote // the most votes that another claim can get
 		for _, s := range p {
 			other = append(other, vote{came: true, place: driver.Place{Holds: !s.yes}})
 		}
@@ -215,15 +218,16 @@ var rules = []rule{
 		}
 		return d.ticket(&t.claim, p.votes(), t.held) != want
 	}},
-	{"a claim that another client may have made hold is seen by the nodes that had it", func(d *decisions, t *term, p poll) bool {
-		want := t.claim.Ticket == 0 && t.held == 0 && p.says("had it") > 0 && p.count(func(s *stance) bool { return s.no }) < 2
+	{"a claim that another client may have won is seen by the nodes that had it", func(d *decisions, t *term, p poll) bool {
+		possible := p.count(func(s *stance) bool { return s.no }) < 2
+		want := t.claim.Ticket == 0 && t.held == 0 && p.says("had it") > 0 && possible
 		return d.mayHold(&t.claim, p.votes(), asksFor, t.held) != want
 	}},
 	{"all nodes are heard if it may hold, and no two agree on a ticket", func(d *decisions, t *term, p poll) bool {
 		agreed := p.says("had it") >= 2 || p.says("grants") >= 2 || p.says("grants later") >= 2
 		return d.doubtful(&t.claim, p.votes(), asksFor, t.held) != (!agreed && d.mayHold(&t.claim, p.votes(), asksFor, t.held))
 	}},
-	{"what is taken out is what may be there, and did not stand there before unless the claim was refused", func(d *decisions, t *term, p poll) bool {
+	{"what is taken out may be there, and stood there before only if it was refused", func(d *decisions, t *term, p poll) bool {
 		all, granted := d.remains(p.votes())
 		for i, s := range p {
 			if slices.Contains(granted, i) != s.yes || slices.Contains(all, i) != (s.yes || s.lost) {
@@ -273,7 +277,7 @@ var rules = []rule{
 	}},
 }
 
-// missedWrong holds what a claim without a majority is told against the answers.
+// missedWrong checks the result for a claim without a majority against the answers.
 func missedWrong(d *decisions, t *term, p poll) bool {
 	if d.granted(p.votes()) {
 		return false
@@ -308,7 +312,7 @@ func missedWrong(d *decisions, t *term, p poll) bool {
 	return driver.OutcomeOf(clean) != driver.OutcomeUnsent || driver.OutcomeOf(left) != driver.OutcomeUnknown
 }
 
-// told says in a word what a claim is told.
+// told returns a word for the result of a claim.
 func told(p driver.Place, err error) string {
 	switch {
 	case errors.Is(err, driver.ErrGone):
@@ -330,19 +334,20 @@ func told(p driver.Place, err error) string {
 	}
 }
 
-// breaks returns for which claim and answers decisions break a rule, or nothing.
+// breaks returns a claim and answers for which the decisions break a rule, or "".
 func (d *decisions) breaks(r *rule, all []poll) string {
 	for _, t := range terms() {
 		for _, p := range all {
 			if r.wrong(d, &t, p) {
-				return fmt.Sprintf("ticket %d, reclaims %v, tries %v, held with %d%v", t.claim.Ticket, t.claim.Reclaim, t.claim.Try, t.held, p)
+				c := &t.claim
+				return fmt.Sprintf("ticket %d, reclaims %v, tries %v, held with %d%v", c.Ticket, c.Reclaim, c.Try, t.held, p)
 			}
 		}
 	}
 	return ""
 }
 
-// TestDecisions holds what is decided against what was meant, for all that three nodes may answer.
+// TestDecisions checks the decisions against the rules, for all answers of three nodes.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	all := polls()
@@ -353,7 +358,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// Nodes that are no members each give tickets of their own, and a claim has one that is made of its id.
+// Nodes that are no members each give tickets of their own, and the ticket of a claim is made of its id.
 func TestDecisionsWithoutTickets(t *testing.T) {
 	t.Parallel()
 	m := three()
@@ -370,7 +375,7 @@ func TestDecisionsWithoutTickets(t *testing.T) {
 	}
 }
 
-// TestRenewalDecides holds what becomes of a renewed claim against all that three nodes may answer.
+// TestRenewalDecides checks the result of a renewal for all answers of three nodes.
 func TestRenewalDecides(t *testing.T) {
 	t.Parallel()
 	m := three()
@@ -395,7 +400,8 @@ func TestRenewalDecides(t *testing.T) {
 				}
 				got := ""
 				if own.decide(m, left) {
-					got = map[driver.Outcome]string{driver.OutcomeRefused: "gone", driver.OutcomeUnknown: "unknown"}[driver.OutcomeOf(own.answer.Err)]
+					words := map[driver.Outcome]string{driver.OutcomeRefused: "gone", driver.OutcomeUnknown: "unknown"}
+					got = words[driver.OutcomeOf(own.answer.Err)]
 					if own.answer.Err == nil {
 						got = "renewed"
 					}

@@ -15,19 +15,19 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// A server is a store in memory that many members can be clients of. Its clock and its memory can be tampered with.
+// A server is a store in memory of which many members can be clients. Tests tamper with its clock and its memory.
 type server struct {
 	mu      sync.Mutex
 	store   *memory.Store
-	last    map[string]int64 // ticket, by name
-	tickets map[string]int64 // of claims, by id
-	entries map[string]int64 // which the claim's ticket is of: the store's own number of an entry
+	last    map[string]int64 // the last ticket, by name
+	tickets map[string]int64 // the tickets of claims, by id
+	entries map[string]int64 // the store's own number of the entry that has the ticket, by id
 	report  quorum.Report
-	wrong   time.Duration // of the clock
-	slow    time.Duration // how long a report takes, which reads the clock at its end
+	wrong   time.Duration // by how much the clock is wrong
+	slow    time.Duration // how long a report takes; it reads the clock at its end
 	starts  int64
-	votes   int   // that were asked for
-	refuse  error // what a vote ends with; nil if it is given
+	votes   int   // how many votes it was asked for
+	refuse  error // the error of each vote, or nil
 }
 
 func newServer(id string) *server {
@@ -128,7 +128,7 @@ func (m *member) Raise(ctx context.Context, c *driver.Claim, ticket int64) error
 	return nil
 }
 
-// Find asks by the ids that votes were given to, of which one has the ticket.
+// Find looks for the id of the claim that has the ticket.
 func (m *member) Find(ctx context.Context, c *driver.Claim) (*driver.Claim, error) {
 	m.s.mu.Lock()
 	found := *c
@@ -155,7 +155,7 @@ func (m *member) Free(ctx context.Context, name string) (bool, error) {
 	return len(list) == 0, err
 }
 
-// Await waits until nobody has the name: the claim itself, which was refused, has no place in the store.
+// Await waits until nobody has the name: the claim itself was refused, and has no place in the store.
 func (m *member) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -242,7 +242,7 @@ func leaves(t testing.TB, d driver.Driver, c *driver.Claim) {
 	}
 }
 
-// says fails unless an error has some words.
+// says fails unless an error contains these words.
 func says(t testing.TB, err error, words string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), words) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// TestDecisionsWithMistakes leaves out what keeps the decisions right, one thing at a time. A rule finds each.
+// TestDecisionsWithMistakes makes one mistake in the decisions at a time. A rule finds each.
 func TestDecisionsWithMistakes(t *testing.T) {
 	t.Parallel()
 	m, all := three(), polls()

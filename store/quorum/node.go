@@ -11,18 +11,17 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A Node is one of the stores that a quorum is made of.
+// A Node is one of the stores of a quorum.
 type Node struct {
-	Name   string        // for messages, such as its address; different for each
-	Driver driver.Driver // the store, if it is open
+	Name   string        // such as its address; different for each node, and the same for all clients
+	Driver driver.Driver // the store, if it is open; else nil
 
-	// Open opens the store, if it is not. It is called again if it fails.
+	// Open opens the store if Driver is nil. After an error it is called again later.
 	Open func(ctx context.Context) (driver.Driver, error)
 }
 
-// A Member is a store that can say who it is, and takes part in the choice of tickets. The records that it gets, to keep or to
-// replace, and those that it shows, may have a version: see [WithVersion]. With that, one may be longer than
-// [driver.MaxRecord].
+// A Member is a store that can say who it is, and takes part in the choice of tickets. The records that it gets and shows
+// may have a version: see [WithVersion]. With the version, a record may be longer than [driver.MaxRecord].
 type Member interface {
 	driver.Driver
 	driver.Lister
@@ -35,17 +34,17 @@ type Member interface {
 	// report, the answer is from the server that the report is about.
 	Contact() int64
 
-	// Vote is Enter, for a claim that keeps nothing in the store unless it holds. Its ticket is at least least, and
-	// larger than every one that was given, or raised to, under its name before. A claim whose ticket is 1 waits here:
-	// if it is refused, an Await follows.
+	// Vote is Enter for a claim that keeps nothing in the store unless it holds. Its ticket is at least least, and larger
+	// than every ticket that was given, or raised to, under its name before. A claim whose ticket is 1 waits here: if it is
+	// refused, an Await follows.
 	Vote(ctx context.Context, c *driver.Claim, least int64) (driver.Place, error)
 
-	// Raise gives a claim that holds another ticket, and sees to it that all later ones under its name are larger than
-	// that. The error is [driver.ErrGone] if the claim is not there.
+	// Raise gives a claim that holds another ticket, and makes all later tickets under its name larger than that. The error
+	// is [driver.ErrGone] if the store does not have the claim.
 	Raise(ctx context.Context, c *driver.Claim, ticket int64) error
 
-	// Find returns a claim as it stands, with its client, owner, record and id, which is the claim's or that with a dash and
-	// a number behind it. The error is [driver.ErrGone] if no such claim has its ticket.
+	// Find returns a claim as the store has it, with its client, owner, record and id. The id is the claim's, or the claim's
+	// with a dash and a number behind it. The error is [driver.ErrGone] if no such claim has the claim's ticket.
 	Find(ctx context.Context, c *driver.Claim) (*driver.Claim, error)
 
 	// Free reports whether a name has no claim.
@@ -70,21 +69,21 @@ type node struct {
 	open     func(ctx context.Context) (driver.Driver, error)
 	driver   atomic.Pointer[driver.Driver] // nil until it was opened
 	checking chan struct{}                 // has room for one: the goroutine that opens or checks it
-	rest     atomic.Pointer[rest]          // nil if it could be reached the last time
+	rest     atomic.Pointer[rest]          // nil if the last request reached it
 
 	mu      sync.Mutex    // guards what follows
 	cause   error         // why it is not open
 	report  *Report       // the last one; nil if there was none
-	clock   time.Time     // the time of the member's clock
-	at      time.Duration // at this moment of ours
-	within  time.Duration // give or take the half of this
-	contact int64         // when report was asked for
-	asked   time.Duration // the moment of that
+	clock   time.Time     // the time by the member's clock
+	at      time.Duration // when it showed that time, by ours
+	within  time.Duration // at is exact to half of this
+	contact int64         // the member's Contact when it was asked for report
+	asked   time.Duration // when it was asked for report
 	sound   bool          // report is the answer to the last question
 	barred  time.Duration
-	why     string        // it does not vote before barred; "" if it may
-	other   time.Duration // until then it is another server than the one that was given the claims
-	twin    string        // the node of this name is the same server; "" if none is
+	why     string        // why it does not vote before barred; "" if it votes
+	other   time.Duration // until then another server is in the place of the one that was given the claims
+	twin    string        // the name of a node that is the same server, or ""
 }
 
 func (n *node) use(store driver.Driver) { n.driver.Store(&store) }
@@ -109,17 +108,16 @@ func (n *node) store() (driver.Driver, error) {
 	return nil, driver.Unsent(driver.Unreachable(fmt.Errorf("it is not connected")))
 }
 
-// restFor is how long a node that could not be reached is not asked: to be refused a connection for each request costs
-// about as much as an answer.
+// restFor is how long a node that could not be reached is not asked: a refused connection costs about as much as an answer.
 const restFor = 100 * time.Millisecond
 
-// A rest is why and until when a node is not asked.
+// A rest is why a node is not asked, and until when.
 type rest struct {
 	err   error
 	until time.Time
 }
 
-// reachable returns the node's store, or why it cannot be reached, as was found out a moment ago.
+// reachable returns the node's store, or why a request could not reach it a moment ago.
 func (n *node) reachable() (driver.Driver, error) {
 	if r := n.rest.Load(); r != nil && time.Now().Before(r.until) {
 		return nil, r.err
@@ -145,7 +143,7 @@ func (n *node) connect(ctx context.Context) error {
 	return n.bar()
 }
 
-// meet is connect, but that it does not matter whether the node can vote.
+// meet is connect, whether or not the node can vote.
 func (n *node) meet(ctx context.Context) error {
 	select {
 	case n.checking <- struct{}{}:
@@ -170,7 +168,7 @@ func (n *node) meet(ctx context.Context) error {
 	return n.check(ctx, m)
 }
 
-// close closes the store. A node that is being opened is not: New and Close wait for that.
+// close closes the store. It does not close a store that is being opened: New and Close wait for the opening.
 func (n *node) close() error {
 	if store := n.driver.Load(); store != nil {
 		return (*store).Close()
@@ -186,7 +184,7 @@ func (n *node) admitted(ctx context.Context, m Member) error {
 	return n.connect(ctx)
 }
 
-// met reports whether it is known which server answers for the member.
+// met reports whether the client knows which server answers for the member.
 func (n *node) met(m Member) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,8 +215,9 @@ func (n *node) doubledLocked() error {
 	return barred("it is the same server as node " + n.twin)
 }
 
-// askMember asks a member about claims that it was given. What another server says in its place does not count, nor what one server says
-// for two nodes: it may have a copy of a claim, or be counted twice, while the server that was given the claim has let another in.
+// askMember asks a member about claims that it was given. The answer counts only if it is from the server that was given the
+// claims, and if that server answers for one node only. Another server may have a copy of a claim, and a server with two
+// nodes would count twice, while the server that was given the claim has let another one in.
 func askMember[T any](ctx context.Context, n *node, m Member, what func() (T, error)) (a T, err error) {
 	if err := n.genuine(ctx, m); err != nil {
 		return a, driver.NotYet(err)
@@ -232,8 +231,8 @@ func askMember[T any](ctx context.Context, n *node, m Member, what func() (T, er
 	return a, nil
 }
 
-// genuine returns nil if the same server answers for the member as before, and for no other node. The member is asked
-// after a reconnection. It does not matter whether the server has forgotten something.
+// genuine returns nil if the same server answers for the member as before, and for no other node. It asks the member after a
+// reconnection. The server may have forgotten something.
 func (n *node) genuine(ctx context.Context, m Member) error {
 	n.mu.Lock()
 	known := n.report != nil && n.contact == m.Contact() // also while the member is asked again
@@ -272,7 +271,7 @@ func (n *node) check(ctx context.Context, m Member) error {
 			return err
 		}
 		if m.Contact() != contact {
-			continue // it may be about the server as it was before
+			continue // the report may be about the former server
 		}
 		n.admitVoter(report, contact, sent, boottime.Now())
 		return nil
@@ -280,18 +279,18 @@ func (n *node) check(ctx context.Context, m Member) error {
 	return driver.Unsent(driver.Unreachable(fmt.Errorf("its connections break")))
 }
 
-// replaced is why a node does not vote in whose place another server is.
+// replaced is why a node does not vote if another server is in its place.
 const replaced = "another server is in its place, which may not have its claims"
 
-// drift is how much faster than ours a clock may go that nobody moved.
+// drift is the part by which a clock that nobody moved may go faster than ours.
 const drift = 0.005
 
-// admitVoter decides whether a member may vote, by its report between two moments of ours.
+// admitVoter decides whether a member may vote, by its report between two moments of our clock.
 func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	n.all.judging.Lock()
 	defer n.all.judging.Unlock()
 	defer n.all.advance()
-	twin := n.all.twin(n, r.ID) // what else bars it is not over with that
+	twin := n.all.twin(n, r.ID) // other reasons against its vote go on
 	longest := n.all.o.MaxTTL + time.Duration(2*drift*float64(n.all.o.MaxTTL))
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -309,20 +308,22 @@ func (n *node) admitVoter(r *Report, contact int64, sent, came time.Duration) {
 	kept := n.lossier(r)
 	switch fresh := n.report == nil || n.report.ID != r.ID; {
 	case fresh && n.report != nil && r.Up > came-n.asked:
-		// It was up before the other one answered, so it is no restart of that one. What it keeps is its own.
+		// This server was up before the former one answered, so it is not the former one restarted. It does not have that
+		// one's claims.
 		n.why, n.barred = replaced, came+longest
 		n.other = n.barred
 	case fresh && !kept.Keeps && r.Up < longest:
-		n.why, n.barred = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", kept.Reason), max(n.barred, came+longest-r.Up)
+		n.why = fmt.Sprintf("it was started a short while ago and may have forgotten claims (%s)", kept.Reason)
+		n.barred = max(n.barred, came+longest-r.Up)
 	}
-	if n.report == nil || moved || within <= max(n.within, n.all.o.ClockStep) { // a slow answer would hide what comes next
+	if n.report == nil || moved || within <= max(n.within, n.all.o.ClockStep) { // a slow answer would hide a later move
 		n.clock, n.at, n.within = r.Clock, at, within
 	}
 	n.twin, n.report, n.contact, n.asked, n.sound = twin, r, contact, sent, true
 }
 
-// lossier returns, of a report and the one before, the report of the server that keeps less: data that were not kept
-// are not there after a restart, whatever is kept from then on.
+// lossier returns the report of the server that keeps less, of this one and the one before. Data that the former server did
+// not keep are lost in a restart, even if the server keeps everything from then on.
 func (n *node) lossier(r *Report) *Report {
 	if r.Keeps && n.report != nil {
 		return n.report

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// nodes are all of a quorum's.
+// nodes are the nodes of a quorum.
 type nodes struct {
 	o     *Options
 	list  []*node
@@ -27,7 +27,9 @@ type nodes struct {
 func newNodes(of []Node, o *Options, own *ids) *nodes {
 	all := &nodes{o: o}
 	for i, n := range of {
-		all.list = append(all.list, &node{all: all, ids: own, index: i, name: n.Name, open: n.Open, checking: make(chan struct{}, 1)})
+		all.list = append(all.list, &node{
+			all: all, ids: own, index: i, name: n.Name, open: n.Open, checking: make(chan struct{}, 1),
+		})
 		if n.Driver != nil {
 			all.list[i].use(n.Driver)
 		}
@@ -35,7 +37,7 @@ func newNodes(of []Node, o *Options, own *ids) *nodes {
 	return all
 }
 
-// connect opens all nodes and makes sure that they are fit to be a quorum.
+// connect opens all nodes, and checks that they can be a quorum.
 func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 	if err := countable(nodes); err != nil {
 		return driver.Refused(err)
@@ -68,7 +70,7 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 	return nil
 }
 
-// countable returns an error if nodes cannot be a quorum by their number and names.
+// countable returns an error if the number or the names of the nodes do not allow a quorum.
 func countable(nodes []Node) error {
 	switch n := len(nodes); {
 	case n < fewest:
@@ -86,8 +88,8 @@ func countable(nodes []Node) error {
 	return nil
 }
 
-// fit reports whether the node takes part, by the outcome of connecting to it. The error says why there can be no
-// quorum with it.
+// fit reports whether the node takes part, by the outcome of connecting to it. The error says why there can be no quorum
+// with this node.
 func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused error) {
 	_, barred := errors.AsType[*barredError](err)
 	switch {
@@ -103,7 +105,7 @@ func (n *node) fit(ctx context.Context, err error) (takesPart bool, refused erro
 	return false, nil
 }
 
-// checks looks at the nodes every now and then, until the driver is closed.
+// checks connects and checks the nodes every CheckEvery, until the driver is closed.
 func (d *Driver) checks() {
 	tick := time.NewTicker(d.o.CheckEvery)
 	defer tick.Stop()
@@ -120,21 +122,22 @@ func (d *Driver) checks() {
 	}
 }
 
-// connect connects the nodes that are not, and asks the members who they are.
+// connect connects the nodes that are not connected, and asks the members who they are.
 func (a *nodes) connect(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, n := range a.list {
-		all.Go(func() { _ = n.connect(ctx) }) // requests for its vote get the error
+		all.Go(func() { _ = n.connect(ctx) }) // a request for its vote gets the error
 	}
 	all.Wait()
 }
 
-// proposal returns the least ticket to ask for: ahead of the clock of every node, so that all can answer with the same.
+// proposal returns the least ticket to ask for. It is ahead of the clock of every node, so that all can answer with the same
+// one.
 func (a *nodes) proposal() int64 {
 	return a.ahead.Load() + (boottime.Now() + proposeAhead).Microseconds()
 }
 
-// proposeAhead is more than two clients' ideas of the same clock differ.
+// proposeAhead is more than the difference between two clients' estimates of one clock.
 const proposeAhead = 50 * time.Millisecond
 
 // advance notes the most advanced of the nodes' clocks.
@@ -166,7 +169,8 @@ func (a *nodes) twin(n *node, id string) string {
 	return ""
 }
 
-// order returns the nodes as all clients order them for a name, however each has them configured.
+// order returns the nodes in the order of a name. It is the same for all clients, in whatever order each has configured the
+// nodes.
 func (a *nodes) order(name string) []*node {
 	all := slices.SortedFunc(slices.Values(a.list), func(a, b *node) int { return strings.Compare(a.name, b.name) })
 	h := fnv.New32a()

@@ -21,8 +21,10 @@ var _ interface {
 	driver.Breaker
 } = (*observed)(nil)
 
-// gather asks all nodes, and returns what they answer, and whether they are a majority.
-func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context, m Member) (T, error)) ([]T, []error, error) {
+// gather asks all nodes, and returns their answers and their errors.
+func gather[T any](
+	ctx context.Context, d *Driver, what func(ctx context.Context, m Member) (T, error),
+) ([]T, []error, error) {
 	var (
 		mu      sync.Mutex
 		answers []T
@@ -31,7 +33,7 @@ func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context
 	)
 	all.Add(len(d.nodes.list))
 	d.mu.Lock()
-	// Nobody reads what comes after the caller is gone: its context bounds the calls.
+	// Nobody reads an answer after the caller is gone, so the caller's context bounds the calls.
 	err := d.rounds.sendLocked(d.timeout(d.o.MaxTTL), "", d.nodes.list, func(_ context.Context, n *node, _ error) {
 		defer all.Done()
 		within, cancel := driver.WithPatience(ctx, d.timeout(d.o.MaxTTL), context.DeadlineExceeded)
@@ -66,9 +68,11 @@ func gather[T any](ctx context.Context, d *Driver, what func(ctx context.Context
 	return answers, errs, driver.Ended(ctx, true)
 }
 
-// List shows the claims of a majority of the nodes.
+// List returns the claims that a majority of the nodes shows.
 func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
-	lists, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) ([]driver.Listing, error) { return m.List(ctx, q) })
+	lists, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) ([]driver.Listing, error) {
+		return m.List(ctx, q)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,9 @@ func (o *observed) List(ctx context.Context, q *driver.Query) ([]driver.Listing,
 
 // Break removes a claim from all nodes, or asks for it there.
 func (o *observed) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
-	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) { return m.Break(ctx, b) })
+	removed, errs, err := gather(ctx, o.Driver, func(ctx context.Context, m Member) (driver.ClaimInfo, error) {
+		return m.Break(ctx, b)
+	})
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A nodeQueue orders what one node is asked about one claim.
+// A nodeQueue orders the requests to one node about one claim.
 type nodeQueue struct {
 	id   string
 	node int
@@ -17,7 +17,7 @@ type nodeQueue struct {
 type slot struct {
 	of     *rounds
 	queue  nodeQueue
-	before chan struct{} // closed when those before are over; nil if there are none
+	before chan struct{} // closed when the requests before are over; nil if there are none
 	over   chan struct{}
 }
 
@@ -43,7 +43,7 @@ func (s *slot) wait(ctx context.Context) error {
 	}
 }
 
-// leave lets the next request of the queue go on, when those before are over, which have a deadline of their own.
+// leave lets the next request of the queue go on, once the requests before are over. These have a deadline of their own.
 func (s *slot) leave() {
 	if s.of == nil {
 		return

@@ -1,36 +1,43 @@
 // Package quorum makes one store out of several that are independent of each other: a claim holds while it holds on a
 // majority of them. With Redis servers as nodes this is called Redlock; package redis registers it as redlock://.
 //
-// A majority is one of the configured nodes, whether they answer or not, so two claims never have one at the same time,
-// and a minority may be down. All nodes are asked at once, and an answer comes as soon as a majority decides it.
+// A majority is more than half of the configured nodes, whether they answer or not. So two claims never have one at the same
+// time, and a minority may be down.
+//
+// # How a claim enters
+//
+// [Driver.Enter] asks all nodes at once. Each node grants the claim, or shows the claim in its way. The claim holds once a
+// majority has granted it with one ticket; if the tickets of a majority differ, Enter first raises them to one. If the claim
+// gets no majority, Enter takes it out of the nodes again, and the claim waits at one node, the lead (lead.go). When the
+// lead may be free, the next Enter asks the lead before the others. If no other claim has a majority either, Enter tries
+// again itself.
 //
 // # What a node must not do
 //
-// Everything rests on this: a node that granted a claim does not grant another before the first has left or run out. A
-// node that forgets, by a restart without its data or by eviction, can make two majorities out of one. So a node that is
-// a [Member] is asked who it is when it is opened, on each new connection and every [Options.CheckEvery]; one that was
-// restarted and may have forgotten does not vote until the longest lease, [Options.MaxTTL], is over, nor does one in whose
-// place there is another server, nor one whose clock was moved, and no server has two votes.
+// Everything rests on this: a node that granted a claim does not grant another before the first has left or run out. A node
+// that forgets, by a restart without its data or by eviction, can make two majorities out of one. So the client asks a node
+// that is a [Member] who it is: when it is opened, on each new connection and every [Options.CheckEvery]. A member that was
+// restarted and may have forgotten claims does not vote until the longest lease, [Options.MaxTTL], is over. Neither does a
+// member in whose place another server is, or whose clock was moved. No server has two votes.
 //
 // # Tickets
 //
-// Members agree on tickets that rise. Each gives a claim a ticket above all that it knows of, and the claim's is the
-// highest of its majority, T. Before it is used, each node of a majority has confirmed that the claim stands there with
-// T, and that all later tickets are higher. Any two majorities have a node in common, and there the later claim got its
-// ticket after the earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes'
-// clocks, so that nodes mostly answer with the same T at once, which is the confirmation as well.
+// Members agree on tickets that rise. Each gives a claim a ticket above all that it knows of, and the claim's ticket T is
+// the highest of its majority. Before T is used, each node of a majority has confirmed that the claim stands there with T,
+// and that all later tickets are higher. Any two majorities have a node in common, and there the later claim got its ticket
+// after the earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes' clocks. So
+// the nodes mostly answer with the same T at once, and these answers are the confirmation too.
 //
 // # Changes
 //
-// A claim that holds can get another record, where all nodes are members: with a version, so that it is known which of two
-// records is the later one (record.go). A claim that another process entered is taken up by its ticket (resume.go).
+// If all nodes are members, a claim that holds can get another record. The record has a version, which shows which of two
+// records is the later one (record.go). A process takes up a claim that another process entered by its ticket (resume.go).
 //
 // # How it is made
 //
-// What decides is pure: a majority is a value, into which votes go, with what is known here of the claim, and out of which comes
-// what becomes of the claim. TestDecisions holds it against all that three nodes may answer, and TestWalk walks all that can
-// happen to two claims. The calls are methods of [Driver], and sendLocked is the one place that sends what changes a claim on a
-// node:
+// The decisions are pure. A majority is a value: votes go in, with this client's knowledge of the claim, and a decision
+// about the claim comes out. TestDecisions checks it against all that three nodes may answer, and TestWalk walks all states
+// of two claims. The calls are methods of [Driver], and only sendLocked sends requests that change a claim on a node:
 //
 //	          ┌─────────────────────────────────────────────────────────┐
 //	          │                                    votes, as they come  │
@@ -38,10 +45,10 @@
 //	majority: is it settled? does it hold, and ──► a question ──► rounds: each node, after its
 //	with which ticket? what is taken out?          of a call        earlier requests about the claim
 //
-// Past the rounds go only requests that change nothing: an Await, a look whether one node is free, and a member's report.
+// Only requests that change nothing bypass the rounds: an Await, a look whether the lead is free, and a member's report.
 //
-// At its client a claim is in one of these states, or in none. What is in the table of claims holds: holdLocked puts it there, and
-// releaseLocked takes it away:
+// At its client a claim is in one of these states, or in none. A claim in the table of claims holds: holdLocked puts it
+// there, and releaseLocked takes it away:
 //
 //	 Enter   ┌──────────┐ most nodes grant it, and know its ticket: won ┌─────────┐ Leave
 //	────────►│ entering ├──────────────────────────────────────────────►│ holding ├──────► left
@@ -55,14 +62,14 @@
 //	                                                 │          ├──────────────┘
 //	                                                 └──────────┘ most lack it, or it leaves
 //
-// A claim that enters and gets no majority is taken out of the nodes again, before it waits or fails. Where it is not known what
-// became of a request that could undo a later attempt, the claim has another id from then on (ids.go). A claim that holds is
-// given to the nodes that lack it (repair.go).
+// A claim that enters and gets no majority is taken out of the nodes again, before it waits or fails. If a request that
+// could undo a later attempt has no known outcome on a node, the claim has another id there from then on (ids.go). The nodes
+// that lack a claim that holds get it again (repair.go).
 //
-// The parts are the majority; the nodes, with who they are and whether they vote; the rounds, and the workers that run them; the
-// claims that hold; the ids that were drawn; the leads and the contention, which decide when requests are sent, and nothing
-// that is relied on. The claims, the rounds and the workers have one mutex, since a claim takes its places in the nodes' queues
-// at the moment at which it changes; a method that ends in Locked is for who has it.
+// The parts are the majority; the nodes, with their identity and whether they vote; the rounds, and the workers that run
+// them; the claims that hold; the ids that were drawn; and the leads and the contention, which decide only when requests are
+// sent. The claims, the rounds and the workers share one mutex, since a claim takes its places in the nodes' queues at the
+// moment at which it changes. A method that ends in Locked is for a caller that holds this mutex.
 package quorum
 
 import (
@@ -78,7 +85,7 @@ import (
 type Options struct {
 	Store      string        // the store's name in the traits; "quorum" if empty
 	MaxTTL     time.Duration // longest lease, and how long a node that may have forgotten does not vote; 0 means a minute
-	Timeout    time.Duration // of a node for an answer; 0: a quarter of the lease, for a Leave of MaxTTL, from 50 ms to 2 s
+	Timeout    time.Duration // for a node's answer; 0 means a quarter of the lease, for a Leave of MaxTTL, from 50 ms to 2 s
 	CheckEvery time.Duration // how often members are asked who they are; 0 means 5 s
 	ClockStep  time.Duration // by how much a node's clock may move against ours between two checks; 0 means 250 ms
 }
@@ -98,13 +105,13 @@ func (o *Options) fill() {
 	}
 }
 
-// fewest is how many nodes there must be: one that is down must leave a majority.
+// fewest is the smallest number of nodes: if one is down, a majority must be left.
 const fewest = 3
 
-// waitingTicket is the ticket of a claim that waits: nothing stands on the nodes for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: the nodes have nothing of it. Real tickets are larger.
 const waitingTicket = 1
 
-// A Driver keeps locks on a majority of its nodes. Its methods may be called at once.
+// A Driver keeps locks on a majority of its nodes. Its methods are safe for concurrent use.
 type Driver struct {
 	o          Options
 	rule       majority
@@ -115,11 +122,12 @@ type Driver struct {
 	leads      *leads
 	contention *contention
 	claims     *claims
-	mu         sync.Mutex // of the claims, the rounds and the workers: a claim takes its places in the nodes' queues as it changes
+	mu         sync.Mutex // shared by the claims, the rounds and the workers; see the package comment
 }
 
-// New makes a store of an odd number of nodes, at least three. It returns when they are connected, or as many as are a
-// majority and the rest has failed; those are tried again later. The store owns the nodes, also when it fails.
+// New makes a store of an odd number of nodes, at least three. It returns when all are connected, or when a majority is and
+// the rest has failed; the driver tries these again later. The store owns the nodes, even if New fails. A nil o means the
+// defaults.
 //
 // The result is a [driver.Lister] and a [driver.Breaker] if all nodes are members.
 func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
@@ -131,7 +139,9 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	d.contention = &contention{names: map[string]int{}}
 	d.workers = newWorkers(&d.mu)
 	d.nodes = newNodes(nodes, &d.o, d.ids)
-	d.rounds = &rounds{nodes: d.nodes.list, need: d.rule.need, workers: d.workers, mu: &d.mu, queues: map[nodeQueue]chan struct{}{}}
+	d.rounds = &rounds{
+		nodes: d.nodes.list, need: d.rule.need, workers: d.workers, mu: &d.mu, queues: map[nodeQueue]chan struct{}{},
+	}
 	d.claims = &claims{ids: d.ids, leads: d.leads, mu: &d.mu, held: map[string]*holding{}, resuming: map[string]*resumption{}}
 	if err := d.connect(ctx, nodes); err != nil {
 		d.Close()
@@ -143,7 +153,7 @@ func New(ctx context.Context, nodes []Node, o *Options) (driver.Driver, error) {
 	return &observed{d}, nil
 }
 
-// timeout is how long the nodes may take to answer for a claim.
+// timeout returns how long the nodes may take to answer for a claim.
 func (d *Driver) timeout(ttl time.Duration) time.Duration {
 	if d.o.Timeout > 0 {
 		return d.o.Timeout
@@ -154,7 +164,7 @@ func (d *Driver) timeout(ttl time.Duration) time.Duration {
 // partingWithin bounds how long Close waits for claims to leave.
 const partingWithin = time.Second
 
-// Close ends every call, and closes the nodes. Claims that are leaving have a moment to do so.
+// Close ends every call, and closes the nodes. Claims that are leaving have partingWithin to do so.
 func (d *Driver) Close() error {
 	d.workers.end()
 	var errs []error

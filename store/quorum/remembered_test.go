@@ -1,6 +1,6 @@
 package quorum
 
-// Remembered is for drivertest.
+// Remembered counts what the driver remembers, for drivertest.
 func (d *Driver) Remembered() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // A renewing is a batch of claims that all nodes are asked to renew at once.
 type renewing struct {
 	d       *Driver
-	decided chan struct{} // closed when every claim is
+	decided chan struct{} // closed when every claim is decided
 
 	mu    sync.Mutex // guards what follows
 	open  int        // claims that are not decided
@@ -31,11 +31,11 @@ type tally struct {
 	failing int
 	decided bool
 	answer  driver.Renewal
-	missing []int // nodes that do not have it, or did not answer
+	missing []int // nodes that lack it, or did not answer
 }
 
-// Renew needs a majority for each claim, and that many nodes without it for the word that it is gone. A node that a
-// renewed claim lacks is asked again. Of a claim that was changed, a node has to have the last record.
+// Renew renews a claim that a majority of the nodes renews. A claim is gone if a majority of the nodes lacks it. A node that
+// lacks a renewed claim gets it again. If the claim was changed, a node counts only once it has the last record.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if !d.rule.ranked && driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, d.Renew)
@@ -88,7 +88,7 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 			err = driver.Unknown(driver.ErrClosed)
 		}
 	}
-	var gone []*driver.Claim // which nobody has leave any more
+	var gone []*driver.Claim // which no Leave follows
 	defer func() { d.claims.over(gone...) }()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +105,8 @@ func (d *Driver) renewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	return answers
 }
 
-// renewed notes the answer for a claim that holds, and adds how often somebody has asked for the claim. Which nodes
-// answered first is chance, so that count never falls.
+// renewed notes the answer for a claim that holds, and adds how often somebody has asked for the lock. It is chance which
+// nodes answer first, so it keeps the highest count.
 func (t *claims) renewed(c *driver.Claim, answer *driver.Renewal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +121,7 @@ func (t *claims) renewed(c *driver.Claim, answer *driver.Renewal) {
 	answer.Asks = h.asks
 }
 
-// renew asks the nodes.
+// renew sends the requests to the nodes.
 func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,8 +130,8 @@ func (d *Driver) renew(r *renewing, within time.Duration, claims []*driver.Claim
 	})
 }
 
-// renew renews claims on a node, which knows them by ids that may be other than their own. Of a claim that was changed, newest
-// says which record it is to have where the node has another one.
+// renew renews claims on a node, by the ids by which the node knows them. If a claim was changed and the node has another
+// record, newest returns the record that the claim must get there.
 func (n *node) renew(ctx context.Context, claims []*driver.Claim, newest func(id, have string) string) []driver.Renewal {
 	cs := make([]*driver.Claim, len(claims))
 	for i, c := range claims {
@@ -192,7 +192,7 @@ func (r *renewing) cast(i int, answers []driver.Renewal, claims []*driver.Claim)
 	}
 }
 
-// decide settles what became of a claim, if the answers that are there do.
+// decide sets a claim's answer if the nodes' answers so far decide it; left is the number of nodes that have not answered.
 func (t *tally) decide(m majority, left int) bool {
 	switch {
 	case len(t.leases) >= m.need:

@@ -8,34 +8,35 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A node that lacks a claim which holds gets the claim again. Another client may have removed the claim by then, and
-// together with late requests elsewhere, the repaired nodes could keep everybody out. So the others are asked first:
+// A node that lacks a claim that holds gets the claim again. But another client may have removed the claim by then, and the
+// repaired nodes, together with late requests elsewhere, could keep everybody out. So the other nodes are asked first:
 //
 //	lacks it ──a majority may have it──► is given it, and the claim's ticket
 //	    └───── certainly no majority ──► stays as it is, and the claim is over here
 //
-// What a node was given is never taken back: a renewal may have counted it.
+// The claim is never taken back from a repaired node: a renewal may have counted it.
 
-// repairAfter is which part of the lease passes before a node that a claim lacks is asked again: most locks are free by
-// then.
+// repairAfter is the part of the lease that passes before a node is asked again that lacks a claim: a twentieth. Most locks
+// are free by then.
 const repairAfter = 20
 
-// caughtUp takes a node's vote on a claim that holds. A claim that has no more nodes than it needs is one failure from
-// being lost, so it goes on asking for the others.
+// caughtUp takes a node's vote on a claim that holds. A claim that no more than a majority has is one failure from being
+// lost, so its client goes on asking the other nodes.
 func (d *Driver) caughtUp(h *holding, i int, v vote) {
 	if v.err == nil && v.place.Holds {
 		if d.rule.ranked && v.place.Ticket != h.claim.Ticket {
-			// The claim holds by the others, which have its ticket. What the node says counts for nothing.
-			_, _ = d.rounds.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, func(ctx context.Context, n *node) (driver.Place, error) {
+			// The claim holds by the other nodes, which have its ticket. This node's answer does not matter.
+			raise := func(ctx context.Context, n *node) (driver.Place, error) {
 				return driver.Place{}, n.raise(ctx, d.ids.as(&h.claim, i), h.claim.Ticket)
-			})
+			}
+			_, _ = d.rounds.ask(d.timeout(h.claim.TTL), h.claim.ID, []int{i}, never, raise)
 		}
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v.err == nil || driver.NotApplied(v.err) {
-		h.absent[i] = true // also for a claim that is leaving
+		h.absent[i] = true // even for a claim that is leaving
 	}
 	if d.claims.held[h.claim.ID] != h || d.workers.ended {
 		return
@@ -51,8 +52,8 @@ func (d *Driver) repairSoonLocked(h *holding) {
 	}
 }
 
-// left reports whether it is certain that a claim has left: so many nodes do not have it, with those that are known to
-// lack it, that it stands on no majority. The others are asked to renew it, since they tell so by its id alone.
+// left reports whether a claim has certainly left: no majority can have it, by the nodes that are known to lack it and by
+// the answers of the others. These are asked to renew the claim, since a renewal finds it by its id only.
 func (d *Driver) left(h *holding, lacking []int) bool {
 	var others []int
 	for i := range d.nodes.list {
@@ -76,12 +77,12 @@ func (d *Driver) left(h *holding, lacking []int) bool {
 	return gone(votes)
 }
 
-// never is enough for a round that nobody waits for.
+// never is for a round that is decided only when all its nodes have answered.
 func never([]vote) bool { return false }
 
-// repair enters a claim that holds on the nodes that it lacks, unless it has left by another client. It counts for nothing until
-// the next renewal, so it never makes a lease longer than was confirmed. Whether the claim still holds here is looked at together
-// with taking a place in the queue, so that it does not come after the leaving.
+// repair enters a claim that holds on the nodes that lack it, unless it has left by another client. The entries do not count
+// until the next renewal, so they make no lease longer than was confirmed. The check that the claim still holds here, and
+// the places in the queues, are under one lock, so that the entries do not come after a Leave.
 func (d *Driver) repair(h *holding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,19 +105,20 @@ func (d *Driver) repair(h *holding) {
 	})
 }
 
-// giveLocked enters a claim that holds on some nodes.
+// giveLocked enters a claim that holds on nodes that lack it.
 func (d *Driver) giveLocked(h *holding, nodes []int) {
 	for _, i := range nodes {
 		delete(h.absent, i)
 	}
 	claim := h.claim
 	claim.Try, claim.Reclaim, claim.Ticket, claim.Record = true, false, 0, h.record
-	// What the nodes say counts for nothing until the next renewal, which finds those that still lack the claim.
-	_, _ = d.rounds.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	// The answers do not matter: the next renewal finds the nodes that still lack the claim.
+	give := func(ctx context.Context, n *node) (driver.Place, error) {
 		p, err := n.enter(ctx, &claim, h.claim.Ticket)
 		if err == nil && p.Holds && d.rule.ranked && p.Ticket != h.claim.Ticket {
 			err = n.raise(ctx, d.ids.as(&claim, n.index), h.claim.Ticket)
 		}
 		return p, err
-	})
+	}
+	_, _ = d.rounds.askLocked(d.timeout(claim.TTL), claim.ID, nodes, never, give)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// After another client has removed a claim, its client's late requests keep nobody out: neither an Enter that is late
-// on some nodes, nor the repair of others that are late to answer a renewal.
+// After another client has removed a claim, late requests of the claim's client keep nobody out: neither an Enter that
+// reaches some nodes late, nor the repair of others that answer a renewal late.
 func TestLateRequestsOfAnotherClientKeepNobodyOut(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for first := range n {
@@ -40,8 +40,8 @@ func TestLateRequestsOfAnotherClientKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// lateAfterAnotherLeft makes the Enter of client b late on a minority of the nodes, from a first one on, and its
-// renewal late on another minority, until client a removes the claim.
+// lateAfterAnotherLeft makes the Enter of client b late on a minority of the nodes, beginning with first, and its renewal
+// late on another minority, until client a removes the claim.
 func lateAfterAnotherLeft(t *testing.T, a, b driver.Driver, nodes []*memory.Driver, first int) {
 	defer func() {
 		a.Close()
@@ -69,7 +69,8 @@ func lateAfterAnotherLeft(t *testing.T, a, b driver.Driver, nodes []*memory.Driv
 	}
 }
 
-// A node that is being repaired when its claim leaves lets the claim go by that, and counts for it: another may be down.
+// A claim leaves while a node is being repaired. The node lets the claim go too, and counts for the Leave: another may be
+// down.
 func TestRepairedNodeCountsForTheLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, nodes := faulty(t, nil)

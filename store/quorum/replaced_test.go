@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// replace puts another server in this one's place that was up all along, such as a spare, or a replica that is promoted.
+// replace puts another server in this one's place that was up all along, such as a spare, or a promoted replica.
 func (s *server) replace(keeps bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,8 +22,8 @@ func (s *server) replace(keeps bool) {
 	s.last, s.tickets = map[string]int64{}, map[string]int64{}
 }
 
-// A member that another server answers for, which was up all along, does not vote, whatever that one keeps: it knows nothing
-// of the claims that the first one had.
+// A member does not vote if another server answers for it that was up all along, whatever this server keeps: it knows
+// nothing of the former server's claims.
 func TestReplacedMemberDoesNotVote(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{false, true} {
@@ -33,12 +33,12 @@ func TestReplacedMemberDoesNotVote(t *testing.T) {
 		list[0].replace(keeps)
 		list[1].replace(keeps)
 		_, err := d.Enter(t.Context(), claim("replaced", "other"))
-		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place, which may not have its claims, so not for another")
+		says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: another server is in its place, "+
+			"which may not have its claims, so not for another")
 	}
 }
 
-// A member that was restarted, and was the same server as another member for a while, still waits until the longest
-// lease is over.
+// A restarted member that was the same server as another member for a while still waits until the longest lease is over.
 func TestRestartedTwinDoesNotVote(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -50,19 +50,19 @@ func TestRestartedTwinDoesNotVote(t *testing.T) {
 		list[i].report = r
 	}
 	anew := quorum.Report{ID: "run-1+", Reason: "it is a test"}
-	at(2, anew) // by the address of node 2
+	at(2, anew) // the restarted server answers for node 2
 	quorum.Check(d)
-	list[1].restart(false) // and by its own
+	list[1].restart(false) // and for its own node
 	quorum.Check(d)
 	at(2, quorum.Report{ID: "run-2", Up: time.Hour, Keeps: true})
-	quorum.Check(d) // node 2's server answers for it no more
+	quorum.Check(d) // it no longer answers for node 2
 	quorum.Check(d)
 	_, err := d.Enter(t.Context(), claim("twin", "x"))
 	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s1: it does not vote: it was started a short while ago")
 }
 
-// A member that was restarted, and keeps everything from then on, may have forgotten its earlier data: a Redis server
-// whose configuration begins to keep a log begins with an empty one.
+// A restarted member that keeps everything from then on may have forgotten its earlier data: a Redis server that is
+// configured to keep a log begins with an empty one.
 func TestMemberThatKeepsFromNowOnDoesNotVote(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -78,10 +78,11 @@ func TestMemberThatKeepsFromNowOnDoesNotVote(t *testing.T) {
 		s.mu.Unlock()
 	}
 	_, err := d.Enter(t.Context(), claim("keeps", "other"))
-	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (appendonly no)")
+	says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago "+
+		"and may have forgotten claims (appendonly no)")
 }
 
-// lead has the address of this server lead to another one from now on.
+// lead makes the address of this server lead to another one.
 func (s *server) lead(to *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,18 +90,21 @@ func (s *server) lead(to *server) {
 	s.store, s.last, s.tickets, s.report = to.store, to.last, to.tickets, to.report
 }
 
-// Only the servers that were given a claim say that it stands, each once. By an address that leads elsewhere a client may hear of
-// the claim from one of them twice, or from a server with a copy, while another client has gained the servers themselves.
+// A claim stands only on the servers that were given it, and on each once. By an address that leads elsewhere a client may
+// see the claim twice on one of them, or on a server with a copy, while another client has gained the servers themselves.
 func TestOnlyItsServersKeepAClaim(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, says string
 		lead       func(t *testing.T, list []*server, c *driver.Claim)
 	}{
-		{"one server for all nodes", "it does not vote: it is the same server as node s0", func(_ *testing.T, list []*server, _ *driver.Claim) {
-			list[1].lead(list[0])
-			list[2].lead(list[0])
-		}},
+		{
+			"one server for all nodes", "it does not vote: it is the same server as node s0",
+			func(_ *testing.T, list []*server, _ *driver.Claim) {
+				list[1].lead(list[0])
+				list[2].lead(list[0])
+			},
+		},
 		{"copies", "it does not vote: another server is in its place", func(t *testing.T, list []*server, c *driver.Claim) {
 			for i, s := range list[1:] {
 				replica := newServer(fmt.Sprint("copy-", i))

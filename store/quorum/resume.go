@@ -11,11 +11,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A claim that another process entered is known by its own id and its ticket. On each node it may stand by an id that
-// was drawn there (see late.go), which is unknown here. So all nodes are asked for their entries of it: its ticket
-// comes from the attempt that won, and by the ids of other attempts it stands with other tickets. On a node that does
-// not show it with its ticket, it is entered again by an id that nobody has used, since a late request may be about
-// any other.
+// A client knows a claim that another process entered by the claim's own id and its ticket. A node may have it by an id that
+// the other process has drawn (ids.go). So the client asks all nodes for their entries of the claim. Only the attempt that
+// won has this ticket: the entries by ids of other attempts have other tickets. If a node does not show the claim with its
+// ticket, the client enters it there again, by an id that nobody has used, since a late request may be about any other id.
 
 // freshIDs is above the number of ids that a process draws for one claim.
 const freshIDs = 1 << 20
@@ -35,14 +34,14 @@ type resumption struct {
 func (t *claims) strangeLocked(c *driver.Claim) bool {
 	h := t.held[c.ID]
 	if h == nil {
-		return c.Ticket > waitingTicket || c.Ticket == 0 && c.Amend != nil // the latter is nowhere
+		return c.Ticket > waitingTicket || c.Ticket == 0 && c.Amend != nil // in the second case no node has the claim
 	}
 	is, _ := CutVersion(h.record)
 	return c.Amend == nil && c.Record != is && (c.Record != "" || h.own)
 }
 
-// resume takes up the claims that another process entered, or had in between. The errors are by claim; nil if there
-// are no such claims.
+// resume takes up the claims that another process entered, or had in between. The errors are by claim, or nil if there are
+// no such claims.
 func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 	if !d.rule.ranked {
 		return nil
@@ -72,8 +71,7 @@ func (d *Driver) resume(ctx context.Context, cs []*driver.Claim) []error {
 // findLocked asks all nodes for their entries of a claim, after the earlier requests about it.
 func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 	r := &resumption{d: d, claim: c, found: make([]*driver.Claim, len(d.nodes.list))}
-	var err error
-	r.round, err = d.rounds.askLocked(d.timeout(c.TTL), c.ID, nil, never, func(ctx context.Context, n *node) (driver.Place, error) {
+	find := func(ctx context.Context, n *node) (driver.Place, error) {
 		store, err := n.store()
 		if err != nil {
 			return driver.Place{}, err
@@ -86,14 +84,16 @@ func (d *Driver) findLocked(c *driver.Claim) (*resumption, error) {
 			r.mu.Unlock()
 		}
 		return driver.Place{}, err
-	})
+	}
+	var err error
+	r.round, err = d.rounds.askLocked(d.timeout(c.TTL), c.ID, nil, never, find)
 	if err == nil {
 		d.claims.resuming[c.ID] = r
 	}
 	return r, err
 }
 
-// finish waits for the answers, and has the claim held here if a majority shows it, and it has not left meanwhile.
+// finish waits for the answers. The claim then holds here if a majority shows it, unless it has left meanwhile.
 func (r *resumption) finish(ctx context.Context) error {
 	d := r.d
 	votes, err := r.round.wait(ctx)
@@ -143,7 +143,7 @@ func (t *claims) takeUpLocked(c *driver.Claim, found []*driver.Claim) {
 	t.holdLocked(&claim, c.Ticket)
 }
 
-// numberOf returns how many ids were drawn when a claim had an id, after its own.
+// numberOf returns the number of an id that was drawn for a claim.
 func numberOf(id, own string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(id, own+"-"))
 	return n

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// A claim that had to take other ids on some nodes is taken up, and let go, by a process that knows only its own id and ticket.
+// A process that knows only a claim's own id and ticket takes up a claim that has other ids on some nodes, and lets it go.
 func TestDrawnIDsAreResumed(t *testing.T) {
 	for drawn := 1; drawn <= 3; drawn++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestDrawnIDsAreResumed(t *testing.T) {
 				m.SetLink(memory.Up)
 				m.Heal()
 			}
-			pass(2 * time.Second) // what was late has arrived
+			pass(2 * time.Second) // the late requests have arrived
 			holds(t, d, c)
 			synctest.Wait()
 			other := 0
@@ -70,7 +70,7 @@ func TestDrawnIDsAreResumed(t *testing.T) {
 	}
 }
 
-// A claim that leaves while it is taken up is not held afterwards: nothing enters it again.
+// A claim that leaves while it is taken up does not hold afterwards: nothing enters it again.
 func TestLeaveWhileResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := servers(3)
@@ -103,7 +103,7 @@ func TestLeaveWhileResumed(t *testing.T) {
 	})
 }
 
-// A process that takes a claim up a second time does not take back what another has changed in between.
+// A process that takes a claim up a second time does not undo what another process has changed in between.
 func TestResumedAgain(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -118,7 +118,7 @@ func TestResumedAgain(t *testing.T) {
 		return d.Renew(t.Context(), []*driver.Claim{&c})[0].Err
 	}
 	blank := *c
-	blank.Record = "" // as one who takes a claim up has it
+	blank.Record = "" // as a process has it that takes the claim up
 	if err := renew(first, *c, "one"); err != nil {
 		t.Fatalf("amendment = %v; want nil", err)
 	}
@@ -163,7 +163,8 @@ func TestVersions(t *testing.T) {
 		got := quorum.WithVersion(test.record, test.version)
 		record, version := quorum.CutVersion(got)
 		if got != test.want || record != test.record || version != test.version {
-			t.Errorf("WithVersion(%q, %d) = %q, which is %q in version %d; want %q", test.record, test.version, got, record, version, test.want)
+			t.Errorf("WithVersion(%q, %d) = %q, which is %q in version %d; want %q",
+				test.record, test.version, got, record, version, test.want)
 		}
 	}
 	for _, text := range []string{"\t", "\tx\nrecord", "\t12", "\n", "12\nrecord"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A round is one question that is put to all nodes at once. It is decided when the answers that are there settle it;
-// later answers go to the round's present owner.
+// A round is one question that is put to all nodes at once. It is decided when the answers so far settle it; later answers
+// go to late.
 type round struct {
 	decided chan struct{}
 	most    chan struct{} // closed when a majority of the nodes has answered, whatever it was
@@ -19,10 +19,10 @@ type round struct {
 	need    int
 	enough  func(votes []vote) bool
 	closed  <-chan struct{} // closed when the driver is
-	patient bool            // its owner waits until it is decided
+	patient bool            // wait waits until it is decided
 
-	least     int64         // ticket that was asked for
-	straggler time.Duration // how long the last nodes are waited for at least, if it is longer than stragglerLeast
+	least     int64         // the ticket that was asked for
+	straggler time.Duration // the shortest wait for the last nodes, if above stragglerLeast
 
 	mu    sync.Mutex // guards what follows
 	votes []vote     // by node
@@ -35,7 +35,7 @@ type round struct {
 // A question asks one node.
 type question func(ctx context.Context, n *node) (driver.Place, error)
 
-// rounds ask nodes. All that is sent for a claim goes through sendLocked.
+// rounds ask nodes. Every request that changes a claim goes through sendLocked.
 type rounds struct {
 	nodes   []*node
 	need    int // how many are a majority
@@ -45,10 +45,12 @@ type rounds struct {
 	queues map[nodeQueue]chan struct{} // closed when the last call in the queue is over
 }
 
-// sendLocked has some nodes asked at once, each after its earlier requests about a claim; an empty id waits for nothing. The
-// calls go on when the caller does not, until the time is over. A node whose earlier requests take that long is not asked: there
-// is an error instead.
-func (rs *rounds) sendLocked(within time.Duration, id string, to []*node, ask func(ctx context.Context, n *node, err error)) error {
+// sendLocked asks some nodes at once, each after its earlier requests about a claim; an empty id waits for nothing. The
+// calls go on without the caller, until the time is over. If a node's earlier requests take that long, ask gets an error,
+// and must not ask the node.
+func (rs *rounds) sendLocked(
+	within time.Duration, id string, to []*node, ask func(ctx context.Context, n *node, err error),
+) error {
 	if rs.workers.ended {
 		return driver.ErrClosed
 	}
@@ -72,20 +74,25 @@ func (rs *rounds) sendLocked(within time.Duration, id string, to []*node, ask fu
 	return nil
 }
 
-// ask puts a question to some nodes, or with nil to all.
+// ask puts a question to some nodes, or to all if to is nil.
 func (rs *rounds) ask(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	return rs.askLocked(within, id, to, enough, q)
 }
 
-// askLocked is ask for who holds mu.
-func (rs *rounds) askLocked(within time.Duration, id string, to []int, enough func([]vote) bool, q question) (*round, error) {
+// askLocked is ask for a caller that holds mu.
+func (rs *rounds) askLocked(
+	within time.Duration, id string, to []int, enough func([]vote) bool, q question,
+) (*round, error) {
 	return rs.putLocked(&round{enough: enough, votes: make([]vote, len(rs.nodes))}, within, id, rs.of(to), q)
 }
 
-// askRest is ask of the nodes whose votes have not come yet. The others' count as if they came now.
-func (rs *rounds) askRest(within time.Duration, id string, votes []vote, enough func([]vote) bool, q question) (*round, error) {
+// askRest is ask for the nodes whose votes have not come yet. The votes that have come count as if they came now; nil means
+// none.
+func (rs *rounds) askRest(
+	within time.Duration, id string, votes []vote, enough func([]vote) bool, q question,
+) (*round, error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if votes == nil {
@@ -103,7 +110,7 @@ func (rs *rounds) askRest(within time.Duration, id string, votes []vote, enough 
 	return rs.putLocked(r, within, id, rest, q)
 }
 
-// of returns nodes by their numbers, or with nil all.
+// of returns nodes by their numbers, or all nodes for nil.
 func (rs *rounds) of(numbers []int) (list []*node) {
 	if numbers == nil {
 		return rs.nodes
@@ -157,16 +164,16 @@ func (r *round) vote(i int) vote {
 	return r.votes[i]
 }
 
-// The last nodes of an undecided round are waited for as many times longer as the first majority took, and at least so
-// long.
+// When a majority of the nodes has answered an undecided round, wait waits for the rest stragglerTimes longer than that
+// took, at least stragglerLeast.
 const (
 	stragglerTimes = 10
 	stragglerLeast = 50 * time.Millisecond
 )
 
-// wait returns the votes once they decide, or when ctx ends or the driver is closed: the votes until then, with an
-// error. When most nodes have answered and it is still open, the rest is not waited for much longer, unless the round
-// is patient.
+// wait returns the votes once they decide. If ctx ends or the driver is closed before, it returns the votes so far and an
+// error. When most nodes have answered and the round is still open, it does not wait much longer for the rest, unless the
+// round is patient.
 func (r *round) wait(ctx context.Context) ([]vote, error) {
 	var err error
 	most := r.most
@@ -188,7 +195,7 @@ func (r *round) wait(ctx context.Context) ([]vote, error) {
 	return append([]vote(nil), r.votes...), err
 }
 
-// waitAll goes on waiting, for all nodes, as long as they may take.
+// waitAll goes on waiting until all nodes have answered.
 func (r *round) waitAll(ctx context.Context) ([]vote, error) {
 	r.mu.Lock()
 	r.patient, r.over, r.decided = true, r.left == 0, make(chan struct{})
@@ -218,7 +225,7 @@ func (r *round) straggle(ctx context.Context) error {
 	return nil
 }
 
-// leave hands over, from now on, the votes that were not among those seen.
+// leave passes the votes that are not in seen to late, now or when they come.
 func (r *round) leave(seen []vote, late func(i int, v vote)) {
 	r.mu.Lock()
 	r.late = late

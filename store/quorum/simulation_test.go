@@ -16,9 +16,9 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// Several clients lock two names on three or five members, while each loses its way to one or the other, requests and
-// answers are lost or late, and as many members as a minority are restarted without their data. Nobody holds beside
-// another, and tickets rise.
+// Several clients lock two names on three or five members. Each loses its way to some members, requests and answers are lost
+// or late, and members up to a minority are restarted without their data. No two claims hold a name at once, and tickets
+// rise.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(16) {
@@ -49,7 +49,8 @@ func simulate(t *testing.T, r *rand.Rand) {
 	s := &simulation{start: time.Now(), servers: servers(3 + 2*r.IntN(2))}
 	var all sync.WaitGroup
 	for i := range simulators {
-		// Members count the time until they vote again by a clock that is not the simulation's: it is not over in the run.
+		// Members count the time until they vote again by a clock that is not the simulation's: this time does not end in
+		// the run.
 		d, members := open(t, s.servers, &quorum.Options{MaxTTL: time.Hour, Timeout: simulatedTTL / 4})
 		s.members = append(s.members, members)
 		own := rand.New(rand.NewPCG(r.Uint64(), 1))
@@ -71,7 +72,7 @@ func simulate(t *testing.T, r *rand.Rand) {
 
 func (s *simulation) over() bool { return time.Since(s.start) > simulated }
 
-// work lets a client enter one claim after the other.
+// work lets a client enter one claim after another.
 func (s *simulation) work(t *testing.T, r *rand.Rand, d driver.Driver, client int) {
 	for i := 0; !s.over(); i++ {
 		c := claim(fmt.Sprint("name ", r.IntN(2)), fmt.Sprintf("c%d-%d", client, i))
@@ -82,14 +83,14 @@ func (s *simulation) work(t *testing.T, r *rand.Rand, d driver.Driver, client in
 			c.Ticket = p.Ticket
 			s.hold(ctx, r, d, c, client, sent.Add(p.TTL))
 		}
-		pass(time.Microsecond) // what it did by its last look is over
+		pass(time.Microsecond) // the effects of its last look are over
 		_ = d.Leave(ctx, &driver.Release{Claim: c})
 		cancel()
 		pass(rand.N(50 * time.Millisecond))
 	}
 }
 
-// hold believes that a claim holds for a while, which may be longer than its lease, or than one renewal keeps it.
+// hold believes that a claim holds for a while, which may be longer than its lease, or than one renewal.
 func (s *simulation) hold(ctx context.Context, r *rand.Rand, d driver.Driver, c *driver.Claim, client int, until time.Time) {
 	h := &history.Hold{Worker: client, Name: c.Name, Weight: c.Weight, Token: c.Ticket, Begin: time.Since(s.start)}
 	h.End = h.Begin
@@ -130,7 +131,8 @@ func (s *simulation) disturb(r *rand.Rand) {
 			m.SetLink([]memory.Link{memory.Refused, memory.Silent}[r.IntN(2)])
 		case 2:
 			m.Inject([]memory.Fault{
-				{Drop: true}, {Lose: true}, {Before: simulatedTTL / 3}, {Before: simulatedTTL / 2, Late: true}, {After: simulatedTTL / 3},
+				{Drop: true}, {Lose: true}, {Before: simulatedTTL / 3}, {Before: simulatedTTL / 2, Late: true},
+				{After: simulatedTTL / 3},
 			}[r.IntN(5)])
 		default:
 			m.Heal()

@@ -14,7 +14,7 @@ type promise struct {
 	d       *Driver
 	t       driver.Traits
 	keeps   bool                // all nodes agree on tickets, and keep every claim and ticket
-	push    bool                // all nodes tell who waits
+	push    bool                // all nodes notify waiters
 	forgets map[string][]string // which nodes may forget, and in which event
 }
 
@@ -22,7 +22,8 @@ type promise struct {
 func (d *Driver) Traits() driver.Traits {
 	p := &promise{d: d, keeps: d.rule.ranked, push: d.rule.ranked, forgets: map[string][]string{}}
 	p.t = driver.Traits{
-		Store: d.o.Store, Delay: true, Asks: d.rule.ranked, Amends: d.rule.ranked, Restart: true, Wake: "poll", MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
+		Store: d.o.Store, Delay: true, Asks: d.rule.ranked, Amends: d.rule.ranked, Restart: true, Wake: "poll",
+		MinTTL: time.Millisecond, MaxTTL: d.o.MaxTTL,
 	}
 	p.t.Note("Claims hold while %d of %d nodes have them, so %d may be down: exclusive locks only, in no order.",
 		d.rule.need, len(d.nodes.list), len(d.nodes.list)-d.rule.need)
@@ -32,7 +33,7 @@ func (d *Driver) Traits() driver.Traits {
 	return p.all()
 }
 
-// add takes one node into account.
+// add adds one node's promise.
 func (p *promise) add(n *node) {
 	store := n.driver.Load()
 	if store == nil {
@@ -87,7 +88,8 @@ func (p *promise) all() driver.Traits {
 		if names := p.forgets[reason]; len(names) < len(p.d.nodes.list) {
 			who = strings.Join(names, ", ")
 		}
-		p.t.Warn("appendonly yes, appendfsync always, maxmemory-policy noeviction", "%s may forget what they granted (%s).", who, reason)
+		p.t.Warn("appendonly yes, appendfsync always, maxmemory-policy noeviction",
+			"%s may forget what they granted (%s).", who, reason)
 	}
 	if p.push {
 		p.t.Wake = "push"
@@ -100,12 +102,12 @@ func (p *promise) all() driver.Traits {
 	case p.keeps:
 		p.t.Fencing = driver.ClockFencing
 	default:
-		p.t.Note("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but what is "+
-			"evicted from memory is not missed, and tokens rise only while no node forgets.", o.MaxTTL)
+		p.t.Note("For efficiency only: not all nodes keep what they granted. One that was restarted does not vote for %v, but "+
+			"what is evicted from memory is not missed, and tokens rise only while no node forgets.", o.MaxTTL)
 	}
 	if p.d.rule.ranked {
-		p.t.Note("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, from "+
-			"when that is noticed, within %v.", o.ClockStep, o.MaxTTL, o.CheckEvery)
+		p.t.Note("Leases end by the wall clocks of the nodes: one whose clock is moved by more than %v does not vote for %v, "+
+			"from when that is noticed, within %v.", o.ClockStep, o.MaxTTL, o.CheckEvery)
 	}
 	return p.t
 }

@@ -41,7 +41,7 @@ func asked(v vote) bool { return driver.OutcomeOf(v.err) != driver.OutcomeUnsent
 type count struct {
 	granted, refused, gone, foreign, left int
 
-	denied int // that said no to the request itself, and will again
+	denied int // nodes that said no to the request itself, and will again
 }
 
 // sum counts votes.
@@ -67,7 +67,7 @@ func sum(votes []vote) (c count) {
 	return c
 }
 
-// departures counts the nodes that let a claim go, and those that did not have it.
+// departures counts the nodes that let a claim go, and the nodes that did not have it.
 func departures(votes []vote) (left, gone int) {
 	for i := range votes {
 		switch v := &votes[i]; {
@@ -80,7 +80,7 @@ func departures(votes []vote) (left, gone int) {
 	return left, gone
 }
 
-// confirmations counts the nodes that did what they were asked for.
+// confirmations counts the nodes that carried out the request.
 func confirmations(votes []vote) (n int) {
 	for _, v := range votes {
 		if v.came && v.err == nil {
@@ -90,7 +90,7 @@ func confirmations(votes []vote) (n int) {
 	return n
 }
 
-// remains lists the nodes that have, or may have, a claim which is to be taken out, and of these those that granted it.
+// remains lists the nodes that have, or may have, a claim that must be taken out, and among them the nodes that granted it.
 func remains(votes []vote) (all, granted []int) {
 	for i := range votes {
 		switch v := &votes[i]; {
@@ -103,5 +103,5 @@ func remains(votes []vote) (all, granted []int) {
 	return all, granted
 }
 
-// strip hides the outcome that one node's error has, since the whole has another outcome.
+// strip hides the outcome in one node's error, since the whole call has another outcome.
 func strip(err error) error { return errors.New(err.Error()) }

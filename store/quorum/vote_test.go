@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/quorum"
 )
 
-// A member that was restarted and may have forgotten does not vote, from the first answer on its new connection.
+// A restarted member that may have forgotten claims does not vote, from the first answer on its new connection.
 func TestRestartedMemberDoesNotVote(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{false, true} {
@@ -30,7 +30,8 @@ func TestRestartedMemberDoesNotVote(t *testing.T) {
 			t.Errorf("enter = %v with members that keep what they have; want nil", err)
 		}
 		if !keeps {
-			says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago and may have forgotten claims (it is a test), so not for another")
+			says(t, err, "1 of 3 nodes take part, and a majority is 2: node s0: it does not vote: it was started a short while ago "+
+				"and may have forgotten claims (it is a test), so not for another")
 			if !driver.NotApplied(err) || !driver.IsUnreachable(err) {
 				t.Errorf("enter = %v; want it refused for now", err)
 			}
@@ -38,7 +39,7 @@ func TestRestartedMemberDoesNotVote(t *testing.T) {
 	}
 }
 
-// A member whose clock was moved does not vote; one that drifts does.
+// A member whose clock was moved does not vote. A member whose clock drifts does.
 func TestMovedClockDoesNotVote(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -83,7 +84,7 @@ func TestSlowMemberVotes(t *testing.T) {
 	holds(t, d, claim("slow", "x"))
 }
 
-// One that has moved it is found out when it is quick again.
+// A member that has moved its clock meanwhile is found out when it answers quickly again.
 func TestSlowMemberHidesNothing(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -120,7 +121,10 @@ func TestRefused(t *testing.T) {
 	}{
 		{nil, "a quorum needs at least 3 nodes, not 0: with fewer, none may be down"},
 		{[]quorum.Node{node("a")}, "a quorum needs at least 3 nodes, not 1: with fewer, none may be down"},
-		{[]quorum.Node{node("a"), node("b"), node("c"), node("d")}, "a quorum needs an odd number of nodes, not 4: the last would only be one more that can fail"},
+		{
+			[]quorum.Node{node("a"), node("b"), node("c"), node("d")},
+			"a quorum needs an odd number of nodes, not 4: the last would only be one more that can fail",
+		},
 		{[]quorum.Node{node("a"), node("b"), node("a")}, "node a is named twice"},
 	} {
 		_, err := quorum.New(t.Context(), test.nodes, nil)
@@ -142,7 +146,7 @@ func TestRefused(t *testing.T) {
 	leaves(t, d, short)
 }
 
-// A ticket is used only when a majority knows it, also if only one member has seen the last one.
+// A ticket is used only when a majority knows it, even if only one member has seen the last one.
 func TestTicketsAreAgreedOn(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
@@ -171,13 +175,13 @@ func TestTicketsAreAgreedOn(t *testing.T) {
 			t.Fatalf("%d of 5 members know ticket %d; want a majority", knows, last)
 		}
 		leaves(t, d, c)
-		drained(t, list, "agreed") // a majority has, and the rest is about to
+		drained(t, list, "agreed") // the claim has left a majority, and is about to leave the rest
 		members[(i+2)%5].SetLink(memory.Up)
 		quorum.Rouse(d)
 	}
 }
 
-// A node that was late with a higher ticket of its own does not change the ticket of a claim that was won without it.
+// A node that gives a higher ticket too late does not change the ticket of a claim that was won without it.
 func TestTicketStays(t *testing.T) {
 	t.Parallel()
 	list := servers(3)
@@ -207,8 +211,8 @@ func TestTicketStays(t *testing.T) {
 	}
 }
 
-// Two nodes have another client's vote before the winner's, and so gave a higher ticket: the claim has the ticket of
-// the majority.
+// Two nodes hear of the claim only from another client, later, and so give higher tickets. The claim has the ticket of the
+// majority.
 func TestTicketOfTheMajority(t *testing.T) {
 	t.Parallel()
 	list := servers(5)
@@ -224,7 +228,7 @@ func TestTicketOfTheMajority(t *testing.T) {
 	}
 }
 
-// A request to leave after an attempt that failed, which arrives late, does not take out what a later attempt has won.
+// A late request to leave, of an attempt that failed, does not take out the claim that a later attempt has won.
 func TestLateDepartureHitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, drivers := faulty(t, &quorum.Options{Timeout: 100 * time.Millisecond})
@@ -239,10 +243,11 @@ func TestLateDepartureHitsNothing(t *testing.T) {
 			t.Fatalf("enter = %+v, %v; want it to wait", p, err)
 		}
 		leaves(t, drivers[1].Store().Driver(), inTheWay)
-		holds(t, d, c)        // while a departure is on its way to one of the two
-		pass(2 * time.Second) // the departure arrives
+		holds(t, d, c)        // while a request to leave is on its way to one of the two
+		pass(2 * time.Second) // the request arrives
 		for i, n := range drivers[:2] {
-			if list, err := n.List(t.Context(), &driver.Query{Name: "late"}); err != nil || len(list) != 1 || list[0].Claims[0].Record != c.Record {
+			list, err := n.List(t.Context(), &driver.Query{Name: "late"})
+			if err != nil || len(list) != 1 || list[0].Claims[0].Record != c.Record {
 				t.Errorf("node %d has %+v, %v after a late departure; want the claim", i, list, err)
 			}
 		}
@@ -257,7 +262,7 @@ func TestLateDepartureHitsNothing(t *testing.T) {
 	})
 }
 
-// A claim that waits for longer than late requests are remembered keeps the ids that it has, however late they arrive.
+// A claim that waits for longer than late requests are remembered keeps its ids, however late these requests arrive.
 func TestVeryLateDepartureHitsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
@@ -328,7 +333,7 @@ func drained(t *testing.T, list []*server, name string) {
 	}
 }
 
-// A node that refuses connections is not asked for each request, and soon again.
+// A node that refuses connections is not asked for each request, but soon again.
 func TestUnreachableNodeRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, drivers := faulty(t, nil)
@@ -366,7 +371,7 @@ func (m slowVote) Vote(ctx context.Context, c *driver.Claim, least int64) (drive
 	return m.member.Vote(ctx, c, least)
 }
 
-// A claim that holds keeps its ticket when it enters again by another client, for which one node of its majority is slow.
+// A claim that holds keeps its ticket when it enters again by another client, for which one node of the majority is slow.
 func TestSlowMemberKnowsTheTicket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

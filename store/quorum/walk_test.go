@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A small world is three nodes and two claims that enter, hold and leave by what a majority decides. Each step is one node that
-// does what it is asked, or one client that goes on. Some answers are lost, each with its request or alone.
+// A small world is three nodes and two claims that enter, hold and leave by the decisions of a majority. In each step a node
+// carries out a request, or a client goes on. Some answers are lost, with the request or without it.
 type small struct {
 	nodes   [3]place
 	claims  [2]seat
@@ -18,21 +18,21 @@ type small struct {
 	highest int8 // the highest ticket of a claim that held
 }
 
-// A place is what one node has, and what it has answered.
+// A place is one node's claim and ticket, and its answers.
 type place struct {
-	claim        int8 // by its number from 1 on, or 0
+	claim        int8 // its number from 1 on, or 0
 	ticket, last int8
-	said         [2][questions]answer // to each claim
+	said         [2][questions]answer // its answers to each claim
 }
 
-// A seat is a claim, as its client knows it.
+// A seat is a client's knowledge of its claim.
 type seat struct {
 	phase  stage
 	ticket int8
 	tries  int8 // how often it may enter again
 }
 
-// What a node is asked for a claim.
+// The questions to a node about a claim.
 const (
 	toVote = iota
 	toRaise
@@ -44,17 +44,17 @@ type stage int8
 
 const (
 	absent  stage = iota // there is no such claim
-	enters               // its client hears votes
-	agrees               // a majority granted it, and is told its ticket
+	enters               // its client collects votes
+	agrees               // a majority granted it, and its ticket is confirmed
 	stands               // it holds
 	leaving              // it is taken out of the nodes, since it leaves or has no majority
 	over
 )
 
-// An answer is what has come from a node.
+// An answer is a node's answer.
 type answer struct {
 	kind   kind
-	ticket int8 // of the claim, or of the one in the way
+	ticket int8 // of the claim, or of the claim in the way
 }
 
 type kind int8
@@ -63,7 +63,7 @@ const (
 	none kind = iota
 	yes
 	no
-	broken // no answer, and it is not known whether the node was asked
+	broken // no answer, and nobody knows whether the request arrived
 	unasked
 )
 
@@ -82,7 +82,7 @@ func (a answer) vote() vote {
 	}
 }
 
-// votes are those of all nodes for a claim.
+// votes returns the votes of all nodes for a claim.
 func (w *small) votes(i int) (votes []vote) {
 	for at := range w.nodes {
 		votes = append(votes, w.nodes[at].said[i][toVote].vote())
@@ -90,7 +90,7 @@ func (w *small) votes(i int) (votes []vote) {
 	return votes
 }
 
-// has counts the nodes that have answered a question for a claim in some way.
+// has counts the nodes that have given this kind of answer to a question about a claim.
 func (w *small) has(i, question int, is kind) (n int) {
 	for at := range w.nodes {
 		if w.nodes[at].said[i][question].kind == is {
@@ -100,10 +100,10 @@ func (w *small) has(i, question int, is kind) (n int) {
 	return n
 }
 
-// A plan is what the walk decides by: what ships, or with a mistake.
+// A plan has the decisions of the walk: those that ship, or with a mistake.
 type plan struct {
 	m       majority
-	least   [2]int8 // the ticket that each claim's client asks for, by its idea of the nodes' clocks
+	least   [2]int8 // the ticket that each claim's client asks for, by its estimate of the nodes' clocks
 	ticket  func(c *driver.Claim, votes []vote, held int64) int64
 	agreed  func(votes []vote, ticket int64) (agreed int, others []int)
 	remains func(votes []vote) (all, granted []int)
@@ -115,7 +115,7 @@ func planOf(m majority, least [2]int8) *plan {
 
 var walked = &driver.Claim{ID: "walked"}
 
-// next returns the worlds that come after one.
+// next returns the worlds that come after this one.
 func (w *small) next(by *plan) (worlds []small) {
 	for i := range w.claims {
 		s := &w.claims[i]
@@ -123,7 +123,8 @@ func (w *small) next(by *plan) (worlds []small) {
 		case enters:
 			worlds = append(worlds, w.asked(i, toVote, by)...)
 			votes := w.votes(i)
-			if c := sum(votes); by.m.settled(walked, votes) || c.left == 0 || c.granted+c.refused >= by.m.need { // the rest may be slow
+			c := sum(votes)
+			if by.m.settled(walked, votes) || c.left == 0 || c.granted+c.refused >= by.m.need { // the rest may be slow
 				worlds = append(worlds, w.decided(i, by))
 			}
 		case agrees:
@@ -161,7 +162,8 @@ func (w *small) next(by *plan) (worlds []small) {
 		}
 	}
 	for i := range worlds {
-		slices.SortFunc(worlds[i].nodes[:], func(a, b place) int { return slices.Compare(a.key(), b.key()) }) // which is which does not matter
+		// Worlds that differ only in the order of their nodes are one.
+		slices.SortFunc(worlds[i].nodes[:], func(a, b place) int { return slices.Compare(a.key(), b.key()) })
 	}
 	return worlds
 }
@@ -182,7 +184,7 @@ func (w *small) moved(i int, to stage) small {
 	return n
 }
 
-// asked are the worlds in which one more node has done what it is asked for a claim.
+// asked returns the worlds in which one more node has carried out a request for a claim.
 func (w *small) asked(i, question int, by *plan) (worlds []small) {
 	for at := range w.nodes {
 		if w.nodes[at].said[i][question].kind != none {
@@ -204,7 +206,7 @@ func (w *small) asked(i, question int, by *plan) (worlds []small) {
 	return worlds
 }
 
-// do has a node do what a member does: see [Member].
+// do makes a node act as a [Member].
 func (p *place) do(i, question int, by *plan, s *seat) {
 	claim := int8(i + 1)
 	if question == toVote && p.claim == 0 {
@@ -224,7 +226,7 @@ func (p *place) do(i, question int, by *plan, s *seat) {
 	*said = answer{yes, p.ticket}
 }
 
-// decided has a client go on that has heard votes enough.
+// decided moves on a client that has enough votes.
 func (w *small) decided(i int, by *plan) small {
 	votes := w.votes(i)
 	if !by.m.granted(votes) {
@@ -237,7 +239,7 @@ func (w *small) decided(i int, by *plan) small {
 	return n
 }
 
-// takenOut has a claim taken out of the nodes that may have it.
+// takenOut begins to take a claim out of the nodes that may have it.
 func (w *small) takenOut(i int, by *plan) small {
 	n := w.moved(i, leaving)
 	out, _ := by.remains(w.votes(i))
@@ -245,7 +247,7 @@ func (w *small) takenOut(i int, by *plan) small {
 	return n
 }
 
-// only has no other nodes asked than some.
+// only marks all nodes but some as not asked.
 func (w *small) only(i, question int, which []int) {
 	for at := range w.nodes {
 		if !slices.Contains(which, at) {
@@ -254,7 +256,7 @@ func (w *small) only(i, question int, which []int) {
 	}
 }
 
-// wrong says what is wrong in a world that came after another, or nothing.
+// wrong returns what is wrong in a world that came after another, or "".
 func (w *small) wrong(before *small) string {
 	holds := 0
 	for i := range w.claims {
@@ -268,7 +270,8 @@ func (w *small) wrong(before *small) string {
 				w.highest = s.ticket
 			}
 		}
-		if s.phase == over && w.has(i, toLeave, broken) == 0 && slices.ContainsFunc(w.nodes[:], func(p place) bool { return p.claim == int8(i+1) }) {
+		there := func(p place) bool { return p.claim == int8(i+1) }
+		if s.phase == over && w.has(i, toLeave, broken) == 0 && slices.ContainsFunc(w.nodes[:], there) {
 			return fmt.Sprintf("claim %d is over, all was answered, and it still stands: %+v", i+1, w.nodes)
 		}
 	}
@@ -278,14 +281,14 @@ func (w *small) wrong(before *small) string {
 	return ""
 }
 
-// A beginning is how a walk begins.
+// A beginning is the first world of a walk.
 type beginning struct {
 	least [2]int8
 	lost  int8
 	tries int8 // of the second claim
 }
 
-// walk looks at every world that can come, and returns how many there are and what is wrong in one of them.
+// walk visits every world that can come. It returns how many there are, and what is wrong in one of them.
 func (b *beginning) walk(by *plan) (seen int, wrong string) {
 	first := small{lost: b.lost, claims: [2]seat{{phase: enters}, {phase: enters, tries: b.tries}}}
 	known, todo := map[small]bool{first: true}, []small{first}
@@ -305,11 +308,14 @@ func (b *beginning) walk(by *plan) (seen int, wrong string) {
 	return len(known), ""
 }
 
-// beginnings have clients whose ideas of the nodes' clocks are the same, or differ.
-var beginnings = []beginning{{[2]int8{10, 10}, 1, 0}, {[2]int8{8, 10}, 1, 0}, {[2]int8{10, 10}, 0, 1}, {[2]int8{8, 10}, 0, 1}, {[2]int8{10, 8}, 0, 1}}
+// In beginnings the clients' estimates of the nodes' clocks are the same, or differ.
+var beginnings = []beginning{
+	{[2]int8{10, 10}, 1, 0}, {[2]int8{8, 10}, 1, 0},
+	{[2]int8{10, 10}, 0, 1}, {[2]int8{8, 10}, 0, 1}, {[2]int8{10, 8}, 0, 1},
+}
 
-// TestWalk walks all that can happen to two claims on three nodes. No two hold at once, each one's ticket is above those that held
-// before, and what is over stands nowhere.
+// TestWalk walks all states of two claims on three nodes. The two never hold at once, each ticket is above the tickets that
+// held before, and a claim that is over stands nowhere.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	for i := range beginnings {
@@ -322,7 +328,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestWalkWithMistakes leaves out what keeps it right, one thing at a time. The walk finds each.
+// TestWalkWithMistakes makes one mistake at a time. The walk finds each.
 func TestWalkWithMistakes(t *testing.T) {
 	t.Parallel()
 	half := three()

@@ -11,13 +11,12 @@ import (
 // maxIdle is how many goroutines are kept for another call.
 const maxIdle = 16
 
-// workers are the goroutines of a driver, which Close waits for. Some that have made a call are kept for the next one, since
-// their stacks have grown.
+// workers are the goroutines of a driver, for which Close waits. Some stay for the next call, since their stacks have grown.
 type workers struct {
 	closed chan struct{} // closed when Close begins
 	jobs   chan func()
 	base   context.Context
-	cancel context.CancelFunc // ends what nodes are asked
+	cancel context.CancelFunc // ends the requests to nodes
 
 	mu    *sync.Mutex // guards what follows; the driver's
 	ended bool
@@ -41,7 +40,7 @@ func (w *workers) runLocked(f func()) {
 	w.jobs <- f // has room for one each
 }
 
-// work makes one call after another, until there are too many who would wait for the next, or the driver is closed.
+// work makes one call after another, until too many goroutines wait for the next call, or the driver is closed.
 func (w *workers) work(f func()) {
 	for {
 		f()
@@ -78,7 +77,7 @@ func (w *workers) pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// end ends every call. What is under way has a moment to end by itself.
+// end ends every call. Calls under way have partingWithin to end by themselves.
 func (w *workers) end() {
 	w.mu.Lock()
 	first := !w.ended

@@ -15,7 +15,7 @@ type view struct {
 	begins  string        // how the names of the claim's nodes begin; "" if the node is always this one
 	name    string        // "" while unknown
 	missing bool          // a list did not have the node
-	read    bool          // what follows is known, and not known to be out of date
+	read    bool          // the fields below are known and, as far as known, up to date
 	there   bool          // the node existed then
 	version int32         // of its data; -1 means any
 	kept    time.Duration // for how long another client keeps it

@@ -28,8 +28,8 @@ const (
 	tendWithin = 5 * time.Second
 )
 
-// A janitor does what no call does: it ends leases, removes nodes, watches them, and looks for strays. The keeper's mu
-// guards its fields.
+// A janitor does the work that no call does: it ends leases, removes nodes, watches them, and looks for strays. The keeper's
+// mu guards its fields.
 type janitor struct {
 	zk   *ensemble.Ensemble
 	line *Keeper

@@ -5,8 +5,8 @@
 // pure: callers pass in the answers and the time.
 //
 // [Keeper.Enter] finds a claim that has entered before, or makes its node, and then judges by the list of children whether
-// the claim holds. In goal.go, leaves decides what to do about a node that must go, and pursue sends it. A [Folder] does
-// what needs no table of claims. The janitor does what no call does.
+// the claim holds. In goal.go, leaves decides the next request about a node that must go, and pursue sends it. A [Folder]
+// works without the table of claims. The janitor does the work that no call does.
 //
 // A claim is in one state, and only the function become moves it:
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A Signal wakes those who wait for it, once.
+// A Signal wakes its waiters, once.
 type Signal struct {
 	once   sync.Once
 	Raised chan struct{} // closed when the signal is raised
