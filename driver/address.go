@@ -16,8 +16,8 @@ import (
 	"github.com/stilelock/stile/internal/nearest"
 )
 
-// An Address is a store's URL, taken apart: scheme://user:password@host1:port,host2:port/path?param=value.
-// Its errors and its String never show the password or a value that may hold one.
+// An Address is a parsed store URL: scheme://user:password@host1:port,host2:port/path?param=value. Its errors and its String
+// never show the password or a value that may contain one.
 type Address struct {
 	Scheme, User, Password string
 	Hosts                  []string // as given, "host" or "host:port"; empty if there is none
@@ -27,7 +27,7 @@ type Address struct {
 	asked                  map[string]bool
 }
 
-// ParseAddress takes a store's URL apart.
+// ParseAddress parses a store's URL.
 func ParseAddress(rawURL string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, func(r rune) bool { return r > 127 || !plain(byte(r)) && r != '+' }) {
@@ -54,12 +54,12 @@ func ParseAddress(rawURL string) (*Address, error) {
 	return a, nil
 }
 
-// has returns the error for a mistake in the URL.
+// has returns an error that names a mistake in the URL.
 func (a *Address) has(what string) error {
 	return fmt.Errorf("the %s:// URL has %s (the text is not shown: it may hold a password)", a.Scheme, what)
 }
 
-// parseAuthority takes the user, the password and the hosts.
+// parseAuthority parses the user, the password and the hosts.
 func (a *Address) parseAuthority(authority string) (err error) {
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		user, password, _ := strings.Cut(authority[:i], ":")
@@ -87,7 +87,7 @@ func (a *Address) parseAuthority(authority string) (err error) {
 	return nil
 }
 
-// parseQuery takes the parameters.
+// parseQuery parses the parameters.
 func (a *Address) parseQuery(query string) error {
 	for pair := range strings.SplitSeq(query, "&") {
 		if pair == "" {
@@ -126,7 +126,7 @@ func goodHost(h string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) || r == '@' })
 }
 
-// HostPorts returns the hosts, with the default port for each host without one, or only the fallback if there is no host.
+// HostPorts returns the hosts. A host without a port gets the default port. Without hosts, the result is the fallback only.
 func (a *Address) HostPorts(fallback, port string) []string {
 	if len(a.Hosts) == 0 {
 		return []string{net.JoinHostPort(fallback, port)}
@@ -141,8 +141,8 @@ func (a *Address) HostPorts(fallback, port string) []string {
 	return list
 }
 
-// At returns the address of one of the hosts by itself, under a scheme. It has the same parameters, and [Address.Done] of it
-// knows which of them were read so far.
+// At returns an address with one of the hosts and another scheme. It has the same parameters, and its [Address.Done] counts
+// the parameters that were read so far as read.
 func (a *Address) At(scheme, host string) *Address {
 	one := *a
 	one.Scheme, one.Hosts, one.params, one.asked = scheme, []string{host}, maps.Clone(a.params), maps.Clone(a.asked)
@@ -158,7 +158,8 @@ func (a *Address) Param(key, fallback string) string {
 	return fallback
 }
 
-// Duration returns a parameter that is a duration with its unit, such as 10s.
+// Duration returns a parameter that is a duration with a unit, such as 10s. The error names the parameter if its text is not
+// a duration.
 func (a *Address) Duration(key string, fallback time.Duration) (time.Duration, error) {
 	text := a.Param(key, "")
 	if text == "" {

@@ -83,7 +83,7 @@ func TestParseAddressRefuses(t *testing.T) {
 	}
 }
 
-// A URL that ends in the slash before its path is told from one without that slash.
+// TestSlash checks that Slash distinguishes a URL with a slash before its path from one without.
 func TestSlash(t *testing.T) {
 	for url, want := range map[string]bool{
 		"sqlite://": false, "sqlite://?a=/": false, "sqlite:///": true, "sqlite:///?a=b": true, "sqlite:///x": true, "redis://h": false, "redis://h/": true,

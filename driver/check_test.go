@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A verb is one thing that can happen to a queue.
+// A verb is an operation on a queue.
 type verb int
 
 const (
@@ -29,7 +29,7 @@ func (v verb) String() string {
 
 const keepFor = 2 * time.Microsecond
 
-// apply lets something happen to a queue, and returns what breaks the invariants of a lock.
+// apply applies a verb to a queue, and returns the broken invariant of a lock, if any.
 func apply(q *Queue, now, stamp int64, v verb, c Claim) (Place, error) {
 	was := snapshot(q)
 	q.Expire(now)
@@ -80,7 +80,7 @@ func snapshot(q *Queue) *Queue {
 	return &Queue{Capacity: q.Capacity, Last: q.Last, Entries: slices.Clone(q.Entries)}
 }
 
-// ends returns when an entry stops to count, by the words of the contract and not by the code under test.
+// ends returns when an entry ceases to count, by the words of the contract and not by the code under test.
 func ends(e Entry) int64 {
 	switch {
 	case e.Left:
@@ -91,7 +91,7 @@ func ends(e Entry) int64 {
 	return e.Ends
 }
 
-// checkExpired says that time removes what has run out, touches nothing else and gives the lock to nobody too early.
+// checkExpired checks that time removes the expired claims only, and gives the lock to nobody too early.
 func checkExpired(was, q *Queue, now int64) error {
 	kept := was.Entries[:0:0]
 	for _, e := range was.Entries {
@@ -102,7 +102,8 @@ func checkExpired(was, q *Queue, now int64) error {
 	return checkSame(kept, q.Entries, "", q.Holding())
 }
 
-// checkSame says that two queues have the same claims in the same order, but for one of them. Others may be told.
+// checkSame checks that two queues have the same claims in the same order, except the claim but. Notified may differ for
+// claims that hold.
 func checkSame(before, after []Entry, but string, holding int) error {
 	other := func(e Entry) bool { return e.ID == but }
 	for i, e := range after {
@@ -166,7 +167,7 @@ func check(before, q *Queue, now, stamp int64, v verb, c Claim, stood bool, p Pl
 	return checkSame(before.Entries, q.Entries, c.ID, q.Holding())
 }
 
-// checkAmended says that an amendment changed what it is about and nothing else, where the claim stands.
+// checkAmended checks that an amendment changed only the requested field, in place.
 func checkAmended(before, q *Queue, c Claim, stood bool, p Place, now int64) error {
 	i := before.find(c.ID)
 	if !stood || i >= before.Holding() || q.find(c.ID) != i || p.TTL < before.remaining(c.ID, now) {
@@ -211,7 +212,7 @@ func checkQueue(q *Queue, now int64) error {
 	return nil
 }
 
-// checkStability says that who holds goes on holding, and that a claim enters at the tail alone.
+// checkStability checks that every holder still holds, and that a new claim stands at the tail.
 func checkStability(before, q *Queue) error {
 	if q.Last < before.Last {
 		return errors.New("I3: the last ticket was forgotten")
@@ -300,8 +301,8 @@ func (c *Claim) reclaims(e Entry) bool {
 	return c.Reclaim && c.Owner != "" && e.Owner == c.Owner && e.Client != c.Client
 }
 
-// noticed is when a claim may run out that entry i, which waits, has to notice: the one before it that waits, too, or else
-// any that holds.
+// noticed returns when the claim may run out that waiting entry i has to notice: the waiting claim before it, or, without
+// one, any holder.
 func noticed(q *Queue, i int) time.Duration {
 	first := ends(q.Entries[i-1])
 	for _, e := range q.Entries[:i] {
@@ -312,7 +313,7 @@ func noticed(q *Queue, i int) time.Duration {
 	return time.Duration(first) * time.Microsecond
 }
 
-// remaining is the lease that a claim has left, or 0.
+// remaining returns the lease that a claim has left, or 0.
 func (q *Queue) remaining(id string, now int64) time.Duration {
 	if i := q.find(id); i >= 0 {
 		return time.Duration(q.Entries[i].Ends-now) * time.Microsecond

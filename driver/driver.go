@@ -100,7 +100,7 @@ const All int64 = 1<<31 - 1
 // MaxRecord is the largest size in bytes of a claim's record.
 const MaxRecord = 4096
 
-// A Place is the place of a claim in its queue.
+// A Place is a claim's position in its queue.
 type Place struct {
 	Ticket  int64         // rises with every claim that enters the name, from 1 to below 1<<53; 0 if a try did not enter
 	Holds   bool          // the claim holds the lock
@@ -110,7 +110,7 @@ type Place struct {
 	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell, or only a Record, which says what else is in the way
 }
 
-// A Release is a claim that leaves.
+// A Release is a claim that leaves its queue.
 type Release struct {
 	Claim *Claim
 	Keep  time.Duration // how long the lock stays taken after the call; 0 means not at all
@@ -171,11 +171,12 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
-// An Adopter is a driver whose store tells only one driver that a waiting claim holds: the one by which the claim entered last.
-// Where several drivers serve one client, such as in replicas of a service, the driver that is to await a claim adopts it first.
+// An Adopter is a driver whose store notifies only one driver that a waiting claim holds: the driver by which the claim
+// entered last. Where several drivers serve one client, for example in replicas of a service, a driver adopts a claim before
+// it awaits it.
 type Adopter interface {
-	// Adopt finds a claim that has a Ticket, as Enter does, and has the store tell this driver of it. It starts no lease anew.
-	// Place.TTL is what is left of the lease.
+	// Adopt finds a claim that has a Ticket, as Enter does, and makes the store notify this driver of the claim. It does not
+	// restart the lease: Place.TTL is the rest of it. If the claim is not there, the error is [ErrGone].
 	Adopt(ctx context.Context, c *Claim) (Place, error)
 }
 
@@ -203,7 +204,7 @@ type Breaker interface {
 	Break(ctx context.Context, b *BreakRequest) (ClaimInfo, error)
 }
 
-// A BreakRequest is a request by hand: to remove a claim, or to ask for it.
+// A BreakRequest asks to remove a claim by hand, or asks its client for the lock.
 type BreakRequest struct {
 	Name   string
 	Ticket int64  // 0 means the claim at the head
@@ -211,7 +212,7 @@ type BreakRequest struct {
 	Record string // who asks for this and why, for people; at most MaxRecord bytes; see BrokenError
 }
 
-// Removes refuses to ask for a claim. A driver whose traits lack Asks begins Break with it.
+// Removes returns [ErrUnsupported] for a request with Ask. A driver whose traits lack Asks begins Break with it.
 func (b *BreakRequest) Removes() error {
 	if b.Ask {
 		return fmt.Errorf("%w: it cannot ask a holder for its lock", ErrUnsupported)

@@ -31,10 +31,10 @@ func capacity(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// A BrokenError says that somebody removed the claim by hand. It is [ErrGone]. A driver returns it in place of ErrGone if it
-// knows that. A driver that does not know returns ErrGone, so ErrGone does not say that nobody broke the claim.
+// A BrokenError says that somebody removed the claim by hand. It is [ErrGone]. A driver returns it if it knows the reason. A
+// driver that does not know returns ErrGone, so ErrGone does not exclude a break.
 type BrokenError struct {
-	Record string // of the BreakRequest, as far as it arrived; "" if it is not known
+	Record string // of the BreakRequest, perhaps cut; "" if unknown
 }
 
 func (e *BrokenError) Error() string { return "somebody removed the claim by hand" }
@@ -74,8 +74,8 @@ func Unsent(err error) error { return mark(OutcomeUnsent, err) }
 // around the end of a context, or around an error that is [Unsent].
 func Refused(err error) error { return mark(OutcomeRefused, err) }
 
-// Unknown says that the outcome of a request is not known, whatever the error inside says: that error may be about another
-// request, a part of this one, or one store among several.
+// Unknown says that the outcome of a request is unknown, whatever the wrapped error says: that error may be about another
+// request, a part of this one, or one store of several.
 func Unknown(err error) error { return mark(OutcomeUnknown, err) }
 
 // NotYet marks the error of a step before the one that changes the store, such as a first read of the queue. A refusal of the
@@ -100,10 +100,10 @@ func Afterwards(err error) error {
 	return Unknown(err)
 }
 
-// Ended returns the error of a call that ends with its caller's context: [Unsent] if nothing was sent yet, or else [Unknown].
-// It is nil if the context has not ended. For [errors.Is] and [errors.As] the error is the context's cause, but never one of
-// this package's errors or marks: the cause is the caller's, such as that another claim is gone, and says nothing about this
-// request.
+// Ended returns the error of a call that ends with its caller's context: [Unsent] if nothing was sent yet, otherwise
+// [Unknown]. It is nil if the context has not ended. [errors.Is] and [errors.As] find the context's cause in the error, but
+// no error or mark of this package: the cause is the caller's, for example that another claim is gone, and says nothing
+// about this request.
 //
 // If the deadline has passed and the context's timer has not fired yet, Ended waits for it, for at most a second: connections
 // keep the same deadline by the clock, and on a busy machine their error comes first. Only the context knows its cause.
@@ -132,12 +132,12 @@ type ended struct{ cause error }
 
 func (e *ended) Error() string { return e.cause.Error() }
 
-// Is reports what the cause's Is would, except for this package's errors.
+// Is is the cause's Is, but hides this package's errors.
 func (e *ended) Is(target error) bool {
 	return !slices.Contains(words, target) && errors.Is(e.cause, target)
 }
 
-// As does the same for types.
+// As is the same for types.
 func (e *ended) As(target any) bool {
 	switch target.(type) {
 	case **marked, **unreachable, **CapacityError, **RecordError, **BrokenError:
@@ -146,7 +146,7 @@ func (e *ended) As(target any) bool {
 	return errors.As(e.cause, target)
 }
 
-// words are the errors that give the outcome of a request.
+// words are the errors that are an answer of the store or the driver.
 var words = []error{ErrGone, ErrSession, ErrUnsupported, ErrClosed, ErrForeign}
 
 func mark(o Outcome, err error) error {
@@ -184,8 +184,8 @@ func OutcomeOf(err error) Outcome {
 // NotApplied reports whether the request that got this error was certainly not applied: it was unsent or refused.
 func NotApplied(err error) bool { return OutcomeOf(err) != OutcomeUnknown }
 
-// Unreachable marks an error that says that the store could not be asked: there is no connection, or the server is not ready.
-// The same request may work a moment later. It does not by itself say that the request was not applied.
+// Unreachable marks an error that says that the store could not be asked: there is no connection, or the server is not
+// ready. The same request may work a moment later. The mark alone does not say that the request was not applied.
 func Unreachable(err error) error {
 	if err == nil {
 		return nil

@@ -89,8 +89,8 @@ type reason struct{ error }
 
 func (r *reason) Unwrap() error { return r.error }
 
-// TestEnded checks that the end of a context is its cause, whatever that is, and never the store's word.
-// unheard is a context whose deadline has passed, and whose timer was not heard yet.
+// TestEnded checks that the error of an ended context wraps its cause, and is never an answer of the store.
+// unheard is a context whose deadline has passed, and whose timer has not fired yet.
 type unheard struct{ context.Context }
 
 func (unheard) Deadline() (time.Time, bool) { return time.Unix(0, 0), true }

@@ -17,7 +17,7 @@ func Heard(ctx context.Context, n int) {
 	}
 }
 
-// WhenHeard returns a context whose requests call a function whenever something is [Heard]. The function returns soon. It may be
+// WhenHeard returns a context whose requests call a function at each [Heard]. The function must return soon. It may be
 // called from several goroutines at once.
 func WhenHeard(ctx context.Context, heard func(n int)) context.Context {
 	outer, _ := ctx.Value(heardKey{}).(func(int))
@@ -29,8 +29,8 @@ func WhenHeard(ctx context.Context, heard func(n int)) context.Context {
 	})
 }
 
-// WithPatience returns a context that ends, with the given cause, once nothing was [Heard] for a time. Until then its
-// deadline is the end of that time, and moves whenever something is heard.
+// WithPatience returns a context that ends, with the given cause, when nothing was [Heard] for the time most. Until then its
+// deadline is the end of that time, and moves with each Heard.
 func WithPatience(ctx context.Context, most time.Duration, silent error) (context.Context, context.CancelFunc) {
 	p := &patient{most: most, end: time.Now().Add(most)}
 	inner, cancel := context.WithCancelCause(ctx)

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// A context of WithPatience outlasts any work that is heard of, and ends once that falls silent.
+// TestPatienceIsForSilence checks that a context of WithPatience outlasts work that reports progress, and ends when the
+// reports cease.
 func TestPatienceIsForSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, sum, silent := time.Now(), 0, errors.New("nothing was heard")
 		counted := WhenHeard(t.Context(), func(n int) { sum += n })
 		outer, giveUp := WithPatience(counted, 5*time.Second, errors.New("a"))
 		defer giveUp()
-		inner, done := WithPatience(outer, 4*time.Second, silent) // as of one node of several
+		inner, done := WithPatience(outer, 4*time.Second, silent) // as for one node of several
 		defer done()
 		for range 10 {
 			time.Sleep(3 * time.Second) // in virtual time
@@ -38,7 +39,7 @@ func TestPatienceIsForSilence(t *testing.T) {
 	})
 }
 
-// What is heard when a request is over, or by nobody, is no matter.
+// TestHeardLate calls Heard without WithPatience, and after the request is over. Both calls do nothing.
 func TestHeardLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		Heard(t.Context(), 1)

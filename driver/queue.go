@@ -163,7 +163,7 @@ func (q *Queue) Break(now, ticket int64) (ClaimInfo, error) {
 	return s, err
 }
 
-// Remove is [Breaker.Break] that also returns the removed entry, whose client must be alerted.
+// Remove is [Breaker.Break], and also returns the removed entry, whose client must be alerted.
 func (q *Queue) Remove(now, ticket int64) (Entry, ClaimInfo, error) {
 	q.Expire(now)
 	for i, e := range q.Entries {
@@ -285,11 +285,11 @@ func (q *Queue) place(now int64, i int, ttl int64) Place {
 }
 
 // alarm reports when a claim may run out that only the claim behind the first i has to notice. The first waiting claim
-// notices the holding claims, and every other waiting claim notices the one right before it.
+// notices the holding claims. Every other waiting claim notices the claim before it.
 //
-// So at the end of each lease some client asks, whichever others have left, died or come to hold meanwhile: if the next claim
-// is dead, the one after it notices. If 200 clients wait for a holder that has died, only one asks at the end of its lease;
-// when each client noticed all claims ahead, 199 asked (TestLeaseEndsForOne).
+// So at the end of each lease some client asks, even if others have left, died or come to hold meanwhile: if the next claim
+// is dead, the claim behind it notices. If 200 clients wait for a holder that has died, only one asks at the end of its
+// lease; when each client noticed all claims ahead, 199 asked (TestLeaseEndsForOne).
 func (q *Queue) alarm(i int) int64 {
 	if i > q.Holding() {
 		return q.Entries[i-1].gone()
@@ -305,7 +305,7 @@ func (q *Queue) standing(now int64, i int) ClaimInfo {
 	e := &q.Entries[i]
 	left := e.Ends - now
 	if left == 0 {
-		left = -1 // its lease has just run out; 0 would mean that the store does not tell
+		left = -1 // its lease has just run out; 0 would mean unknown
 	}
 	return ClaimInfo{
 		Ticket: e.Ticket, Weight: e.Weight, Holds: i < q.Holding(), Left: e.Left, Record: e.Record,

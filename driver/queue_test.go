@@ -41,7 +41,7 @@ func TestHolding(t *testing.T) {
 	}
 }
 
-// A history is a queue and the claims that random operations are about.
+// A history is a queue, and the claims of the random operations.
 type history struct {
 	queue  Queue
 	now    int64
@@ -128,7 +128,8 @@ func mustEnter(t *testing.T, q *Queue, now int64, c *Claim) Place {
 	return p
 }
 
-// A refused claim must not cost the earlier run its place: the caller is told that nothing was applied.
+// TestReclaimThatIsRefused checks that a refused claim does not remove the earlier run's claim: a refusal means that nothing
+// was applied.
 func TestReclaimThatIsRefused(t *testing.T) {
 	job := func(id string, weight, capacity int64) *Claim {
 		c := exclusive(id)
@@ -176,7 +177,7 @@ func TestLookStartsNoLease(t *testing.T) {
 	}
 }
 
-// Whatever happens to a queue, what has run out before does not count.
+// TestExpiryComesFirst checks that no operation counts an expired claim.
 func TestExpiryComesFirst(t *testing.T) {
 	tests := []struct {
 		name string
@@ -236,7 +237,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A lease that has just run out is told from one of which the store does not tell how much is left.
+// TestRemainingIsNeverZero checks that the rest of a lease that has just run out is not 0, which would mean unknown.
 func TestRemainingIsNeverZero(t *testing.T) {
 	var q Queue
 	c := exclusive("1")
@@ -262,7 +263,7 @@ func TestBlockerInLockDelay(t *testing.T) {
 	}
 }
 
-// Between the end of a lease and the next change, a listing shows who holds by what is left.
+// TestListWithoutTheHolder checks that a listing between the end of a lease and the next change shows the next holder.
 func TestListWithoutTheHolder(t *testing.T) {
 	var q Queue
 	holder := exclusive("1")

@@ -25,7 +25,7 @@ const (
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails
 )
 
-// requirable are the traits that a program can require, each with its test.
+// requirable are the traits that a program can require, each with a function that checks it.
 var requirable = []struct {
 	name Trait
 	has  func(*Traits) bool

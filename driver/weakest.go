@@ -2,7 +2,7 @@ package driver
 
 import "slices"
 
-// Weakest returns the promises that all of some stores make, for a claim that may be in any of them. It has the notes and
+// Weakest returns the promises that all of the stores make, for a claim that may be in any of them. It has the notes and
 // warnings of all stores, each once, and Store and Server of the first. Without stores, the result is the zero Traits.
 func Weakest(all ...Traits) Traits {
 	if len(all) == 0 {
@@ -25,7 +25,7 @@ func Weakest(all ...Traits) Traits {
 	return t
 }
 
-// lackWith takes away the powers over present claims and names that another store lacks.
+// lackWith removes the powers over present claims and names that another store lacks.
 func (t *Traits) lackWith(o *Traits) {
 	t.Amends, t.Asks = t.Amends && o.Amends, t.Asks && o.Asks
 	t.HearsBreak = t.HearsBreak && o.HearsBreak
@@ -41,7 +41,7 @@ func (t *Traits) remark(o *Traits) {
 	}
 }
 
-// The words of Clock and Wake, the strongest promise first.
+// The words of Clock and Wake, from the strongest promise to the weakest.
 var (
 	clocks = []string{"process", "host", "server", "session"}
 	wakes  = []string{"push", "poll"}

@@ -39,7 +39,7 @@ func TestWeakest(t *testing.T) {
 	}
 }
 
-// What is added to Traits must be thought of in Weakest.
+// TestWeakestKnowsAllTraits fails if a new field of Traits is not handled in Weakest.
 func TestWeakestKnowsAllTraits(t *testing.T) {
 	if got := reflect.TypeFor[driver.Traits]().NumField(); got != 24 {
 		t.Errorf("Traits has %d fields; want 24, or Weakest to be looked at again", got)

@@ -13,8 +13,8 @@ type world struct {
 	now     int64
 	queue   Queue
 	fresh   []int64 // weights of the claims that have not entered, rising
-	entered int     // how many have, so that each gets an id of its own
-	gone    *Claim  // one that left or expired, if any has: all of them are told the same
+	entered int     // how many have entered, so that each gets an id of its own
+	gone    *Claim  // one that left or expired, if any; all of them get the same answers
 }
 
 const (
@@ -27,7 +27,7 @@ func (w *world) claim(id string, weight, capacity, ticket int64) Claim {
 	return Claim{ID: id, Weight: weight, Capacity: capacity, Ticket: ticket, TTL: worldTTL, Wait: worldWait, Delay: worldDelay}
 }
 
-// key is the same for worlds that cannot be told apart: it has no ids, and times and tickets count from now.
+// key is the same for worlds that are equivalent: it has no ids, and times and tickets count from now.
 func (w *world) key(b []byte) []byte {
 	b = b[:0]
 	for _, e := range w.queue.Entries {
@@ -48,7 +48,7 @@ func bit(b bool) byte {
 	return 0
 }
 
-// A move is something that can happen in a world.
+// A move is a possible operation in a world.
 type move struct {
 	verb  verb
 	claim Claim
@@ -108,7 +108,7 @@ func (w *world) after(m move) (*world, error) {
 	return next, nil
 }
 
-// explore looks at every world that can come of claims of these weights and has not been seen.
+// explore visits every world that follows from claims of these weights, and that is not in seen.
 func explore(t *testing.T, seen map[string]bool, capacity int64, weights []int64) {
 	t.Helper()
 	pending := []*world{{now: 1, fresh: weights}}
@@ -134,7 +134,7 @@ func TestSmallWorlds(t *testing.T) {
 	tests := []struct {
 		capacity int64
 		weights  []int64
-		least    int // worlds that there are at least, so that the search is known to have gone through
+		least    int // the least number of worlds, which proves that the search was complete
 	}{
 		{1, []int64{1}, 100},
 		{2, []int64{1, 2}, 2000},
@@ -155,7 +155,7 @@ func TestSmallWorlds(t *testing.T) {
 	}
 }
 
-// multisets returns all ways to choose n values, rising, with repetition.
+// multisets returns all rising choices of n values, with repetition.
 func multisets(choices []int64, n int) [][]int64 {
 	if n == 0 {
 		return [][]int64{nil}

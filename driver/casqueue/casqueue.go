@@ -63,7 +63,7 @@ type Value struct {
 type Driver struct {
 	store Exchanger
 	many  Many  // nil unless the store is one
-	tells bool  // the store is an Exchanger: an exchange returns the value after it, and Clock the time
+	tells bool  // the store is an Exchanger: Exchange returns the new value, and Clock the time
 	step  int64 // microseconds between two readings of the store's clock
 	pace  *pace
 	names names
@@ -74,7 +74,7 @@ type Driver struct {
 	stop    context.CancelFunc
 	work    sync.WaitGroup // the goroutines that poll for waiters
 	closing sync.Once
-	failed  error // of the store's Close
+	failed  error // the result of the store's Close
 }
 
 var _ interface {
@@ -117,8 +117,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// enter enters a claim once. It must be entered again if it holds because another claim expired, which the store does not
-// know yet, or if the store's clock was far later than this client knew.
+// enter enters a claim once. If it reports again, the caller must enter the claim again: the claim holds because another
+// claim expired and the store does not have this change yet, or the store's clock was far later than this client knew.
 func (d *Driver) enter(ctx context.Context, c *driver.Claim) (p driver.Place, again bool, err error) {
 	var at moment
 	after, err := d.change(ctx, c.Name, func(q *driver.Queue, m moment) (err error) {
@@ -230,7 +230,7 @@ func (d *Driver) Close() error {
 	return d.failed
 }
 
-// ended returns the error of a call whose context, or driver, ended before anything was sent.
+// ended returns the error of a call whose context or driver ended before a request was sent.
 func (d *Driver) ended(ctx context.Context) error {
 	if d.ctx.Err() != nil {
 		return driver.ErrClosed

@@ -58,8 +58,7 @@ func claim(name string, i int) *driver.Claim {
 	}
 }
 
-// TestHerd lets clients that know nothing of each other enter one name at once. Each gets in, and no swap is made
-// twice.
+// TestHerd lets independent clients enter one name at once. Every client gets in, with one successful swap each.
 func TestHerd(t *testing.T) {
 	const herd = 100
 	s := &counted{Store: files{t.TempDir()}}
@@ -69,7 +68,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// entered has so many clients enter one name at once, and sees that their tickets are distinct.
+// entered lets herd clients enter one name at once, and checks that their tickets are distinct.
 func entered(t testing.TB, s casqueue.Store, herd int) {
 	var (
 		all     sync.WaitGroup
@@ -87,7 +86,7 @@ func entered(t testing.TB, s casqueue.Store, herd int) {
 	all.Wait()
 }
 
-// BenchmarkHerd says what many who come at once cost, and how large a value they make.
+// BenchmarkHerd measures the swaps per claim when many clients enter at once, and the size of the largest value.
 func BenchmarkHerd(b *testing.B) {
 	for _, herd := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(herd), func(b *testing.B) {
@@ -101,10 +100,10 @@ func BenchmarkHerd(b *testing.B) {
 	}
 }
 
-// lossy loses the answers to swaps, before or after they are made, or makes them again later.
+// lossy loses the answer to a swap, before or after the swap is made, or delays the swap until the test makes it.
 type lossy struct {
 	casqueue.Store
-	fault atomic.Int32 // of the next swap
+	fault atomic.Int32 // the fault of the next swap
 	late  func() (bool, error)
 }
 
@@ -130,7 +129,7 @@ func (l *lossy) Swap(ctx context.Context, name string, was casqueue.Version, tex
 	return l.Store.Swap(ctx, name, was, text)
 }
 
-// TestLostAnswers sees that an outcome that is not known is not made up, and that asking again finds the same claim.
+// TestLostAnswers checks that a lost answer leaves the outcome unknown, and that a second Enter finds the same claim.
 func TestLostAnswers(t *testing.T) {
 	for _, fault := range []int32{lostBefore, lostAfter, delayed} {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
@@ -160,7 +159,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestForeignValue sees that what another program keeps is neither used nor touched.
+// TestForeignValue checks that the driver neither uses nor changes the value of another program.
 func TestForeignValue(t *testing.T) {
 	f := files{t.TempDir()}
 	for _, text := range []string{
@@ -188,7 +187,7 @@ func version(t *testing.T, f files) casqueue.Version {
 	return v.Version
 }
 
-// TestPage sees that the example in the documentation is the one that is tested.
+// TestPage checks that the example in the documentation is the tested one.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/howto/bring-your-own-store.md")
 	if err != nil {

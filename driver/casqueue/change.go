@@ -38,7 +38,7 @@ func (s *sight) ends() int64 {
 }
 
 // read returns the present queue of a name. An earlier state, which may be nil, saves work if nothing has changed since. An
-// error means that no request was sent that could change the queue.
+// error means that no request was sent which could change the queue.
 func (d *Driver) read(ctx context.Context, name string, seen *sight) (*sight, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *Driver) read(ctx context.Context, name string, seen *sight) (*sight, er
 	return sightOf(name, &v, seen)
 }
 
-// sightOf returns the queue that a value has. The error is [driver.ErrForeign].
+// sightOf returns the queue in a value. The error is [driver.ErrForeign].
 func sightOf(name string, v *Value, seen *sight) (*sight, error) {
 	s := &sight{version: v.Version, now: v.Now.Microseconds()}
 	switch {
@@ -132,7 +132,7 @@ func (d *Driver) decide(ctx context.Context, one *name, decide change) (*sight, 
 }
 
 // guess returns the probable state of the name, without a request: the last state that this client saw, or an empty one. It
-// is nil if a lease may have run out since: an expired claim must not come back only because nobody has noticed.
+// is nil if a lease may have run out since: an unnoticed expiry must not bring the claim back.
 func (d *Driver) guess(one *name) *sight {
 	switch s := one.seen; {
 	case !d.tells:
@@ -146,8 +146,8 @@ func (d *Driver) guess(one *name) *sight {
 	}
 }
 
-// exchange replaces the queue that was seen, if it is still there, and returns the state afterwards. The state is nil if the
-// exchange was not made and the store does not return the value.
+// exchange replaces the queue that this client saw, unless another client has changed it, and returns the state afterwards.
+// The state is nil if the exchange failed and the store does not return the value.
 func (d *Driver) exchange(ctx context.Context, name string, was *sight, q *driver.Queue) (*sight, bool, error) {
 	if err := d.ended(ctx); err != nil {
 		return nil, false, err

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/driver/drivertest"
 )
 
-// coarse are files with a clock of whole seconds.
+// coarse is files with a clock of whole seconds.
 type coarse struct{ files }
 
 func (c coarse) Get(ctx context.Context, name string) (casqueue.Value, error) {
@@ -30,7 +30,7 @@ func (c coarse) Traits() driver.Traits {
 	return t
 }
 
-// telling are such files as an exchanger. It knows their clock without a request only from earlier answers.
+// telling is an exchanger of such files. Without a request it knows their clock only from earlier answers.
 type telling struct {
 	coarse
 	shown           atomic.Int64
@@ -88,7 +88,7 @@ func TestContractOfExchanger(t *testing.T) {
 	}, Slack: slack})
 }
 
-// drafting keeps for how long beyond what the clock showed the last draft has a claim.
+// drafting remembers how long after the shown time the claims of the last draft end.
 type drafting struct {
 	*telling
 	ends time.Duration
@@ -99,8 +99,8 @@ func (s *drafting) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Va
 	return s.telling.Exchange(ctx, d)
 }
 
-// Of what a clock of whole seconds showed last, it may show one more by now, be almost at the next, and leave one out later: no
-// lease ends early for all that, and so the driver's traits say.
+// TestNoLeaseEndsEarly checks that leases are three steps longer than requested. The clock may show one step more by now, be
+// almost at the next step, and skip a step later.
 func TestNoLeaseEndsEarly(t *testing.T) {
 	t.Parallel()
 	s := &drafting{telling: newTelling(t)}
@@ -119,7 +119,7 @@ func TestNoLeaseEndsEarly(t *testing.T) {
 	}
 }
 
-// TestRequests counts what an exchanger is asked.
+// TestRequests counts the requests to an exchanger.
 func TestRequests(t *testing.T) {
 	s := newTelling(t)
 	d, other := casqueue.NewExchanging(s), casqueue.NewExchanging(s)
@@ -143,7 +143,7 @@ func TestRequests(t *testing.T) {
 		t.Error(r.Err)
 	}
 	s.looks.Store(0)
-	s.exchange.Store(0) // whether a renewal within the same second changes anything is the clock's to say
+	s.exchange.Store(0) // a renewal within the same second may or may not change the value
 	enter(other, second)
 	asked("to enter a name that another client has changed", 0, 2)
 	if err := d.Leave(t.Context(), &driver.Release{Claim: first}); err != nil {
@@ -164,7 +164,7 @@ func TestRequests(t *testing.T) {
 	asked("to find that it is gone", 1, 0)
 }
 
-// TestLookers sees that one goroutine looks for all who wait for a name.
+// TestLookers checks that one goroutine polls for all waiters of a name.
 func TestLookers(t *testing.T) {
 	s := newTelling(t)
 	d := casqueue.NewExchanging(s)
@@ -195,7 +195,8 @@ func TestLookers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Each of them has a look when it comes and when one before it leaves, and there is one each millisecond at most.
+	// Each waiter causes a look when it comes and one when the waiter before it leaves; besides, there is at most one look a
+	// millisecond.
 	if looks, most := s.looks.Load(), 4*waiters+time.Since(start).Milliseconds(); looks > most {
 		t.Errorf("%d looks for %d who wait; want at most %d", looks, waiters, most)
 	}

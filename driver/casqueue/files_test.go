@@ -24,22 +24,22 @@ import (
 // version, the second the name, and the rest the value.
 type files struct{ folder string }
 
-// path is the file of a name. Names may have any characters, and be longer than a file's name.
+// path returns the file of a name. Names may have any characters, and be longer than a file's name may be.
 func (f files) path(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return filepath.Join(f.folder, hex.EncodeToString(sum[:]))
 }
 
-// Get reads the clock after the file: a lease that the file has begun before.
+// Get reads the clock after the file, so a lease in the file began before that time.
 func (f files) Get(_ context.Context, name string) (casqueue.Value, error) {
 	version, _, text, err := read(f.path(name))
 	return casqueue.Value{Version: version, Text: text, Now: clock()}, err
 }
 
-// clock is the machine's. If somebody sets it back, leases last longer by as much.
+// clock is the machine's clock. If somebody sets it back, leases last longer by the same time.
 func clock() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// read returns what is in a file. One that is not there has no version.
+// read returns the content of a file. A missing file has no version.
 func read(path string) (version casqueue.Version, name string, text []byte, err error) {
 	all, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +55,8 @@ func read(path string) (version casqueue.Version, name string, text []byte, err 
 	return casqueue.Version(parts[0]), string(parts[1]), parts[2], nil
 }
 
-// Swap compares and renames under the lock of a file beside the value, so that it is one step for all processes. Whatever
-// fails before the rename has changed nothing.
+// Swap compares and renames under the lock of a file beside the value, so it is one step for all processes. A failure before
+// the rename changes nothing.
 func (f files) Swap(ctx context.Context, name string, was casqueue.Version, text []byte) (bool, error) {
 	path := f.path(name)
 	guard, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -79,7 +79,7 @@ func (f files) Swap(ctx context.Context, name string, was casqueue.Version, text
 	return true, errors.Join(os.Rename(path+".next", path), f.sync()) // an error leaves the outcome unknown
 }
 
-// write makes a file that is on the disk when it returns.
+// write makes a file that is on the disk when write returns.
 func write(path, text string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func write(path, text string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// sync puts what was renamed on the disk.
+// sync puts the rename on the disk.
 func (f files) sync() error {
 	folder, err := os.Open(f.folder)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f files) sync() error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// exclude waits until no other process has the lock of a file. flock itself has no end.
+// exclude waits until no other process has the lock of a file. flock itself has no time limit.
 func exclude(ctx context.Context, file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -134,7 +134,7 @@ func (f files) Names(_ context.Context, prefix string) (names []string, err erro
 	return names, nil
 }
 
-// Traits say that tickets rise through all but the loss of the folder: nothing removes a value.
+// Traits promises that tickets rise unless the folder is lost: nothing removes a value.
 func (f files) Traits() driver.Traits {
 	return driver.Traits{
 		Store: "files", Clock: "host", Fencing: driver.DurableFencing, Restart: true,

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// List is [driver.Lister.List]. Among many names, those whose values are not stile's are left out.
+// List is [driver.Lister.List]. With a prefix, it leaves out names whose values are not stile's.
 func (d *Driver) List(ctx context.Context, query *driver.Query) ([]driver.Listing, error) {
 	if query.Name != "" {
 		s, err := d.read(ctx, query.Name, nil)
@@ -81,7 +81,7 @@ func (d *Driver) listed(list []driver.Listing, name string, s *sight) []driver.L
 	return append(list, driver.Listing{Name: name, Capacity: s.queue.Capacity, Claims: claims})
 }
 
-// How many names one call asks a [Store] or an [Exchanger] for at a time.
+// The number of names in one call to a [Store] or an [Exchanger].
 const (
 	calmAtOnce  = 16
 	briskAtOnce = 256

@@ -26,9 +26,9 @@ func (d *Driver) moment(s *sight) moment {
 // clock returns the time of the store's clock, or less, in microseconds.
 func (d *Driver) clock(s *sight) int64 { return max(s.now, d.store.Clock().Microseconds()) }
 
-// lease returns the length to ask for, so that a lease of at least this length is left when the change is made. The clock
-// shows whole steps, so a lease is longer by one step; and by another, since a clock that reads the time once a step, and a
-// little late, now and then skips a step.
+// lease returns the length to ask for, so that at least this length is left when the change is made. The clock shows whole
+// steps, so a lease is longer by one step. It is longer by another step, since a clock that reads the time once a step, a
+// little late, sometimes skips a step.
 func (m *moment) lease(length time.Duration) time.Duration {
 	micros := length.Microseconds()
 	if m.step > 0 {
@@ -37,7 +37,7 @@ func (m *moment) lease(length time.Duration) time.Duration {
 	return time.Duration(micros+m.ahead) * time.Microsecond
 }
 
-// stretch returns a claim with such leases.
+// stretch returns the claim with leases of such lengths.
 func (m *moment) stretch(c *driver.Claim) *driver.Claim {
 	longer := *c
 	longer.TTL, longer.Wait = m.lease(c.TTL), m.lease(c.Wait)
@@ -54,7 +54,7 @@ func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
 	return p, err
 }
 
-// place returns the place of a claim that asked for a lease at some moment. It also reports whether the claim, if it holds,
+// place returns the place of a claim that asked for a lease at a moment. It also reports whether the claim, if it holds,
 // counts as notified.
 func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, told bool, err error) {
 	q := s.clone()
@@ -76,7 +76,7 @@ func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, to
 	return p, e.Notified, nil
 }
 
-// shown returns a claim for people: with the lease that it asked for, not the longer one that it got.
+// shown returns a claim for people, with the lease that its client requested, not the longer one that the store gave.
 func (d *Driver) shown(s driver.ClaimInfo) driver.ClaimInfo {
 	if s.Remaining > 0 {
 		given := time.Duration(3*d.step) * time.Microsecond

@@ -25,8 +25,8 @@ type name struct {
 	awake bool           // a goroutine polls for them
 }
 
-// maxNames is how many names a client remembers, unless more are in use. A forgotten name costs one more request at its next
-// use.
+// maxNames is how many names a client remembers, unless more are in use. The next use of a forgotten name costs one more
+// request.
 const maxNames = 1024
 
 // use returns the name. The caller gives it back with done.
@@ -43,7 +43,7 @@ func (n *names) use(text string) *name {
 	return one
 }
 
-// trimLocked makes room.
+// trimLocked forgets unused names until there is room for one more.
 func (n *names) trimLocked() {
 	if n.all == nil {
 		n.all = map[string]*name{}
@@ -103,8 +103,7 @@ func (n *names) changed(one *name) {
 	}
 }
 
-// waiting returns the waits for a name, without those that have seen enough and will end. If there are none, the goroutine
-// that polls must end.
+// waiting returns the waits for a name that have not seen enough yet. If there are none, the goroutine that polls must end.
 func (n *names) waiting(one *name) []*wait {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -47,7 +47,7 @@ func (r *run) unamended() {
 	r.leave(r.a, c)
 }
 
-// amend renews a claim with an amendment.
+// amend renews a claim with an amendment, and returns the error of the renewal.
 func (r *run) amend(d driver.Driver, c *driver.Claim, a driver.Amendment) error {
 	r.Helper()
 	claim := *c
@@ -55,7 +55,7 @@ func (r *run) amend(d driver.Driver, c *driver.Claim, a driver.Amendment) error 
 	return r.renew(d, &claim).Err
 }
 
-// amended amends a claim, which must be done, and returns it as it is then.
+// amended makes an amendment, which must succeed, and returns the amended claim.
 func (r *run) amended(d driver.Driver, c *driver.Claim, a driver.Amendment) *driver.Claim {
 	r.Helper()
 	if err := r.amend(d, c, a); err != nil {
@@ -71,7 +71,7 @@ func (r *run) amended(d driver.Driver, c *driver.Claim, a driver.Amendment) *dri
 	return &claim
 }
 
-// rejected fails unless an amendment was refused for good, without a word on the claim itself.
+// rejected fails unless an amendment was refused for good, by an error that does not say that the claim is gone.
 func (r *run) rejected(what string, err error) {
 	r.Helper()
 	if err == nil || driver.OutcomeOf(err) != driver.OutcomeRefused || errors.Is(err, driver.ErrGone) {
@@ -208,7 +208,7 @@ func amendHeavier(r *run) {
 	other := r.shared()
 	r.holds(r.b, other)
 	r.leave(r.b, other)
-	// A writer's own amendment, from before it became a reader, says as little.
+	// A writer's own amendment from before it became a reader is without effect too.
 	before := *c
 	before.Weight = driver.All
 	r.amended(r.a, &before, driver.Amendment{Weight: driver.All})
@@ -348,7 +348,7 @@ func amendBatch(r *run) {
 	}
 }
 
-// late makes an amendment of a claim.
+// late returns a call that amends a claim.
 func late(on *Detour, a driver.Amendment) func(context.Context, *driver.Claim) error {
 	return func(ctx context.Context, c *driver.Claim) error {
 		claim := *c

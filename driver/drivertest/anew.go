@@ -10,13 +10,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The cases of a claim that is lost, and enters again, in the middle of a call.
+// The cases of a claim that is lost and enters again during a call.
 var anewCases = []Case{
 	{"RenewAnew", "A renewal that began before a claim was lost does nothing to the claim once that has entered anew.", 0, renewAnew},
 }
 
-// An asked context calls a function when the driver asks for the nth time whether it has ended. It may: a context belongs
-// to the caller, and may do anything for any time.
+// An asked context calls a function when the driver checks for the nth time whether the context has ended. A caller's
+// context may do anything for any time.
 type asked struct {
 	context.Context
 	nth      int64
@@ -35,7 +35,7 @@ func (a *asked) note() {
 	}
 }
 
-// over reports whether the call has happened. If not, it never happens from now on.
+// over reports whether the function was called. If not, it is never called from now on.
 func (a *asked) over() bool {
 	if a.times.Add(a.nth+1) <= 2*a.nth+1 {
 		return false
@@ -44,11 +44,10 @@ func (a *asked) over() bool {
 	return true
 }
 
-// renewAnew stops a renewal at each place where it asks for its context. The client does not know the store's state of
-// its first claim, so that it must ask the store about this one before the second. Meanwhile the second claim is lost and
-// enters again.
+// renewAnew stops a renewal at each check of its context. The client does not know whether its first claim is in the store,
+// so it must ask about this claim before it renews the second. Meanwhile the second claim is lost and enters again.
 func renewAnew(r *run) {
-	if r.store.Detour == nil && (r.traits.InSession || r.traits.OwnClient) { // and nothing ends the session, or the connection
+	if r.store.Detour == nil && (r.traits.InSession || r.traits.OwnClient) { // and nothing ends the session or connection
 		return
 	}
 	for nth := range int64(2) {
@@ -59,7 +58,7 @@ func renewAnew(r *run) {
 		unknown.Name += "/unknown"
 		r.lost(on, "enter", func(ctx context.Context) error { _, err := on.Enter(ctx, unknown); return err })
 		var err error
-		r.until(recovers, "the claim holds", func() bool { // its ticket is not kept, as if no answer had come
+		r.until(recovers, "the claim holds", func() bool { // its ticket is not kept, as after a lost answer
 			var p driver.Place
 			p, err = on.Enter(r.ctx, c)
 			return err == nil && p.Holds
@@ -71,8 +70,8 @@ func renewAnew(r *run) {
 		asks := &asked{Context: r.ctx, nth: nth, happened: make(chan struct{}), then: func() { lost, entered, over = r.anew(on, &again) }}
 		on.Renew(asks, []*driver.Claim{unknown, c})
 		switch {
-		case !asks.over(): // the renewal asks less often
-		case !lost, over: // or the id must not enter again
+		case !asks.over(): // the renewal has fewer checks
+		case !lost, over: // over: the id must not enter again
 		default:
 			if !entered { // the driver makes the calls on one claim one after the other
 				r.until(recovers, "the claim holds again, which was lost "+when, func() bool {
@@ -99,11 +98,11 @@ const (
 	anewWithin = 5 * time.Second  // how long a claim may take to enter again: it may have to wait for the stopped call
 )
 
-// anew loses a client's claim, and lets it enter again. It reports whether the claim was lost, and if so, whether it holds
-// again or is over for good.
+// anew makes a client lose its claim, and lets the claim enter again. It reports whether the claim was lost, and if so,
+// whether it holds again or is over for good.
 func (r *run) anew(on *Detour, c *driver.Claim) (lost, holds, over bool) {
 	on.Freeze(true, true)
-	if r.traits.OwnClient { // it goes with its connection
+	if r.traits.OwnClient { // the claim ends with its connection
 		on.Drop()
 	}
 	cut, cancel := context.WithTimeout(r.ctx, lostWithin)

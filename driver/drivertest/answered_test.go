@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A call without an answer is excused if the store is slow for all, and not if one driver has lost the answer.
+// TestLostAnswerIsCaught checks that a call without an answer is excused if the store is slow for all clients, and fails the
+// case if only one driver lost its answer.
 func TestLostAnswerIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ all, caught bool }{
@@ -42,7 +43,7 @@ func TestLostAnswerIsCaught(t *testing.T) {
 	}
 }
 
-// A Leave that has removed the claim and lost its answer is no reason for a case to fail.
+// TestLostLeaveIsNotBlamed checks that no case fails if a Leave removes the claim and loses its answer.
 func TestLostLeaveIsNotBlamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

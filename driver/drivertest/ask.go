@@ -7,14 +7,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The cases of a holder that somebody asks for its lock.
+// The cases of a holder that is asked for its lock.
 var askCases = []Case{
 	{"Ask", "With Ask, the claim stays as it is, and its renewals tell from then on that somebody has asked once more.", 0, ask},
 	{"AskGone", "Only a claim that holds can be asked for: one that waits, has left, or ran out, is ErrGone.", 0, askGone},
 	{"AskLack", "A driver that cannot ask a holder says so, and removes nothing.", 0, askLack},
 }
 
-// asks returns a function that asks for a claim, or nil if the driver cannot.
+// asks returns a function that asks for a claim, or nil if the driver cannot ask.
 func (r *run) asks() func(ticket int64) (driver.ClaimInfo, error) {
 	breaker, ok := r.b.(driver.Breaker)
 	if !ok || !r.traits.Asks {
@@ -25,7 +25,7 @@ func (r *run) asks() func(ticket int64) (driver.ClaimInfo, error) {
 	}
 }
 
-// asked checks how many requests for a claim its renewals report.
+// asked checks how many requests for the lock a claim's renewals report.
 func (r *run) asked(what string, c *driver.Claim, want int64) {
 	r.Helper()
 	if got := r.renew(r.a, c); got.Err != nil || got.Asks != want {

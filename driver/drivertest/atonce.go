@@ -12,7 +12,7 @@ var atOnceCases = []Case{
 	{"AtOnce", "What a client is asked at once on many names is answered to each by what became of its own request.", 0, manyAtOnce},
 }
 
-// A busyName is one of many on which a client is asked for something at once.
+// A busyName is one of many names in which a client makes calls at once.
 type busyName struct {
 	name  string
 	last  int64         // the highest ticket that was given so far
@@ -22,9 +22,9 @@ type busyName struct {
 	gone  []*driver.Claim // claims that are not in the store
 }
 
-// manyAtOnce enters claims of one client to many names at once: free ones, ones that another client holds, and some
-// that two want. Then they leave at once, among others that are not there, also on names that another client holds
-// and nobody else wants.
+// manyAtOnce enters claims of one client to many names at once: free names, names that another client holds, and names that
+// two claims want. Then all claims leave at once. Among them are claims that are not in the store, also on names that only
+// another client holds.
 func manyAtOnce(r *run) {
 	const names, rounds = 40, 3
 	d := r.store.Open(r)
@@ -57,7 +57,7 @@ func manyAtOnce(r *run) {
 	}
 }
 
-// on returns a try to hold a name.
+// on returns a claim with Try for a name.
 func (r *run) on(name string) *driver.Claim {
 	c := r.claim()
 	c.Name, c.Try = name, true
@@ -105,7 +105,7 @@ func (r *run) enterAtOnce(d driver.Driver, all []*busyName) {
 	}
 }
 
-// leaveAtOnce removes all claims at once, also the ones that do not hold, and checks which of them were there.
+// leaveAtOnce removes all claims at once, including claims that do not hold, and checks which of them were there.
 func (r *run) leaveAtOnce(d driver.Driver, all []*busyName) {
 	r.atOnce(all, func(n *busyName) []func() {
 		var calls []func()

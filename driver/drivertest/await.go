@@ -29,7 +29,7 @@ type told struct {
 	err   error
 }
 
-// awaiting waits for the turn of a claim that has entered, in the background.
+// awaiting waits in the background for a claim's turn. The claim must have entered.
 func (r *run) awaiting(d driver.Driver, c *driver.Claim) <-chan told {
 	ch := make(chan told, 1)
 	go func() {
@@ -39,7 +39,7 @@ func (r *run) awaiting(d driver.Driver, c *driver.Claim) <-chan told {
 	return ch
 }
 
-// woken waits until a waiter says that it holds, which it must do before a bound of [awake.For] is over.
+// woken waits until a waiter reports that it holds. The waiter must do so within a bound of [awake.For].
 func (r *run) woken(ch <-chan told, over <-chan struct{}, bound time.Duration) {
 	r.Helper()
 	t := <-ch

@@ -10,11 +10,11 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A driver that takes one server's word fails the cases, and one that does not passes.
+// TestBehindIsCaught checks that a driver that trusts one server's answer fails the cases, and that another driver passes.
 func TestBehindIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		without         string // the method that takes its word
+		without         string // the method that trusts one server
 		stays, trusting bool
 		caught          string
 	}{

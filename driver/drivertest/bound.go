@@ -7,14 +7,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A homed is one of two clients, in a store where a claim can only be renewed by the client that entered it. It picks the
-// right client, so cases need not know.
+// A homed is one of two clients of a store where only the client that entered a claim can renew it. It calls the right
+// client, so cases need not know.
 type homed struct {
 	driver.Driver
-	home *sync.Map // claim id: the client that it entered by
+	home *sync.Map // by claim id: the client by which the claim entered
 }
 
-// A bound is a homed client of a store where any client can do everything but renew.
+// A bound is a homed client of a store where any client can do everything except renew.
 type bound struct {
 	homed
 	driver.Lister
@@ -22,7 +22,7 @@ type bound struct {
 	driver.Breaker
 }
 
-// A pinned is a homed client of a store where also only that client can take a claim out. Others cannot see it.
+// A pinned is a homed client of a store where only the claim's own client can see, renew and remove it.
 type pinned struct{ homed }
 
 // full is the interface of a driver whose claims are bound, with its optional parts.
@@ -33,8 +33,8 @@ type full interface {
 	driver.Breaker
 }
 
-// bind makes two clients of a store that binds or pins claims. Where it binds them, they must be able to list, watch and
-// break.
+// bind wraps two clients of a store that binds or pins claims. A client of a store that binds claims must implement List,
+// Watch and Break.
 func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 	home := new(sync.Map)
 	switch {
@@ -47,7 +47,7 @@ func bind(t *driver.Traits, a, b driver.Driver) (driver.Driver, driver.Driver) {
 	return a, b
 }
 
-// Leave removes a claim by the client that it entered by.
+// Leave removes a claim by the client that entered it.
 func (p *pinned) Leave(ctx context.Context, l *driver.Release) error {
 	return p.of(l.Claim).Leave(ctx, l)
 }
@@ -59,7 +59,7 @@ func (b *homed) of(c *driver.Claim) driver.Driver {
 	return b.Driver
 }
 
-// Enter enters by the client that the claim entered by before.
+// Enter enters by the client that entered the claim before.
 func (b *homed) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	d := b.of(c)
 	p, err := d.Enter(ctx, c)
@@ -69,12 +69,12 @@ func (b *homed) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	return p, err
 }
 
-// Await awaits by the client that the claim entered by.
+// Await awaits by the client that entered the claim.
 func (b *homed) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	return b.of(c).Await(ctx, c)
 }
 
-// Renew renews each claim by the client that it entered by.
+// Renew renews each claim by the client that entered it.
 func (b *homed) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	var (
 		answers = make([]driver.Renewal, len(cs))

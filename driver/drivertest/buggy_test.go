@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A buggy driver does what memory does, but for the methods that are set.
+// A buggy driver is a memory driver, some of whose methods are replaced.
 type buggy struct {
 	*memory.Driver
 	enter  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)

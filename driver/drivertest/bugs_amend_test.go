@@ -58,7 +58,7 @@ var amendBugs = []bug{
 		})},
 }
 
-// amendingOne makes a driver that renews claims that are to be amended in its own way.
+// amendingOne returns a driver that renews claims with an Amend by another function.
 func amendingOne(renew func(context.Context, *memory.Driver, *driver.Claim) driver.Renewal) *buggy {
 	return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 		answers := make([]driver.Renewal, len(cs))
@@ -73,7 +73,7 @@ func amendingOne(renew func(context.Context, *memory.Driver, *driver.Claim) driv
 	}}
 }
 
-// amending makes a driver that makes another amendment than it was asked for.
+// amending returns a driver that changes each amendment before it makes it.
 func amending(change func(*driver.Amendment)) *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 		claim, amendment := *c, *c.Amend
@@ -86,7 +86,7 @@ func amending(change func(*driver.Amendment)) *buggy {
 	})
 }
 
-// reentering makes a driver that amends a claim by removing it and entering it again.
+// reentering returns a driver that amends a claim by removing it and entering it again.
 func reentering() *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 		_ = d.Leave(ctx, &driver.Release{Claim: c})
@@ -101,7 +101,7 @@ func reentering() *buggy {
 	})
 }
 
-// replacing makes a driver that replaces any record.
+// replacing returns a driver that replaces any record.
 func replacing() *buggy {
 	return amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 		a := d.Renew(ctx, []*driver.Claim{c})[0]

@@ -138,7 +138,7 @@ var callBugs = []bug{
 		}}},
 	{"LostConnection", "a renewal takes the lock again", &buggy{
 		enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
-			if c.Try { // as if the connection of who holds had ended
+			if c.Try { // as if the holder's connection had ended
 				_, _ = d.Break(ctx, &driver.BreakRequest{Name: c.Name})
 			}
 			return d.Enter(ctx, c)
@@ -163,7 +163,7 @@ var callBugs = []bug{
 	{"AwaitWhileOthersComeAndGo", "a client hears of the next change only", oneEar()},
 }
 
-// forgetful makes a driver that no longer asks its store about a claim that was gone.
+// forgetful returns a driver that no longer asks its store about a claim that was gone.
 func forgetful() *buggy {
 	var gone sync.Map
 	return &buggy{leave: func(ctx context.Context, d *memory.Driver, l *driver.Release) error {
@@ -178,7 +178,7 @@ func forgetful() *buggy {
 	}}
 }
 
-// oneEar makes a driver that informs one of the client's claims of a change, and not the others.
+// oneEar returns a driver that informs only one of the client's claims of a change.
 func oneEar() *buggy {
 	var ear sync.Mutex
 	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
@@ -191,8 +191,8 @@ func oneEar() *buggy {
 	}}
 }
 
-// ending makes a driver that reports in its own way that a context has ended, before a request was sent or after. Its
-// calls take a while, and are all made, so that they end late.
+// ending returns a driver whose error for an ended context, before or after the request was sent, is that of a function. Its
+// calls are all made, and last a moment longer than the call in the store.
 func ending(tell func(ctx context.Context, sent bool) error) *buggy {
 	end := func(ctx context.Context, call func(ctx context.Context) error) error {
 		if ctx.Err() != nil {

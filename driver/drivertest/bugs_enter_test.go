@@ -93,7 +93,7 @@ func enterBugs() []bug {
 	}
 }
 
-// entering makes a driver that enters another claim than it was asked to.
+// entering returns a driver that enters a changed claim.
 func entering(change func(*driver.Claim)) *buggy {
 	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		change(c)
@@ -101,7 +101,7 @@ func entering(change func(*driver.Claim)) *buggy {
 	}}
 }
 
-// placed makes a driver that returns a wrong place.
+// placed returns a driver that returns a changed place.
 func placed(change func(*driver.Place)) *buggy {
 	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		p, err := d.Enter(ctx, c)

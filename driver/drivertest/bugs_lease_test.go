@@ -105,7 +105,7 @@ var leaseBugs = []bug{
 	{"DelayNotTold", "all are thought to be told", entering(func(c *driver.Claim) { c.Wait += c.Delay })},
 }
 
-// renewing makes a driver whose renewals are answered otherwise.
+// renewing returns a driver that changes the answers to renewals.
 func renewing(change func(*driver.Renewal)) *buggy {
 	return &buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {
 		answers := d.Renew(ctx, cs)

@@ -15,7 +15,7 @@ type bare struct{ context.Context }
 
 func (bare) Value(any) any { return nil }
 
-// observeBugs are about names, and what observers see.
+// observeBugs are about names and about listing, watching and breaking.
 var observeBugs = []bug{
 	{"Names", "upper and lower case are one", entering(func(c *driver.Claim) { c.Name = strings.ToLower(c.Name) })},
 	{"Names", "names are decoded", entering(func(c *driver.Claim) { c.Name = strings.ReplaceAll(c.Name, "%41", "A") })},
@@ -116,12 +116,12 @@ var observeBugs = []bug{
 	{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
 }
 
-// watching makes a driver that watches in another way.
+// watching returns a driver with another Watch.
 func watching(watch func(context.Context, *memory.Driver, string, func()) error) *buggy {
 	return &buggy{watch: watch}
 }
 
-// removedUnheard makes a driver that lets a waiting claim hold once the name's head is another than it waited for.
+// removedUnheard returns a driver whose Await reports that a claim holds once the head of the queue has a larger ticket.
 func removedUnheard() *buggy {
 	return &buggy{await: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		list, err := d.List(ctx, &driver.Query{Name: c.Name})

@@ -10,15 +10,15 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A bug is a driver that breaks the contract, and the case that has to find that.
+// A bug is a driver that breaks the contract, and the case that must find the bug.
 type bug struct {
 	caught string
 	bug    string
 	driver *buggy
 }
 
-// TestBugsAreCaught shows that each case can fail: a driver with a known bug fails the case that is about it, and the
-// failure cites the contract.
+// TestBugsAreCaught shows that each case can fail: a driver with a known bug fails the case for that bug, and the failure
+// cites the contract.
 func TestBugsAreCaught(t *testing.T) {
 	tests := slices.Concat(enterBugs(), leaseBugs, amendBugs, observeBugs, callBugs)
 	for _, test := range tests {

@@ -21,8 +21,8 @@ type Cleaning struct {
 	// Names returns for how many names the store keeps something.
 	Names func() int
 
-	// LockTx locks a name in a transaction that ends, and Locked returns for how many names the store keeps something
-	// of transactions. Nil means that transactions cannot lock.
+	// LockTx locks a name in a transaction that ends. Locked returns the number of names for which the store keeps data of
+	// transactions. Nil means that transactions cannot lock.
 	LockTx func(name string) error
 	Locked func() int
 }

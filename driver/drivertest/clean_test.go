@@ -8,12 +8,12 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A store that cleans too early, too late, too little or too much fails the case.
+// TestCleanIsCaught checks that a store that cleans too early, too late, too little or too much fails the case.
 func TestCleanIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		left   [3]int // the names that are left after each step
-		leaves bool   // the claims in use do not stay
+		leaves bool   // cleaning removes the claims in use
 		caught bool
 	}{
 		"as it should":                          {left: [3]int{15, 10, 8}},

@@ -43,7 +43,7 @@ func traits(r *run) {
 	}
 }
 
-// calls returns every method of a driver that can fail, as functions of a context.
+// calls returns every method of a driver that can fail, as a function of a context.
 func (r *run) calls(d driver.Driver, c *driver.Claim) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
@@ -139,7 +139,7 @@ func closeEndsAwait(r *run) {
 	}
 }
 
-// contextEnds does not ask for an error: a call may be over before it looks at its context.
+// contextEnds does not require an error: a call may return before it checks its context.
 func contextEnds(r *run) {
 	r.holds(r.a, r.claim())
 	ctx, cancel := context.WithCancel(r.ctx)

@@ -9,8 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Jump is three clients of a store, between which the clocks on the wall do something. The suite closes
-// them.
+// A Jump is three clients of a store whose wall clocks differ by a jump. The suite closes the clients.
 type Jump struct {
 	Before driver.Driver
 	Within driver.Driver // to it, it is less than half a minute later

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// The clocks jump: the case sees a lease that ends too early, and one that does not end.
+// TestClocksIsCaught checks that the case finds a lease that ends too early after a jump, and one that does not end.
 func TestClocksIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ early, never, caught bool }{

@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// TestConcurrentCatchesBugs shows what Concurrent is for: bugs that need more than one client, or a request of which nobody
-// knows what became.
+// TestConcurrentCatchesBugs checks that Concurrent finds bugs that show only with several clients or after an unknown
+// outcome.
 func TestConcurrentCatchesBugs(t *testing.T) {
 	tests := []struct {
 		bug  string
@@ -137,7 +137,8 @@ func TestConcurrentCatchesBugs(t *testing.T) {
 	}
 }
 
-// What needs luck is named if it does not happen: here nobody removes a claim by hand, since nobody may.
+// TestConcurrentNamesWhatWasNotMet checks that Concurrent names an event that never happened. Here nobody may remove a claim
+// by hand.
 func TestConcurrentNamesWhatWasNotMet(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore()
@@ -159,8 +160,8 @@ func TestConcurrentNamesWhatWasNotMet(t *testing.T) {
 	}
 }
 
-// sameID makes a driver whose claims have the id of their client and name in the store, as those have whose key is made of a
-// lease or a session that is used again.
+// sameID returns a driver that derives a claim's id in the store from its client and name, as a store does that reuses a
+// lease or a session as the key.
 func sameID() *buggy {
 	as := func(c *driver.Claim) *driver.Claim {
 		copied := *c
@@ -174,7 +175,7 @@ func sameID() *buggy {
 			mu.Lock()
 			defer mu.Unlock()
 			inner := as(c)
-			if o := owner[inner.ID]; o != "" && o != c.ID { // in use: the next claim of the client gets its own
+			if o := owner[inner.ID]; o != "" && o != c.ID { // in use: the client's next claim gets its own id
 				return d.Enter(ctx, c)
 			}
 			p, err := d.Enter(ctx, inner)
@@ -209,7 +210,7 @@ func sameID() *buggy {
 	}
 }
 
-// lateLeaver makes a driver that takes the client's latest claim of the name out when a leave comes a second time.
+// lateLeaver returns a driver whose second Leave of a claim removes the client's latest claim of that name.
 func lateLeaver() *buggy {
 	var mu sync.Mutex
 	latest, left := map[string]driver.Claim{}, map[string]bool{}
@@ -237,7 +238,7 @@ func lateLeaver() *buggy {
 	}
 }
 
-// staleReader makes a driver that looks for a claim in a listing from before the latest calls, and answers from that.
+// staleReader returns a driver whose Leave looks for the claim in an outdated listing.
 func staleReader() *buggy {
 	var mu sync.Mutex
 	calls, seen := 0, map[string]bool{}
@@ -246,7 +247,7 @@ func staleReader() *buggy {
 			p, err := d.Enter(ctx, c)
 			mu.Lock()
 			defer mu.Unlock()
-			if calls++; calls%8 > 0 { // every eighth is not seen
+			if calls++; calls%8 > 0 { // the listing misses every eighth claim
 				seen[c.ID] = true
 			}
 			return p, err
@@ -264,7 +265,7 @@ func staleReader() *buggy {
 	}
 }
 
-// entersAlways makes a driver whose tries stay in the queue where they wait, and are said not to.
+// entersAlways returns a driver that keeps a waiting try in the queue, but reports that it did not enter.
 func entersAlways() *buggy {
 	return &buggy{enter: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
 		try := c.Try

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A driver that compares its tickets as texts, or counts them in 32 bits, fails the case.
+// TestEdgeIsCaught checks that a driver that compares tickets as texts, or counts them in 32 bits, fails the case.
 func TestEdgeIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -36,7 +36,7 @@ func TestEdgeIsCaught(t *testing.T) {
 	}
 }
 
-// counting is a driver that has given a ticket, and orders its one queue by what it makes of the next ones.
+// counting returns a driver that has already given a ticket, and that counts and compares the next ones by functions.
 func counting(last int64, compare func(a, b int64) int, count func(ticket int64) int64) driver.Driver {
 	type entry struct {
 		id     string

@@ -62,7 +62,7 @@ func (r *run) apart() *driver.Claim {
 	return c
 }
 
-// beside returns a new claim on another's name.
+// beside returns a new claim on the name of another claim.
 func (r *run) beside(other *driver.Claim) *driver.Claim {
 	c := r.claim()
 	c.Name = other.Name
@@ -76,7 +76,7 @@ func (r *run) entering(what string, c *driver.Claim, try bool) trial {
 		func() bool { return !errors.Is(r.renew(r.a, c).Err, driver.ErrGone) }}
 }
 
-// renewing is a renewal that makes the lease longer. A store that lists leases shows whether it was applied.
+// renewing returns a renewal that makes the lease longer. A store that lists leases shows whether the renewal was applied.
 func (r *run) renewing() trial {
 	c := r.apart()
 	c.TTL, c.Wait = time.Minute, time.Minute
@@ -90,7 +90,7 @@ func (r *run) renewing() trial {
 		}
 		for _, a := range answers {
 			if a.Err == nil || driver.OutcomeOf(a.Err) != driver.OutcomeUnsent {
-				return a.Err // both renewals are of one claim, and one of them was sent
+				return a.Err // both renewals are for one claim, and one of them was sent
 			}
 		}
 		return answers[0].Err
@@ -119,7 +119,7 @@ func (r *run) leaving(what string, keep time.Duration) trial {
 		func() bool { return r.renew(r.a, c).Err != nil }}
 }
 
-// causes are the causes with which a caller's context may end. Some are errors that belong to another claim.
+// causes returns the causes with which a caller's context may end. Some are errors about another claim.
 func causes() []error {
 	return []error{
 		nil, // the context's own
@@ -184,7 +184,7 @@ func unsent(r *run) {
 	}
 	r.interrupt(note)
 	for range 20 {
-		poll(r.ctx) // for requests that are on their way after all
+		poll(r.ctx) // for requests that may still be on their way
 	}
 	for _, q := range never {
 		if q.applied() {

@@ -80,9 +80,9 @@ func enterAtTail(r *run) {
 // sooner is a lease that is shorter than the other claims' leases.
 const sooner = time.Minute
 
-// retries lets a claim of some weight wait behind others, of which one has a shorter lease, and fails unless it must
-// ask again when that one runs out, or only later. A store that informs its clients when a lease ends need not say
-// when.
+// retries lets a claim of some weight wait behind others, one of which has a shorter lease. With early, the claim must ask
+// again when that lease ends; otherwise only later. A store that informs its clients when a lease ends may leave the time
+// out.
 func (r *run) retries(early bool, weight, capacity int64, short int, ahead ...int64) {
 	r.Helper()
 	var cs []*driver.Claim
@@ -144,7 +144,7 @@ func retryAfterDeadNext(r *run) {
 	r.holds(r.a, first)
 	r.waits(r.a, dead)
 	p := r.waits(r.b, last)
-	r.leave(r.a, first) // which informs the dead one
+	r.leave(r.a, first) // which informs the dead claim
 	r.turnBehindDead(last, p)
 
 	r.inTime("two claims wait before the lease of the one that holds is over", func() bool {
@@ -155,14 +155,14 @@ func retryAfterDeadNext(r *run) {
 		}
 		p, in := r.waitsInTime(r.b, last, over)
 		if !in {
-			return false // and the dead one is out before the next try, or that waits for it
+			return false // and the dead claim is out before the next try, or before the lock that waits for it
 		}
 		r.turnBehindDead(last, p)
 		return true
 	})
 }
 
-// turnBehindDead makes a claim hold that waits behind dead ones.
+// turnBehindDead waits until a claim behind dead claims holds.
 func (r *run) turnBehindDead(c *driver.Claim, p driver.Place) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, 2*r.lease()+sleeps*r.store.Slack)
@@ -213,7 +213,7 @@ func enterAgainElsewhere(r *run) {
 	}
 }
 
-// waited lets a claim of a client wait for a while, hold and leave.
+// waited lets a claim of a client wait, hold and leave.
 func (r *run) waited(d driver.Driver, c *driver.Claim) {
 	r.Helper()
 	holder := r.permit(c.Capacity, c.Capacity)
@@ -317,7 +317,7 @@ func ticketsRise(r *run) {
 	next := func(d driver.Driver, c *driver.Claim, after string) {
 		r.Helper()
 		p := r.enter(d, c)
-		if !r.traits.Ordered && !p.Holds { // some nodes may not have heard of the release yet
+		if !r.traits.Ordered && !p.Holds { // some nodes may not know of the release yet
 			r.until(r.store.Slack, "the claim holds", func() bool {
 				p = r.enter(d, c)
 				return p.Holds
@@ -336,7 +336,7 @@ func ticketsRise(r *run) {
 	c := r.brief()
 	next(r.b, c, "a release by another client")
 	r.ends(r.runsOut(), "the lease runs out", r.free)
-	last++ // the claim that found out has had a ticket of its own
+	last++ // the claim that noticed had a ticket of its own
 	holder := r.claim()
 	next(r.a, holder, "an expiry")
 	if r.traits.Ordered {
@@ -412,8 +412,8 @@ func reclaimOwn(r *run) {
 	}
 }
 
-// reclaimKept lets the next run of a job come while the lock is kept from everybody, so that the work is not done
-// again so soon.
+// reclaimKept lets the next run of a job enter while a claim of the last run keeps the lock, so that the work is not
+// repeated too soon.
 func reclaimKept(r *run) {
 	kept := r.claim()
 	kept.Owner, kept.Reclaim = "job", true

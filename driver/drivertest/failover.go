@@ -6,19 +6,20 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Failover is a store that nobody else uses, of which another server takes over when the first stands still.
+// A Failover is a store that nobody else uses, and in which a second server takes over when the first stands still.
 type Failover struct {
-	// Open connects one more client to the store, which finds the server that took over. It should wait long for answers: a
-	// request that it gives up, whoever grants it later, shows nothing. The suite closes the client.
+	// Open connects one more client to the store. The client finds the server that took over. It should wait long for
+	// answers: after the client gives a request up, the case learns nothing from the request. The suite closes the client.
 	Open func() driver.Driver
 
-	// StandsStill is called once. From then on the first server answers nobody. The other has all that it had.
+	// StandsStill is called once. From then on the first server does not answer. The second server has all its data.
 	StandsStill func()
 
-	// TakesOver returns when the other has taken over, and all clients know.
+	// TakesOver returns when the second server has taken over, and all clients know.
 	TakesOver func()
 
-	// GoesOn lets the first server go on, with the requests that it got meanwhile. It does not know of the other yet.
+	// GoesOn lets the first server go on with the requests that arrived meanwhile. It does not know yet that the second has
+	// taken over.
 	GoesOn func()
 }
 
@@ -88,7 +89,7 @@ func deposed(r *run) {
 	}
 }
 
-// toldOnly waits for the turn of a claim by notifications alone, also while the store is out of reach.
+// toldOnly waits for a claim's turn by notifications only, even while the store is out of reach.
 func (r *run) toldOnly(ctx context.Context, d driver.Driver, c *driver.Claim) error {
 	for p := (driver.Place{}); ; {
 		_, err := r.turnOnly(ctx, d, c, p)

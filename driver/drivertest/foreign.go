@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A Foreign is another program that locks a name, and that knows no more than the format which it shares with the driver.
+// A Foreign is another program that locks a name, and that knows only the format that it shares with the driver.
 type Foreign struct {
-	// Holds asks for the lock unless the program has done so, and reports whether the program holds it.
+	// Holds asks for the lock, unless the program already has, and reports whether the program holds it.
 	Holds func() bool
 
-	// Leave gives the lock back.
+	// Leave releases the lock.
 	Leave func()
 
-	// Blind says that the program does not see the driver's claims: its locks are seen, and not the other way round.
+	// Blind says that the program does not see the driver's claims, though the driver sees the program's locks.
 	Blind bool
 }
 

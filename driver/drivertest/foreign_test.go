@@ -8,7 +8,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A driver that does not see another program's lock, or is not seen, or never hears that it is free, fails the case.
+// TestForeignIsCaught checks the case with drivers that do not see another program's lock, are not seen, or never learn that
+// it is free.
 func TestForeignIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -6,11 +6,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A rememberer is a driver that reports how many claims it remembers, most likely by a method that only its tests have.
+// A rememberer is a driver that reports how many claims it remembers, usually by a method of its tests.
 type rememberer interface{ Remembered() int }
 
-// forgets renews claims once more, as Detach does, and then leaves them alone. The next claims enter when the leases of the
-// earlier ones are over.
+// forgets renews claims once more, as Detach does, and then abandons them. The next claims enter after the abandoned leases
+// have ended.
 func forgets(r *run) {
 	d := r.store.Open(r)
 	defer d.Close()
@@ -29,7 +29,7 @@ func forgets(r *run) {
 		for i := range each {
 			c := r.brief()
 			c.Name = fmt.Sprint(r.name, "/", round, "/", i)
-			if _, err := r.reentered(r.ctx, d, c); err != nil { // a lease is brief, and so is the time for an answer
+			if _, err := r.reentered(r.ctx, d, c); err != nil { // the lease is short, and so is the time for an answer
 				r.Fatalf("enter: %v; want a place", err)
 			}
 			_ = d.Renew(r.ctx, []*driver.Claim{c})

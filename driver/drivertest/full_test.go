@@ -11,12 +11,12 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A store is full: the case sees who comes and is let in, or is told something else, and who is there and is refused, and
-// passes if all is well.
+// TestFullIsCaught checks that the case finds a full store that lets a new claim in, gives another error, or refuses a
+// present claim, and passes a correct store.
 func TestFullIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		enter, renew, keep, again string // the answers; "" is the right one
+		enter, renew, keep, again string // the errors of these calls; "" is the right one
 		free                      bool   // a lock is not kept taken
 		caught                    bool
 	}{

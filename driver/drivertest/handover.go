@@ -16,11 +16,11 @@ var handoverCases = []Case{
 	{"AwaitWhileOthersComeAndGo", "No claim that waits sleeps past a hand-over.", ordered, awaitAmongOthers},
 }
 
-// sleeps is the time, in slacks, after which a waiting claim has missed its turn. Nobody asks again by the clock
-// here, so that a notification which is lost is lost for good.
+// sleeps is the time, in slacks, after which a waiting claim has missed its turn. No claim asks again by the clock here, so
+// a lost notification stays lost.
 const sleeps = 20
 
-// turnOnly is turn by notifications alone: the claim enters again when Await returns, or when its place said so.
+// turnOnly is turn by notifications only: the claim enters again when Await returns, or at the time of Place.Retry.
 func (r *run) turnOnly(ctx context.Context, d driver.Driver, c *driver.Claim, p driver.Place) (driver.Place, error) {
 	for {
 		if p.Holds {
@@ -45,7 +45,7 @@ func (r *run) turnOnly(ctx context.Context, d driver.Driver, c *driver.Claim, p 
 	}
 }
 
-// reentered is Enter, again and again while a store says that it will do later, as one where others were quicker each time.
+// reentered repeats Enter while the store cannot be reached, for example because other clients were always faster.
 func (r *run) reentered(ctx context.Context, d driver.Driver, c *driver.Claim) (p driver.Place, err error) {
 	err = r.patiently(ctx, func() error {
 		p, err = d.Enter(ctx, c)
@@ -54,8 +54,8 @@ func (r *run) reentered(ctx context.Context, d driver.Driver, c *driver.Claim) (
 	return p, err
 }
 
-// left is Leave, again and again while the store cannot be reached. ErrGone after such a call is a success: the call
-// without an answer has removed the claim.
+// left repeats Leave while the store cannot be reached. ErrGone after the first call is a success: an unanswered call has
+// removed the claim.
 func (r *run) left(ctx context.Context, d driver.Driver, c *driver.Claim) error {
 	asked := 0
 	err := r.patiently(ctx, func() error {
@@ -77,8 +77,8 @@ func (r *run) patiently(ctx context.Context, call func() error) error {
 	}
 }
 
-// awaitOfMany lets the claims of one client hear of changes at different moments: a message from before a claim
-// listens may have gone to another claim, and yet this one must know.
+// awaitOfMany lets the claims of one client begin to listen at different moments. A message from before a claim listens may
+// have gone to another claim, and yet this claim must learn of the change.
 func awaitOfMany(r *run) {
 	for _, n := range []int{2, 3, 8} {
 		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
@@ -91,7 +91,7 @@ func awaitOfMany(r *run) {
 			places[i] = r.waits(r.b, claims[i])
 			claims[i].Ticket = places[i].Ticket
 		}
-		// All of this is missed by those that do not listen yet, and the last claim asks after it.
+		// The claims that do not listen yet miss all of this. The last claim asks after it.
 		r.leave(r.a, other)
 		r.leave(r.a, holder)
 		places[n-1] = r.waits(r.b, claims[n-1])
@@ -116,8 +116,7 @@ func awaitOfMany(r *run) {
 	}
 }
 
-// awaitAmongOthers hands a lock round among claims of one client, while another client's claims come to wait and go
-// again.
+// awaitAmongOthers hands a lock round among claims of one client, while claims of another client come and go.
 func awaitAmongOthers(r *run) {
 	for _, n := range []int{2, 3, 8} {
 		ctx, cancel := context.WithTimeout(r.ctx, sleeps*r.store.Slack)
@@ -168,7 +167,7 @@ func (r *run) rounds(ctx context.Context, c *driver.Claim, p driver.Place) error
 	}
 }
 
-// comeAndGo puts claims into the queue that leave before it is their turn, mostly.
+// comeAndGo puts claims into the queue that usually leave before their turn.
 func (r *run) comeAndGo(over context.Context) {
 	for poll(over) {
 		c := r.claim()

@@ -17,11 +17,11 @@ var hearCases = []Case{
 }
 
 const (
-	idleBefore = 12 * time.Second // longer than a client listens after it has no need to
+	idleBefore = 12 * time.Second // longer than a client goes on listening without need
 	idleLease  = time.Hour        // how long a suite may leave a client idle while other cases run
 )
 
-// An ear is a client that is alerted, and the alerts that it got.
+// An ear is a client that is alerted, with the alerts that it got.
 type ear struct {
 	driver.Driver
 	client string // of its claims
@@ -46,8 +46,7 @@ func (r *run) ear() *ear {
 	return e
 }
 
-// held enters a claim of this client, which must hold, to a name. Its lease may be [idleLease]; 0 means the lease of
-// other claims.
+// held enters a claim of this client, which must hold, to a name. Its lease may be [idleLease]; 0 means the usual lease.
 func (e *ear) held(r *run, name string, lease time.Duration) *driver.Claim {
 	r.Helper()
 	c := r.claim()
@@ -59,7 +58,7 @@ func (e *ear) held(r *run, name string, lease time.Duration) *driver.Claim {
 	return c
 }
 
-// alerted reports whether the client was alerted of a claim by now.
+// alerted reports whether the client has been alerted of a claim.
 func (e *ear) alerted(id string) bool {
 	for {
 		select {
@@ -73,7 +72,7 @@ func (e *ear) alerted(id string) bool {
 	}
 }
 
-// breaks lets another client break a claim, and checks the claim that it returns.
+// breaks lets another client break a claim, and checks the claim that Break returns.
 func (r *run) breaks(c *driver.Claim, record string) {
 	r.Helper()
 	s, err := r.b.(driver.Breaker).Break(r.ctx, &driver.BreakRequest{Name: c.Name, Ticket: c.Ticket, Record: record})
@@ -82,7 +81,8 @@ func (r *run) breaks(c *driver.Claim, record string) {
 	}
 }
 
-// broken fails unless an error says that a claim is gone. If it says that somebody broke it, it has the record.
+// broken fails unless an error says that a claim is gone. If the error says that somebody broke the claim, it must have the
+// record.
 func (r *run) broken(what, record string, err error) {
 	r.Helper()
 	r.gone(what, err)

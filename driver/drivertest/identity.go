@@ -18,7 +18,7 @@ var identityCases = []Case{
 	{"IdentityAtOnce", "All clients of a store get the same id, also those that are the first to ask.", 0, identityAtOnce},
 }
 
-// identify returns the id that a client gives for its store, and whether it can give one.
+// identify returns the store's id, and whether the client has one.
 func (r *run) identify(d driver.Driver) (string, bool) {
 	r.Helper()
 	i, ok := d.(driver.Identifier)
@@ -55,7 +55,7 @@ func identity(r *run) {
 	if !ok {
 		return
 	}
-	for range 2 { // the second opens the store when no other client of this case has it open
+	for range 2 { // the second opens the store while no other client of this case has it open
 		d := r.store.Open(r)
 		for range 2 {
 			if again, _ := r.identify(d); again != id {

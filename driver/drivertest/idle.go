@@ -8,11 +8,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Idle is a client whose regular background work comes soon and often.
+// An Idle is a client whose regular background work is frequent.
 type Idle struct {
 	driver.Driver // closed by the suite
 
-	// Beats is how often the work was done on the present connection.
+	// Beats returns how often the client did this work on its present connection.
 	Beats func() int
 }
 
@@ -23,12 +23,12 @@ var idleCases = []Case{
 const (
 	beforeLeft = 16 // claims that leave before the first count of remembered claims
 	moreLeft   = 64 // claims that leave before the second count
-	fewBeats   = 6  // after these, a client remembers as many of its beats as it ever will, or never forgets any
+	fewBeats   = 6  // after this many beats, a client remembers as many as it ever will, or never forgets any
 	manyBeats  = 3 * fewBeats
 	beatEvery  = 100 * time.Millisecond // if the store does not count them
 )
 
-// idle counts what the client remembers, before and after.
+// idle compares the number of remembered things before and after claims left, and before and after idle time.
 func idle(r *run) {
 	i := r.store.idle(r)
 	defer i.Close()
@@ -50,7 +50,7 @@ func idle(r *run) {
 		r.Errorf("%d things are remembered after %d claims that left, and %d after %d more; want about as many",
 			before, beforeLeft, after, moreLeft)
 	}
-	for again := true; again; again = i.Beats() < manyBeats { // until it has had that many beats on one connection
+	for again := true; again; again = i.Beats() < manyBeats { // until it has had manyBeats on one connection
 		r.until(recovers, "the client does what it does while it is idle", func() bool { return i.Beats() >= fewBeats })
 		before := tells.Remembered()
 		r.until(recovers, "the client has done that often, or anew", func() bool {
@@ -64,7 +64,7 @@ func idle(r *run) {
 	}
 }
 
-// idle opens a client: the store's own, or a usual one, whose beats are counted by a clock.
+// idle opens a client: the store's own Idle, or a usual client whose beats are counted by a clock.
 func (s *Store) idle(t testing.TB) *Idle {
 	if s.Idle != nil {
 		return s.Idle(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A hoarder remembers something of what it does.
+// A hoarder reports a number of remembered things, by the claims that left and the beats.
 type hoarder struct {
 	buggy
 	kept func(left, beats int) int
@@ -20,13 +20,14 @@ type hoarder struct {
 
 func (h *hoarder) Remembered() int { return h.kept(int(h.left.Load()), h.idle.Beats()) }
 
-// A client that remembers each claim, or each beat, fails the case; one that forgets them in time does not.
+// TestIdleIsCaught checks that a client that remembers each claim or each beat fails the case, and that one that forgets
+// them in time passes.
 func TestIdleIsCaught(t *testing.T) {
 	t.Parallel()
 	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == "Idle" })
 	for name, test := range map[string]struct {
 		kept   func(left, beats int) int
-		anew   int // its connection is replaced after so many beats, once
+		anew   int // its connection is replaced once, after this many beats
 		caught bool
 	}{
 		"nothing":                           {func(int, int) int { return 0 }, 0, false},

@@ -50,7 +50,7 @@ func lateEnterLostLeave(r *run) {
 		on.Freeze(true, false)
 		ctx, cancel := context.WithTimeout(r.ctx, heldUp)
 		defer cancel()
-		// The result does not matter, nor what the client now does about a claim whose fate it does not know.
+		// The result does not matter, nor does the client's next step for a claim of unknown fate.
 		_ = on.Leave(ctx, &driver.Release{Claim: c})
 		on.Drop()
 		if on.Held() == 0 {
@@ -148,7 +148,7 @@ func (r *run) unanswered(on *Detour, after int, call func(context.Context)) (thr
 	}()
 	if through = r.upTo(on, ended); !through {
 		on.Freeze(false, true)
-		on.Arrive() // and the answer does not
+		on.Arrive() // but the answer does not
 		r.pauses()
 		cancel()
 		<-ended
@@ -348,6 +348,6 @@ func (r *run) lateFor(on *Detour, first *driver.Claim) {
 		r.Errorf("the next claim has ticket %d; want %d", p.Ticket, next.Ticket)
 	}
 	r.leave(on, next)
-	// An Enter that comes late leaves its claim behind. Its client looks for that, by the claim's own id.
+	// An Enter that arrives late leaves its claim behind. Its client removes the claim by its id.
 	r.until(r.store.Slack, "the name is free", func() bool { return r.out(on, first) && r.free() })
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A leader that was replaced goes on: the case sees claims that it takes away, and passes if all is well.
+// TestLateLeaderIsCaught checks that the case finds a replaced leader that removes claims when it goes on, and passes a
+// correct store.
 func TestLateLeaderIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ takes, entered, shares, caught bool }{

@@ -35,7 +35,7 @@ func expiry(r *run) {
 	r.ends(r.runsOut(), "the lock is free", r.free)
 	length := r.lease()
 	if r.traits.Clock == "session" {
-		length = p.TTL // of a session that has lasted for some time
+		length = p.TTL // of a session that began some time ago
 	}
 	if early := length - time.Since(start); early > r.traits.Granularity {
 		r.Errorf("the lock was free %v before the end of the lease", early)
@@ -121,7 +121,7 @@ func renewBatch(r *run) {
 		c := r.claim()
 		c.Name += string(rune('a' + i))
 		c.Ticket = r.holds(r.a, c).Ticket
-		switch i % 5 { // the answers differ from the same in reverse
+		switch i % 5 { // the answers must differ from their reverse
 		case 1:
 			r.leave(r.a, c)
 			want = append(want, driver.ErrGone)
@@ -169,8 +169,8 @@ func neverShorter(r *run) {
 	r.during(2*r.lease(), "the claim holds", func() bool { return !r.enter(r.b, other).Holds })
 }
 
-// neverShorterInBatch renews a claim twice in one batch: if a store first reads all claims, that reading is out of date when
-// it comes to the second renewal.
+// neverShorterInBatch renews a claim twice in one batch. If a store first reads all claims, this reading is outdated at the
+// second renewal.
 func neverShorterInBatch(r *run) {
 	longer := r.claim()
 	longer.Name += "-twice"
@@ -182,16 +182,16 @@ func neverShorterInBatch(r *run) {
 		if a.Err != nil {
 			r.Fatalf("answer %d to a batch with one claim twice is %+v; want a lease", i, a)
 		}
-		// If a majority has answered, the other servers may still lack the change.
+		// If a majority has answered, the other servers may not have the change yet.
 		what := fmt.Sprintf("at least half is left of the %v that answer %d to a batch with one claim twice has", a.TTL, i)
 		r.until(recovers, what, func() bool { return r.holds(r.a, &c).TTL >= a.TTL/2 })
 	}
 	r.leave(r.a, &c)
 }
 
-// delayed enters a claim whose lease runs out soon, with a lock-delay, and returns when it asked for the claim. If the machine
-// stands still for the whole lease before all servers have voted, the claim is gone for its own client too. Then delayed
-// enters a claim on another name.
+// delayed enters a claim with a short lease and a lock-delay, and returns when it asked for the claim. If the machine stands
+// still for the whole lease before all servers have voted, the claim is gone for its own client too. Then delayed enters a
+// claim on another name.
 func (r *run) delayed(delay time.Duration) (c *driver.Claim, begun time.Time) {
 	r.Helper()
 	r.inTime(notStill, func() bool {

@@ -31,7 +31,7 @@ var leaveCases = []Case{
 func leaveFrees(r *run) {
 	for range 3 {
 		c := r.claim()
-		c.Delay = r.delay(time.Minute) // it counts after an unclean loss alone
+		c.Delay = r.delay(time.Minute) // it counts only after an unclean loss
 		r.holds(r.a, c)
 		r.leave(r.a, c)
 	}
@@ -76,7 +76,7 @@ func leaveWaiter(r *run) {
 	}
 }
 
-// leaveDuringRenew renews a claim twice at once while it leaves.
+// leaveDuringRenew renews a claim in two calls at once while the claim leaves.
 func leaveDuringRenew(r *run) {
 	const rounds = 40
 	other := r.claim()
@@ -85,7 +85,7 @@ func leaveDuringRenew(r *run) {
 	for round := range rounds {
 		c := r.claim()
 		if round%2 == 0 {
-			c.Ticket = r.holds(r.a, c).Ticket // else as of a client that lost the answer
+			c.Ticket = r.holds(r.a, c).Ticket // otherwise as a client that lost the answer
 		} else {
 			r.holds(r.a, c)
 		}
@@ -127,7 +127,7 @@ func leaveDuringRenew(r *run) {
 	}
 }
 
-// leaveKept makes a claim that left and is kept, and returns when it was asked to leave.
+// leaveKept makes a claim that left and is kept, and returns the time before its Leave.
 func (r *run) leaveKept(c *driver.Claim, length time.Duration) time.Time {
 	r.Helper()
 	r.holds(r.a, c)
@@ -179,7 +179,7 @@ func keepWaiter(r *run) {
 	}
 }
 
-// keepLetsIn lets a holder leave long before the end of its lease, which the waiters know.
+// keepLetsIn lets a holder leave long before the end of its lease. The waiters know that lease.
 func keepLetsIn(r *run) {
 	for round := range 2 {
 		holder, first, last := r.claim(), r.claim(), r.claim()
@@ -211,9 +211,8 @@ func keepLetsInBehindPermits(r *run) {
 	r.keptThenNext(0, holders[1], waiter, p)
 }
 
-// keptThenNext lets a holder leave and be kept for a short lease. A claim that waits at a place must then hold, by
-// the messages and by its place's time to ask again. In every second round it does not listen yet when the holder
-// leaves.
+// keptThenNext lets a holder leave and be kept for a short lease. A waiting claim must then hold, by notifications and by
+// the time in its place at which to ask again. In every second round the claim does not listen yet when the holder leaves.
 func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place) {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, r.lease()+sleeps*r.store.Slack)

@@ -19,7 +19,7 @@ var lostCases = []Case{
 	{"LostConnection", "A claim that went with its client's connection stays gone, also if nobody has the name any more.", 0, lostConnection},
 }
 
-// lost makes a call whose answers are lost with their connection, and checks that nobody takes it for a refusal.
+// lost makes a call whose answers are lost with their connection, and checks that the driver does not report a refusal.
 func (r *run) lost(on *Detour, verb string, call func(context.Context) error) {
 	r.Helper()
 	on.Freeze(false, true)
@@ -32,7 +32,7 @@ func (r *run) lost(on *Detour, verb string, call func(context.Context) error) {
 	}
 }
 
-// warmed opens a client with a way of trouble, and lets it make the requests that come before its first claim.
+// warmed opens a client of a detour, and lets it make the requests that precede its first claim.
 func (r *run) warmed() *Detour {
 	r.Helper()
 	on := r.store.detour(r)
@@ -88,7 +88,7 @@ func lostLeave(r *run) {
 		}
 		again, cancel := context.WithTimeout(r.ctx, heldUp)
 		defer cancel()
-		return on.Leave(again, &driver.Release{Claim: c}) // no answer since then proves it gone
+		return on.Leave(again, &driver.Release{Claim: c}) // no answer since then proves that it is gone
 	})
 	r.until(recovers, "the claim is out", func() bool { return r.out(on, c) })
 	r.until(recovers, "the next claim holds", func() bool {
@@ -133,8 +133,8 @@ func lostConnection(r *run) {
 	}
 }
 
-// lostCapacity lets a client that waited a moment ago ask for the name, which has a smaller capacity by then. The answer to
-// each of its messages is lost in turn.
+// lostCapacity lets a client that recently waited ask for the name, which meanwhile has a smaller capacity. In each round
+// the answer to another message is lost.
 func lostCapacity(r *run) {
 	const capacity, was = 3, 5
 	on := r.warmed()

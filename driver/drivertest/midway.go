@@ -10,12 +10,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Loss is a client whose requests, from Freeze(false, true) on, are applied but not answered. Drop fails the waiting calls,
-// with any error that says that their answers are lost; later requests are answered.
+// A Loss is a client whose requests, from Freeze(false, true) on, are applied but not answered. Drop fails the waiting calls
+// with an error that says that their answers are lost. Later requests are answered.
 type Loss struct {
 	Detour
 	Other driver.Driver // another client of the same store, which can list its claims all the time; the suite closes it
-	Waits func() bool   // a request was applied and waits for its answer; nil means that Other shows whether it was applied
+	Waits func() bool   // a request was applied and waits for its answer; nil means that Other shows this
 }
 
 func lostMidway(r *run) {
@@ -37,7 +37,7 @@ func lostMidway(r *run) {
 	}
 }
 
-// midway loses the answers to a client while it waits for them.
+// midway loses the answer to a client's request while the client waits for it.
 func (r *run) midway(what string, on *Loss) {
 	const attempts = 5
 	held, first := r.claim(), r.claim()
@@ -71,8 +71,8 @@ func (r *run) midway(what string, on *Loss) {
 	r.until(recovers, "the claims are out", func() bool { return r.out(&on.Detour, c) && r.out(&on.Detour, held) })
 }
 
-// unheard makes a call, and loses its answer while the client waits for it: as soon as the call is applied or, if that
-// cannot be seen, after a short time.
+// unheard makes a call, and loses its answer while the client waits for it: when the call is applied, or after a short time
+// if nobody can see that.
 func (r *run) unheard(what string, on *Loss, verb string, call func() error, applied func() bool) (was bool, err error) {
 	r.Helper()
 	on.Freeze(false, true)

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// An answer is lost while it is waited for: the case sees a client that takes that for a refusal, or for an answer.
+// TestLostMidwayIsCaught checks that the case finds a client that takes a lost answer for a refusal, or for an answer.
 func TestLostMidwayIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -32,7 +32,7 @@ func TestLostMidwayIsCaught(t *testing.T) {
 	}
 }
 
-// A saying driver says something else of an Enter that failed.
+// A saying driver returns another error for an Enter that failed.
 type saying struct {
 	driver.Driver
 	says func(error) error

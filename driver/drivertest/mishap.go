@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/awake"
 )
 
-// A Mishap is something that may happen to a store while a claim holds, such as by an operator: a file that is removed, a
-// log that is replaced, a restart that forgets. The suite makes a store for it that nobody else uses.
+// A Mishap is a thing that happens to a store while a claim holds, such as a removed file, a replaced log, or a restart that
+// forgets. The suite makes a store for it that nobody else uses.
 type Mishap struct {
 	// Open connects one more client to the store in its present state. An error says that the store refuses clients now. The
 	// suite closes the client.
@@ -22,15 +22,15 @@ type Mishap struct {
 	// Happens is called once, when a claim holds.
 	Happens func()
 
-	// Over ends the mishap. The suite calls it once the earlier clients are refused; until then, the store must confirm nothing
-	// to them. Nil means that the mishap does not end.
+	// Over ends the mishap. The suite calls it when the earlier clients are refused; until then, the store must confirm
+	// nothing to them. Nil means that the mishap does not end.
 	Over func()
 
 	// Keeps says that the store still has the claim, so its renewal must succeed. Frees says that the claim is certainly void,
 	// so the first claim that tries then holds.
 	Keeps, Frees bool
 
-	// Told says that the claim is void for its holder too: its next renewal says so, whether or not others have entered.
+	// Told says that the claim is void for its holder too: its next renewal must say so, whether or not others have entered.
 	Told bool
 
 	// Forgets says that the store no longer knows which tickets it gave, for example because it was restored from an
@@ -58,7 +58,7 @@ func mishap(r *run) {
 			one.strike(name, m, first)
 			cancel()
 			if m.Back > 0 {
-				break // before others try, the holder would only notice that its connection broke
+				break // before others try, the holder would only notice its broken connection
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 			r.leave(other, next)
 		}
 		if i == 0 {
-			_ = holder.Leave(r.ctx, &driver.Release{Claim: left}) // without a renewal before
+			_ = holder.Leave(r.ctx, &driver.Release{Claim: left}) // without an earlier renewal
 			check()
 		}
 	}
@@ -154,7 +154,7 @@ func (r *run) strike(name string, m *Mishap, first bool) {
 	last.Close()
 }
 
-// refuses makes a call until the store says no.
+// refuses repeats a call until the store refuses it.
 func (r *run) refuses(name string, m *Mishap, call func() error) {
 	r.Helper()
 	r.until(m.Back, "a client is refused while "+name, func() bool {
@@ -195,7 +195,7 @@ func (r *run) comesBack(m *Mishap, d driver.Driver, beside *driver.Claim) (next 
 	return next, holds
 }
 
-// back repeats a call that is lost on its way, until the client must have reached the store again.
+// back repeats an unanswered call until the client must have reached the store again.
 func (r *run) back(m *Mishap, call func() error) error {
 	for over := awake.For(m.Back); ; {
 		err := call()
@@ -206,7 +206,7 @@ func (r *run) back(m *Mishap, call func() error) error {
 	}
 }
 
-// tries enters a claim beside another with Try, and reports whether it holds.
+// tries enters a claim with Try beside another, and reports whether it holds.
 func (r *run) tries(d driver.Driver, beside *driver.Claim) (next *driver.Claim, holds bool) {
 	next, holds, _ = r.attempt(d, beside)
 	return next, holds

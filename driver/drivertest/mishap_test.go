@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A store is recreated while a claim holds: the case sees a holder that does not find out, tickets that restart, and
-// a client that others do not see, and passes if all is well.
+// TestMishapIsCaught recreates a store while a claim holds. The case must find a holder that does not notice, tickets that
+// restart, and a client that others do not see, and must pass a correct store.
 func TestMishapIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -82,7 +82,8 @@ func TestMishapIsCaught(t *testing.T) {
 	}
 }
 
-// A store refuses its clients for a while: the case sees one that confirms meanwhile, and one that refuses for good.
+// TestMishapThatEndsIsCaught checks that the case finds a client that confirms claims while its store refuses them, and one
+// that refuses for ever.
 func TestMishapThatEndsIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ confirms, stays, caught bool }{

@@ -69,7 +69,7 @@ type model struct {
 	now     int64
 	names   []string
 	queues  map[string]*driver.Queue
-	tickets map[string]map[int64]int64 // the store's tickets, by those of the reference
+	tickets map[string]map[int64]int64 // the store's tickets, by the tickets of the reference
 	claims  []*driver.Claim            // all claims that have asked to enter
 
 	amendments int // asked for so far
@@ -81,7 +81,7 @@ const modelLease = time.Hour
 
 func (m *model) leaveAll() {
 	for _, c := range m.claims {
-		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // for the claims that are left; most are gone
+		_ = m.drivers[0].Leave(m.ctx, &driver.Release{Claim: c}) // some claims may be left; most are gone
 	}
 	m.cancel()
 	for _, d := range m.drivers {
@@ -141,7 +141,7 @@ func (m *model) fresh() *driver.Claim {
 	return c
 }
 
-// reclaim lets a job leave a kept claim behind, and perhaps another one, and then lets a later run of the job enter.
+// reclaim lets a job enter one or two claims, most of which leave and are kept, and then lets a later run of the job enter.
 func (m *model) reclaim() {
 	var kept *driver.Claim
 	for range 1 + m.rand.IntN(2) {
@@ -295,7 +295,7 @@ func (m *model) expire() {
 			m.differ("the list is %+v after the lease of %s ended; want %+v", m.list(c.Name), c.ID, q.List(m.now))
 		}
 	}
-	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // in case it enters again
+	c.TTL, c.Wait, c.Delay = modelLease, modelLease, 0 // if it enters again
 }
 
 func (m *model) list(name string) []driver.ClaimInfo {
@@ -359,7 +359,7 @@ func (m *model) compareError(verb string, got, want error) {
 	}
 }
 
-// verdict is an error's meaning for a claim. Each store refuses an impossible amendment in its own words.
+// verdict returns an error's meaning for a claim. Each store refuses an impossible amendment in its own words.
 func verdict(err error) any {
 	if capacity, ok := errors.AsType[*driver.CapacityError](err); ok {
 		return *capacity

@@ -13,7 +13,7 @@ var nameCases = []Case{
 	{"Records", "A record is kept as it is, up to MaxRecord bytes, unless the store is brief.", 0, records},
 }
 
-// hostile returns names that a careless store would mix up, cut, or take for something else.
+// hostile returns names that a careless store would confuse, cut, or interpret.
 func hostile(tag string) []string {
 	list := []string{
 		"a", "A", "%41", "%2541", "a ", " a", "a/", "/a", "a//b", "a/b", "./a", "../a", "a/..", "a/../b",

@@ -185,8 +185,8 @@ func breakHead(r *run) {
 	r.gone("renewal of the broken claim", r.renew(r.a, holder).Err)
 }
 
-// breakWaiter removes a waiting claim and then the one before it. A watch must report both before the client of the waiting
-// claim asks.
+// breakWaiter removes a waiting claim and then the claim before it. A watch must report both changes before the waiting
+// claim's client asks.
 func breakWaiter(r *run) {
 	breaker, ok := r.b.(driver.Breaker)
 	if !ok {

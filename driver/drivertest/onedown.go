@@ -74,7 +74,8 @@ func (r *run) renewals(d driver.Driver, claims []*driver.Claim) (renewed, not []
 }
 
 // renewedWithout renews claims in a batch that begins with the claims on a server that is out of reach. These cannot be
-// renewed. With servers to spare all can, as soon as the other servers have caught up with the majority that let a claim in.
+// renewed. With servers to spare, all can be renewed as soon as the other servers have caught up with the majority that let
+// a claim in.
 func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim) {
 	r.Helper()
 	if s.Spare > 0 {
@@ -96,8 +97,8 @@ func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim
 	}
 }
 
-// leaveBehind lets claims leave as soon as a server is back that was just found out of reach. The claims must be off that
-// server too, so that another server may fail next.
+// leaveBehind lets claims leave as soon as a server is back that was found out of reach a moment ago. The claims must leave
+// that server too, so that another server may fail next.
 func (r *run) leaveBehind(s *Several, a, b driver.Driver, claims []*driver.Claim) {
 	s.Down(0)
 	other := r.claim()

@@ -9,8 +9,9 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// One of two servers is out of reach: the case sees a batch of renewals that fails as a whole, one in which nobody is told
-// of the server, a refusal for good and a Leave that leaves something behind, and passes if all is well.
+// TestOneDownIsCaught puts one of two servers out of reach. The case must find a batch of renewals that fails as a whole, a
+// batch that does not mention the server, a permanent refusal, and a Leave that leaves a claim behind. It must pass a
+// correct store.
 func TestOneDownIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -18,7 +18,7 @@ type Counter interface {
 }
 
 const (
-	restful    = 1500 * time.Millisecond // for how long a waiter's messages are counted
+	restful    = 1500 * time.Millisecond // how long a waiter's messages are counted
 	occasional = 8                       // messages that the waiter may send meanwhile for other reasons, such as to keep a connection open
 )
 
@@ -76,7 +76,7 @@ func outage(r *run) {
 	}
 }
 
-// messages counts for a while the messages that are sent on two ways.
+// messages counts the messages on two ways for a while.
 func (r *run) messages(one, other Counter) (byOne, byOther int) {
 	byOne, byOther = -one.Asked(), -other.Asked()
 	for begun := time.Now(); time.Since(begun) < restful && poll(r.ctx); {

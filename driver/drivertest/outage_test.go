@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A countedWay counts the calls that a client makes.
+// A countedWay counts a client's calls.
 type countedWay struct {
 	CallWay
 	asked  atomic.Int64
@@ -25,8 +25,8 @@ func (w *countedWay) Freeze(requests, answers bool) {
 	w.CallWay.Freeze(requests, answers)
 }
 
-// The store was out of reach: the case sees a client that asks again and again from then on, and one that is refused, and
-// passes if all is well.
+// TestOutageIsCaught checks that the case finds a client that asks again and again after an outage, and one that is refused,
+// and passes a correct client.
 func TestOutageIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ deaf, refused, caught bool }{
@@ -64,8 +64,8 @@ func TestOutageIsCaught(t *testing.T) {
 	}
 }
 
-// A server takes over from another: the case sees a grant of the one that was replaced, and a claim that waits in vain, and
-// passes if all is well.
+// TestDeposedIsCaught checks that the case finds a grant of the replaced server, and a claim that waits in vain, and passes
+// a correct store.
 func TestDeposedIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ grants, refused, forgets, caught bool }{

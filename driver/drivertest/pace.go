@@ -39,10 +39,10 @@ func (r *run) lease() time.Duration {
 // slack is how long after its lease a claim of the case may end: in some stores this time grows with the lease.
 func (r *run) slack() time.Duration { return r.store.Slack + r.lease() - r.store.Lease }
 
-// runsOut bounds the time until the short lease of the case is over.
+// runsOut bounds the time until the short lease of the case has ended.
 func (r *run) runsOut() time.Duration { return r.lease() + r.slack() }
 
-// ends waits until the store has ended something by itself. If that is late, ends waits longer, as for a lease that is taken
+// ends waits until the store has ended a claim or lease. If the store is late, ends waits longer, as for a lease that begins
 // now: the machine may have become slow since the case began.
 func (r *run) ends(bound time.Duration, what string, over func() bool) {
 	r.Helper()
@@ -115,7 +115,7 @@ func (r *run) leased(d driver.Driver, c *driver.Claim) (over time.Time) {
 	begin := time.Now()
 	length := c.TTL
 	if p := r.holds(d, c); p.TTL > 0 {
-		length = min(length, p.TTL) // of a session that has lasted for some time
+		length = min(length, p.TTL) // of a session that began some time ago
 	}
 	return begin.Add(length - r.traits.Granularity)
 }

@@ -32,7 +32,7 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// slowStore makes a store to which the n-th Enter is on its way for a while.
+// slowStore returns a store where the n-th Enter takes a while.
 func slowStore(takes func(n int64) time.Duration) Store {
 	var (
 		store = memory.NewStore()
@@ -46,7 +46,8 @@ func slowStore(takes func(n int64) time.Duration) Store {
 	}}
 }
 
-// A slow store is no reason for a case to fail: either its leases are long enough, or it is tried until the store is faster.
+// TestSlowIsNotBlamed checks that no case fails because of a slow store: its leases are longer, or the case tries until the
+// store is faster.
 func TestSlowIsNotBlamed(t *testing.T) {
 	for when, takes := range map[string]func(n int64) time.Duration{
 		"always": func(int64) time.Duration { return 700 * time.Millisecond },
@@ -65,7 +66,7 @@ func TestSlowIsNotBlamed(t *testing.T) {
 	}
 }
 
-// What did not happen in all the time is named.
+// TestNotInTime checks that the failure names a step that never succeeded.
 func TestNotInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := found(t, "AwaitExpiry", slowStore(func(int64) time.Duration { return 6 * time.Second }))

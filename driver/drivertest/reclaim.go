@@ -22,8 +22,8 @@ func reclaimMany(r *run) {
 	}
 }
 
-// reclaimMeanwhile lets an earlier run and a later one enter at the same time, again and again: a driver that looks
-// for the earlier run with one request, and enters with another, meets it between the two.
+// reclaimMeanwhile repeatedly lets an earlier run and a later one enter at the same time. A driver that looks for the
+// earlier run with one request, and enters with another, meets it between the two.
 func reclaimMeanwhile(r *run) {
 	holder := r.claim()
 	r.holds(r.a, holder)
@@ -52,6 +52,6 @@ func reclaimMeanwhile(r *run) {
 			r.gone("renewal by the earlier run", r.renew(r.a, earlier).Err)
 		}
 		r.leave(r.b, later)
-		_ = r.a.Leave(r.ctx, &driver.Release{Claim: earlier}) // if it came second
+		_ = r.a.Leave(r.ctx, &driver.Release{Claim: earlier}) // if it entered second
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A recorder takes the failures of a case that ought to fail.
+// A recorder records the failures of a case that must fail.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex // guards failures
@@ -26,7 +26,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// record returns what fails in a function, which runs on a goroutine of its own, since a failure may end that.
+// record returns the failures of a function. The function runs on a goroutine of its own, since a failure may end it.
 func record(t *testing.T, run func(testing.TB)) (failures []string) {
 	r := &recorder{TB: t}
 	done := make(chan struct{})
@@ -38,7 +38,7 @@ func record(t *testing.T, run func(testing.TB)) (failures []string) {
 	return r.failures
 }
 
-// caseOf returns the case of a name.
+// caseOf returns the case with a name.
 func caseOf(t *testing.T, name string) Case {
 	t.Helper()
 	i := slices.IndexFunc(Cases(), func(c Case) bool { return c.Name == name })
@@ -48,7 +48,7 @@ func caseOf(t *testing.T, name string) Case {
 	return Cases()[i]
 }
 
-// found runs one case, and returns what fails in it.
+// found runs one case, and returns its failures.
 func found(t *testing.T, name string, s Store) []string {
 	t.Helper()
 	c := caseOf(t, name)
@@ -60,7 +60,7 @@ func found(t *testing.T, name string, s Store) []string {
 	})
 }
 
-// finds demands that one case fails if a store has a bug, and does not if it has none.
+// finds checks that one case fails if a store has a bug, and passes if it has none.
 func finds(t *testing.T, name string, s Store, bug bool) {
 	t.Helper()
 	if failures := found(t, name, s); len(failures) > 0 != bug {

@@ -25,10 +25,10 @@ func rights(r *run) {
 	}
 }
 
-// alike enters claims of many names, with the same result for all.
+// alike enters claims of many names, and checks that all get the same result.
 func (r *run) alike(lacks string, d driver.Driver) {
 	r.Helper()
-	const names = 12 // so that each of some servers has one
+	const names = 12 // so that each of several servers has one
 	held := 0
 	for i := range names {
 		c := r.claim()
@@ -53,7 +53,7 @@ func (r *run) alike(lacks string, d driver.Driver) {
 	}
 }
 
-// definite fails unless an error is a refusal that does not pass by itself.
+// definite fails unless an error is a permanent refusal.
 func (r *run) definite(what string, err error) {
 	r.Helper()
 	if driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) {

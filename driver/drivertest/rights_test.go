@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A user lacks a right: the case sees a client that takes that for an outage, and one that has some names and not others,
-// and passes if all is well.
+// TestRightsIsCaught checks that the case finds a client that reports a missing right as an outage, or refuses only some
+// names, and passes a correct client.
 func TestRightsIsCaught(t *testing.T) {
 	t.Parallel()
 	refused := driver.Refused(errors.New("no right"))

@@ -41,7 +41,7 @@ func (r *run) permit(weight, capacity int64) *driver.Claim {
 	return c
 }
 
-// enter returns the place of a claim that must be let in.
+// enter enters a claim that must be let in, and returns its place.
 func (r *run) enter(d driver.Driver, c *driver.Claim) driver.Place {
 	r.Helper()
 	var p driver.Place
@@ -60,9 +60,9 @@ const (
 	prompt    = 500 * time.Millisecond // bound of the other client's call if the store answers
 )
 
-// answered makes a call about a claim. It repeats the call if it got no answer because of the machine, which says nothing of
-// the contract: either the store does not answer another client promptly either, or the machine stood still for the lease,
-// which may then be over on one node before all have voted. A driver that loses an answer is not excused.
+// answered makes a call about a claim. It repeats the call if the machine is the reason for the missing answer: the store
+// does not answer another client promptly either, or the machine stood still for the lease, which may then end on one node
+// before all have voted. A driver that loses an answer is not excused.
 func (r *run) answered(d driver.Driver, c *driver.Claim, call func() error) error {
 	for n := 0; ; n++ {
 		begin, busy := time.Now(), make(chan bool, 1)
@@ -184,8 +184,7 @@ func (r *run) soon(condition func() bool) bool {
 	return is
 }
 
-// until waits for a condition, and returns how long that took. Time in which the machine stands still does not count against
-// the bound.
+// until waits for a condition, and returns how long that took. Time in which the machine stands still does not count.
 func (r *run) until(bound time.Duration, what string, condition func() bool) time.Duration {
 	r.Helper()
 	start := time.Now()
@@ -195,7 +194,7 @@ func (r *run) until(bound time.Duration, what string, condition func() bool) tim
 	return time.Since(start)
 }
 
-// within reports whether a condition becomes true within a time in which the process runs.
+// within reports whether a condition becomes true within a bound. Time in which the machine stands still does not count.
 func (r *run) within(bound time.Duration, condition func() bool) bool {
 	for over := awake.For(bound); poll(r.ctx); {
 		if condition() {
@@ -247,7 +246,7 @@ func poll(ctx context.Context) bool {
 	}
 }
 
-// turn waits as a client does: it awaits, and enters again, until the claim holds. The claim must have entered.
+// turn waits as a client does: it awaits and enters again until the claim holds. The claim must have entered.
 func (r *run) turn(ctx context.Context, d driver.Driver, c *driver.Claim) (driver.Place, error) {
 	for {
 		p, err := d.Enter(ctx, c)

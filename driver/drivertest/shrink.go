@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// shrink leaves steps out of a run that fails, more and more of them, while it fails without them.
+// shrink removes steps from a run that fails, as many as it can, while the run still fails.
 func shrink(steps []int, fails func(rest []int) bool) []int {
 	for size := len(steps) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(steps); {
@@ -21,10 +21,10 @@ func shrink(steps []int, fails func(rest []int) bool) []int {
 	return steps
 }
 
-// How often a round that failed is tried with fewer steps. It may fail now and then only.
+// The number of tries of a failed round with fewer steps, since it may fail only sometimes.
 const shrinkTries = 3
 
-// smaller reports the fewest steps with which a round fails too that are found within some time.
+// smaller reports the fewest steps, among those found within a time, with which a round still fails.
 func (c *crowd) smaller(number int, within time.Duration) string {
 	var all []int
 	for i := range crowdClients * crowdWorkers * crowdSteps {

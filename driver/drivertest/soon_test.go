@@ -10,7 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A claim that has left may be in the way for a moment where that was said of the store and it has no order, and no longer.
+// TestWhatStaysIsCaught checks that a claim that has left may block for a moment, if the store declares Halfway and has no
+// order, and no longer.
 func TestWhatStaysIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -9,14 +9,14 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A client that stands still has all that a store has one of: the case for that sees it, and passes where it has only a
-// name.
+// TestStallIsCaught checks that the case finds a stopped client that has the store's only connection, and passes one that
+// has only a name.
 func TestStallIsCaught(t *testing.T) {
 	t.Parallel()
 	for _, bug := range []bool{true, false} {
 		var (
 			store = memory.NewStore()
-			one   = make(chan struct{}, 1) // what there is one of
+			one   = make(chan struct{}, 1) // the store's only connection
 			s     = Store{Open: func(testing.TB) driver.Driver {
 				return &buggy{Driver: store.Driver(),
 					renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {

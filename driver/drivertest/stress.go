@@ -20,7 +20,7 @@ func stressExclusive(r *run) {
 		if n := holders.Add(1); n != 1 {
 			r.Errorf("%d claims hold at once", n)
 		}
-		poll(r.ctx) // long enough for another to come in
+		poll(r.ctx) // long enough for another claim to enter
 		if was := last.Swap(p.Ticket); p.Ticket <= was && r.traits.Fencing != driver.NoFencing {
 			r.Errorf("ticket %d holds after ticket %d", p.Ticket, was)
 		}
@@ -60,7 +60,7 @@ func stressPermits(r *run) {
 	})
 }
 
-// stress lets claims of two clients come and go at once. Some give up while they wait.
+// stress lets claims of two clients come and go at once. Some give up waiting.
 func (r *run) stress(claim func(i int) *driver.Claim, hold func(*driver.Claim, driver.Place)) {
 	const workers, rounds = 8, 6
 	var all sync.WaitGroup

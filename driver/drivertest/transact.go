@@ -15,7 +15,7 @@ type Transactions struct {
 	// Begin begins a transaction on a connection of its own. The suite ends the transaction.
 	Begin func(level string) (Transaction, error)
 
-	// Stale is the error of a lock that came too late: the transaction would go on to read what was there before.
+	// Stale is the error of a lock that came too late: the transaction would go on to read old data.
 	Stale error
 
 	// Claims says that claims of the store and transactions keep each other out. If not, they know nothing of each other.
@@ -94,10 +94,10 @@ const (
 
 var closings = map[closing]string{committed: "it is committed", rolledBack: "it is rolled back", killed: "its connection ends"}
 
-// A pair is two transactions that lock one name. The first one writes.
+// A pair is two transactions that lock one name. The first of them writes.
 type pair struct {
 	known bool // the name was locked before
-	late  bool // the second one reads before it locks
+	late  bool // the second transaction reads before it locks
 	ends  closing
 }
 
@@ -147,8 +147,8 @@ func (x *transactions) write(tx Transaction, n int64) {
 	}
 }
 
-// waiting lets a transaction lock a name that is taken, and returns its result. A transaction that may be stale may
-// learn so at once: a server need not wait for changes that the transaction could not see.
+// waiting lets a transaction lock a name that is taken, and returns the result. With mayBeStale, the error may come at once:
+// a server need not wait for changes that the transaction could not see.
 func (x *transactions) waiting(tx Transaction, name string, mayBeStale bool) <-chan error {
 	x.Helper()
 	told := make(chan error, 1)
@@ -164,7 +164,7 @@ func (x *transactions) waiting(tx Transaction, name string, mayBeStale bool) <-c
 	return told
 }
 
-// follows lets the second of two transactions wait for the first.
+// follows lets the second transaction wait for the first.
 func (x *transactions) follows(p pair) {
 	if p.late && x.reads != ReadsLatest && x.reads != ReadsSnapshot {
 		return // it has read when it began, or keeps the first one from writing
@@ -213,7 +213,7 @@ func (x *transactions) follows(p pair) {
 	x.commit(second)
 }
 
-// many lets transactions add to the number at once. No addition may be lost.
+// many lets transactions increment the number at once. No increment may be lost.
 func (x *transactions) many() {
 	const workers, rounds = 6, 3
 	name := x.name + "/" + rand.Text()
@@ -264,7 +264,7 @@ func (x *transactions) many() {
 	}
 }
 
-// beside lets a transaction and claims meet.
+// beside checks whether transactions and claims keep each other out.
 func (x *transactions) beside() {
 	held := x.claim()
 	held.Name += "/" + rand.Text()
@@ -302,7 +302,7 @@ func (x *transactions) beside() {
 	x.leave(x.b, next)
 }
 
-// refused lets a transaction ask for a lock at a level that refuses locks, also while another transaction has the lock.
+// refused lets a transaction ask for a lock at a level that refuses locks, also while another transaction has it.
 func (x *transactions) refused() {
 	for level, reads := range x.Levels {
 		if reads == ReadsRefused {

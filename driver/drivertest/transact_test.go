@@ -13,13 +13,13 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Transactions that lock nothing, or another thing than claims do, that keep quiet or say a number when they are stale, and
-// that wait where they are to refuse, fail the case.
+// TestLockTxIsCaught checks that the case fails for transactions that lock nothing, lock another thing than claims do,
+// report no error or a number when they are stale, or wait instead of refusing.
 func TestLockTxIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		bug    string
-		claims bool // the case is told that transactions and claims keep each other out
+		claims bool // the store declares that transactions and claims keep each other out
 		own    bool // transactions lock in a store of their own
 		caught bool
 	}{
@@ -55,7 +55,7 @@ func TestLockTxIsCaught(t *testing.T) {
 
 var errStale = errors.New("stale")
 
-// numbers are a database with one number, whose locks are claims.
+// numbers is a database with one number, whose locks are claims.
 type numbers struct {
 	bug   string
 	locks driver.Driver

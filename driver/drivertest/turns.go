@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// worthATurn is the shortest wait for which a case lets others run.
+// worthATurn is the shortest wait during which a case lets others run.
 const worthATurn = time.Second
 
-// inTurns runs a case of a suite. While the case only lets time pass, it does not count as a running test: its rest is a
-// subtest, which queues behind the tests that already wait for their turn. So an idle client does not stop the suite.
+// inTurns runs a case of a suite. While the case only waits, it does not count as a running test: its rest is a subtest,
+// which queues behind the tests that already wait for their turn. So an idle client does not stop the suite.
 func (r *run) inTurns(t *testing.T, c Case) {
 	next, _ := iter.Pull(func(giveWay func(struct{}) bool) { // a failed case ends here, and with it the test that runs its next part
 		r.giveWay = func() { giveWay(struct{}{}) }
@@ -19,7 +19,7 @@ func (r *run) inTurns(t *testing.T, c Case) {
 	r.goesOn(t, next)
 }
 
-// goesOn runs a case until it lets time pass, and the rest later.
+// goesOn runs a case until it waits, and the rest later.
 func (r *run) goesOn(t *testing.T, next func() (struct{}, bool)) {
 	r.TB = t
 	r.anewTime()
@@ -31,7 +31,7 @@ func (r *run) goesOn(t *testing.T, next func() (struct{}, bool)) {
 	}
 }
 
-// pass waits. In a suite other cases run meanwhile, so the wait may become much longer.
+// pass waits. In a suite other cases run meanwhile, so the wait may be much longer.
 func (r *run) pass(length time.Duration) {
 	r.Helper()
 	over := time.Now().Add(length)

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// After time has passed, a case is a test of its own, which has its whole time again. A case that lets pass no more
-// than a moment keeps its turn.
+// TestPassGivesWay checks that a case goes on after a wait as a test of its own with a new time limit, and that a case that
+// waits only a moment keeps its turn.
 func TestPassGivesWay(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/awake"
 )
 
-// A watched is a watch under way.
+// A watched is a running watch.
 type watched struct {
 	r     *run
 	calls chan struct{} // has room for one
@@ -27,7 +27,7 @@ func (r *run) watch(ctx context.Context, d driver.Driver) (*watched, bool) {
 		w.ended <- watcher.Watch(ctx, r.name, func() {
 			select {
 			case w.calls <- struct{}{}:
-			default: // an earlier call that nobody has received yet stands for this one
+			default: // an earlier call that is not received yet stands for this one
 			}
 		})
 	}()
@@ -59,8 +59,8 @@ func (w *watched) waitEnd(want error) {
 	}
 }
 
-// watch makes each change after the call of changed for the previous one, and the call for it must follow. An extra call
-// makes the case more lenient, never wrong.
+// watch makes each change after the call of changed for the previous one. A call for it must follow. An extra call makes the
+// case more lenient, never wrong.
 func watch(r *run) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()

@@ -11,11 +11,11 @@ type Work struct {
 	// Open connects one more client to the store. The suite closes the client.
 	Open func() driver.Driver
 
-	// Settle is called when the store has only one name. The store then does the work that it does from time to time by itself,
-	// such as updating its statistics.
+	// Settle is called when the store has only one name. The store then does its periodic work, such as updating its
+	// statistics.
 	Settle func()
 
-	// Done returns the store's work so far. The clients that made this many calls are closed by then.
+	// Done returns the store's work so far. The clients that made this number of calls are closed by then.
 	Done func(calls int) int
 }
 
@@ -42,8 +42,8 @@ func flatWork(r *run) {
 	}
 }
 
-// work lets a client enter and leave a name again and again while another client holds many names, or uses the one name
-// again and again. It returns the cost.
+// work lets a client repeatedly enter and leave a name, while another client holds many names or uses the one name
+// repeatedly. It returns the cost.
 func (r *run) work(names int) int {
 	var (
 		worker, holder driver.Driver

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A store that looks at all names for a claim of one fails the case.
+// TestWorkIsCaught checks that a store that reads all names for a claim of one name fails the case.
 func TestWorkIsCaught(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -24,16 +24,16 @@ type worker struct {
 	round  int
 	number int                      // its number among the workers of the round
 	only   []int                    // the steps to make; nil means all
-	keeps  map[string]time.Duration // by claim: how long it is kept when it leaves
+	keeps  map[string]time.Duration // by claim: how long it is kept after it leaves
 	serial int
 	lapsed bool // a request for it has arrived after its lease
 
-	claim *driver.Claim // nil means that it has none
+	claim *driver.Claim // nil means no claim
 	stand workerStand
 	past  []*driver.Claim
 }
 
-// A workerStand is a worker's knowledge of its claim.
+// A workerStand is what a worker knows of its claim.
 //
 //	asking ──it waits──► waiting ──it holds──► holding
 //	  │  │                  │                    ▲  │
@@ -73,7 +73,7 @@ func (w *worker) run() {
 	}
 }
 
-// arrive lets the client's late requests arrive when it is time.
+// arrive lets the client's late requests arrive at their time.
 func (w *worker) arrive() {
 	w.member.mu.Lock()
 	defer w.member.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *worker) step() {
 	}
 }
 
-// out gives up the claim that the worker has.
+// out gives up the worker's claim.
 func (w *worker) out() {
 	w.past = append(w.past, w.claim)
 	w.claim = nil
@@ -199,7 +199,7 @@ func (w *worker) troubled(
 		w.member.held = late
 	case requestPast:
 		w.member.Pass()
-		for time.Since(w.start) < one.Ended+c.TTL && poll(w.ctx) { // until a lease that the call may have begun is over too
+		for time.Since(w.start) < one.Ended+c.TTL && poll(w.ctx) { // until the lease is over that the call may have begun
 		}
 		w.member.Arrive()
 	}
@@ -213,7 +213,7 @@ func (w *worker) troubled(
 	return one
 }
 
-// hit counts the trouble of a call, if it had any.
+// hit counts the trouble of a call.
 func (w *worker) hit(one *judge.Call) {
 	done := one.Err != nil && !one.Answered()
 	if one.Fault == requestLate || one.Fault == requestPast {

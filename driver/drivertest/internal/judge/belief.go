@@ -12,7 +12,7 @@ import (
 )
 
 // A belief is a time in which a client may believe that its claim holds: from an answer that says so to the end of the lease
-// that the client knows of, or to the begin of a call that may end the claim.
+// as the client knows it, or to the start of a call that may end the claim.
 type belief struct {
 	claim       *driver.Claim
 	ticket      int64
@@ -41,8 +41,8 @@ func (c *Call) confirms() bool {
 	return c.Err == nil && (c.Verb == "renew" || c.Verb == "enter" && c.Place.Ticket != 0)
 }
 
-// lease is how long the lease that the call began lasts at least. A driver may let a claim in on a lease that it had ready,
-// of which up to a half is over. Its answer says how much is left, unless it is lost.
+// lease returns the shortest time that the lease of this call may last. A driver may let a claim in on a prepared lease, up
+// to half of which is over. The answer says how much is left, unless it is lost.
 func (c *Call) lease() time.Duration {
 	least := c.Claim.TTL / 2
 	switch {

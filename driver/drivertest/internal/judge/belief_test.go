@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// TestBelieved is a table of short histories of one name. Times are the places of the calls in it, in seconds.
+// TestBelieved is a table of short histories of one name. Times are the indexes of the calls in it, in seconds.
 func TestBelieved(t *testing.T) {
 	claim := func(id string, ttl time.Duration) driver.Claim {
 		return driver.Claim{ID: id, Record: id, Weight: 1, Capacity: 1, TTL: ttl}
@@ -32,7 +32,7 @@ func TestBelieved(t *testing.T) {
 	tests := []struct {
 		name  string
 		calls []*Call
-		wrong string // what is said; empty means nothing
+		wrong string // the reported contradiction; empty means none
 	}{
 		{"one after the other", []*Call{enter("a", 1, true), leave("a"), enter("b", 2, true)}, ""},
 		{"both hold", []*Call{enter("a", 1, true), enter("b", 2, true)}, "a, b"},

@@ -10,11 +10,11 @@ import (
 )
 
 // A judge reads the calls on one name in the order in which they began and ended, and keeps all queues that the name may
-// have then. A call whose outcome is unknown stays on its way for ever: it may change the queue at any time, once, or
+// have at each moment. A call of unknown outcome stays on its way for ever: it may change the queue at any time, once, or
 // never.
 //
-// Time stands still for the queues: a lease runs out by a step of its own, a call that is on its way since the lease may
-// end.
+// Time stands still for the queues. A lease runs out by a step of its own: a call that is on its way from the moment when
+// the lease may end.
 type judge struct {
 	possible []*possibility
 	going    [slots]*Call       // calls on their way
@@ -71,7 +71,7 @@ func (j *judge) begin(c *Call) bool {
 	return true
 }
 
-// withdraw removes a step that is done by now, or never will be.
+// withdraw removes a step that is done, or that will never be done.
 func (j *judge) withdraw(slot int) {
 	j.going[slot] = nil
 	j.unknown[slot/32] &^= 3 << (slot % 32 * 2)
@@ -175,7 +175,7 @@ func (j *judge) until(slot int) []*possibility {
 	return ends.all()
 }
 
-// waits reports whether a call of unknown outcome has a twin that may just as well be done first.
+// waits reports whether a call of unknown outcome has an identical one that may be done first just as well.
 func (j *judge) waits(p *possibility, slot int) bool {
 	c := j.going[slot]
 	for other, twin := range j.going[:slot] {
@@ -217,7 +217,7 @@ func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
 		q := p.changing(slot, stepDone)
 		err := q.queue.Leave(0, &driver.Release{Claim: &c.Claim, Keep: c.Keep})
 		if err == nil && errors.Is(c.Err, driver.ErrGone) && c.Claim.Ticket == 0 {
-			return []*possibility{q} // its client never learned that it entered, and may report that it removed the remains
+			return []*possibility{q} // its client never learned that it entered, and may report that it removed the rest
 		}
 		switch {
 		case c.Answered() && !same(c.Err, err) || !c.Answered() && err != nil:
@@ -253,8 +253,8 @@ func (j *judge) does(p *possibility, i, slot int, c *Call) []*possibility {
 	return nil
 }
 
-// takesOut reports whether a call finds its claim gone because the claim in the queue with its id has another ticket. An Enter
-// of unknown outcome put that one there late, and the driver removes it.
+// takesOut reports whether a call finds its claim gone because the claim in the queue with its id has another ticket. An
+// Enter of unknown outcome put this other claim there late, and the driver removes it.
 func (j *judge) takesOut(c *Call, ticket int64) bool {
 	return (c.Verb == "enter" || c.Verb == "leave" || c.Verb == "renew") && c.Claim.Ticket != 0 && c.Claim.Ticket != ticket &&
 		(!c.Answered() || errors.Is(c.Err, driver.ErrGone)) && j.unheard("enter", c)
@@ -286,7 +286,7 @@ func (j *judge) entered(p *possibility, i, slot int, c *Call) []*possibility {
 	case !c.Answered() && (i >= 0 || c.Claim.Ticket != 0):
 		return nil
 	case i < 0 && errors.Is(c.Err, driver.ErrGone) && j.unheard("enter", c):
-		return []*possibility{p.with(slot, stepDone)} // it was let in by the other Enter, and is gone by now
+		return []*possibility{p.with(slot, stepDone)} // the other Enter let it in, and it is gone by now
 	case !c.Answered():
 		var all []*possibility
 		for _, ticket := range append(j.told[c.Claim.Record], 0) {
@@ -329,7 +329,7 @@ func ahead(c *Call, i int) bool {
 
 // mayShow reports whether a call that takes no lock may have seen the queue of a possibility, by its answer. Such a call may
 // read the clock later than an Enter that it does not see: it may miss claims whose lease has run out by then, although that
-// Enter still waits for them.
+// Enter still counts them.
 func (j *judge) mayShow(p *possibility, c *Call, tells func(q *driver.Queue) bool) bool {
 	var ended []int // of its entries, from the last to the first
 	for i := len(p.queue.Entries) - 1; i >= 0; i-- {

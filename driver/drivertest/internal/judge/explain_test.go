@@ -8,7 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// TestExplain is a table of short histories of one name. Times are the places of the calls in it, unless they say otherwise.
+// TestExplain is a table of short histories of one name. Times are the indexes of the calls in it, unless they say
+// otherwise.
 func TestExplain(t *testing.T) {
 	claim := func(id string) driver.Claim {
 		return driver.Claim{ID: id, Record: id, Weight: 1, Capacity: 1, TTL: time.Hour, Wait: time.Hour}

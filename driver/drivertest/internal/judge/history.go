@@ -1,4 +1,4 @@
-// Package judge decides whether the answers that several clients of a store got can all be right.
+// Package judge decides whether the answers to several clients of a store can all be right.
 //
 // It is pure: it gets the calls on one name, each with its time and its answer, and looks for an order of them in which
 // [driver.Queue] gives the same answers. It knows nothing of the store and the callers.
