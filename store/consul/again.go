@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// enterAgain finds a claim of this client in the queue and renews its lease. A claim that is not there, and does not know
-// whether it ever entered, may enter as a new one.
+// enterAgain finds a claim of this client in the queue and renews its lease. If the claim is not there and has no ticket, it
+// may enter as a new one.
 func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim) (p driver.Place, anew bool, err error) {
 	var q *queue
 	gone := d.sessions.freshen(ctx, lc.session)

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// amendAll amends the claims that ask for it, after their renewal.
+// amendAll amends the claims that have an Amend, after their renewal.
 func (d *Driver) amendAll(ctx context.Context, cs []*driver.Claim, answers []driver.Renewal) {
 	for i, c := range cs {
 		if c.Amend == nil || answers[i].Err != nil {
@@ -18,7 +18,7 @@ func (d *Driver) amendAll(ctx context.Context, cs []*driver.Claim, answers []dri
 	}
 }
 
-// amend changes a claim where it stands.
+// amend changes a claim in its place.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	if a := c.Amend; c.Delay > 0 && a.Weight != 0 && a.Weight < c.Weight {
 		return errSharedDelay

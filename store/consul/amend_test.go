@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A writer that becomes a reader gives the lock's key back in the step that makes it one, and is renewed, found by Enter and
-// left without it. A record that is amended before that is in both keys.
+// A writer that becomes a reader gives the lock's key back in the same transaction. Then renewal, Enter and Leave need no
+// lock's key. A record that is amended before is in both keys.
 func TestAmendTheLockKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -67,7 +67,7 @@ func TestAmendTheLockKey(t *testing.T) {
 	}
 }
 
-// A lock-delay is on the lock's key, which a reader does not have. So a writer with a lock-delay does not become a reader, and
+// A lock-delay is on the lock's key, which a reader does not have. So a writer with a lock-delay cannot become a reader, and
 // keeps both; its record can change.
 func TestDelayedWriterStaysWriter(t *testing.T) {
 	t.Parallel()
@@ -100,8 +100,8 @@ func TestDelayedWriterStaysWriter(t *testing.T) {
 	}
 }
 
-// The answer to an amendment is lost, and the claim is amended again. From then on a renewal finds out as before that the lock's
-// key is gone, which a client of Consul's own could take.
+// The answer to an amendment is lost, and the claim is amended again. Later renewals still notice that the lock's key is
+// gone, which lets a client of Consul's own take the lock.
 func TestAmendmentOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for name, applied := range map[string]bool{"applied": true, "not applied": false} {
@@ -131,7 +131,7 @@ func TestAmendmentOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// The transaction of an amendment that arrives after a later one finds another index, and changes nothing.
+// A transaction of an amendment that arrives after a later one finds another index, and changes nothing.
 func TestAmendmentThatComesLate(t *testing.T) {
 	t.Parallel()
 	d := open(t, "consul://"+servertest.Consul(t, nil).Addr)

@@ -12,12 +12,12 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What the servers promised stays as it was while the agent has trouble. Only a refusal says that they may not be asked, and
-// an agent in dev mode does not come to survive a restart because it did not answer.
+// The promises stay the same while the agent does not answer. Only a refusal means that the token may not read the settings.
+// A missing answer of an agent in dev mode must not become the promise to survive a restart.
 func TestPromisesAreNotMadeOfTrouble(t *testing.T) {
 	t.Parallel()
 	target := &url.URL{Scheme: "http", Host: servertest.Consul(t, nil).Addr}
-	var status atomic.Int32 // with which the agent's settings are answered; 0 means that they are
+	var status atomic.Int32 // the status of the answer about the agent's settings; 0 means the agent's own answer
 	pass := httputil.NewSingleHostReverseProxy(target)
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code := status.Load(); code != 0 && strings.HasSuffix(r.URL.Path, "/agent/self") {

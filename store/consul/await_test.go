@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that waits for any key of its folder waits until one changes, also after another claim has left.
+// A claim that waits for any key of its folder wakes only when one changes, even after another claim has left.
 func TestAFolderIsWaitedForUntilItChanges(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -32,7 +32,7 @@ func TestAFolderIsWaitedForUntilItChanges(t *testing.T) {
 				holds(t, d, permit(2))
 			},
 		},
-		"readers": { // who stand behind a reader while the lock-delay of a writer is in their way
+		"readers": { // behind a reader, during the lock-delay of a writer
 			func() *driver.Claim { return shared("readers") },
 			func(d *Driver) {
 				writer := claimOn("readers")
@@ -56,18 +56,18 @@ func TestAFolderIsWaitedForUntilItChanges(t *testing.T) {
 			_, _ = d.Await(ctx, c)
 		}
 		cancel()
-		if returns > 2 { // once since another left, and once since the time is over
+		if returns > 2 { // once because another left, and once at the end of the time
 			t.Errorf("%s: Await returned %d times while nothing changed; want 2 at most", name, returns)
 		}
 		waits(t, d, c)
-		enter(t, d, test.claim()) // before Await begins, which is not to miss it
+		enter(t, d, test.claim()) // before Await begins, which must not miss it
 		if _, err := d.Await(timely(t), c); err != nil {
 			t.Errorf("%s: after a change, Await = %v; want nil", name, err)
 		}
 	}
 }
 
-// A restored is a store whose index has gone back to 1, as blocking queries tell it.
+// A restored is a store whose index is back at 1 in the answers to blocking queries.
 type restored struct{ *http.Transport }
 
 func (s restored) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ func (s restored) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A claim does not wait from an index that the store had before it was restored.
+// A claim does not wait from an index of the store before a restore.
 func TestTheIndexOfAFolderGoesBack(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

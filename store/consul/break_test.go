@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A meddler does something right before the first request whose body has a text.
+// A meddler calls a function right before the first request whose body contains a text.
 type meddler struct {
 	*http.Transport
 	text string
@@ -35,7 +35,7 @@ func (m *meddler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.Transport.RoundTrip(r)
 }
 
-// meddled opens a client right before whose first deletion something is done.
+// meddled opens a client that calls a function right before its first deletion.
 func meddled(t *testing.T, s *servertest.Server, do func()) *Driver {
 	t.Helper()
 	way := &meddler{Transport: transport(time.Second, nil), text: `"Verb":"delete"`, do: do}
@@ -47,8 +47,7 @@ func meddled(t *testing.T, s *servertest.Server, do func()) *Driver {
 	return d
 }
 
-// What Break tells of a claim is true of the moment in which the claim is removed: the one before it may have left since the
-// queue was read.
+// Break returns the claim's state at its removal: the claim ahead may have left since the queue was read.
 func TestBreakTellsHowTheClaimStood(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -63,7 +62,7 @@ func TestBreakTellsHowTheClaimStood(t *testing.T) {
 	}
 }
 
-// Somebody writes over a claim by hand right before it is removed. It is removed, and told as it was read.
+// Somebody overwrites a claim by hand right before Break removes it. Break returns the claim as it was read.
 func TestBreakOfAClaimOverwritten(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

@@ -34,7 +34,7 @@ const (
 // An agent sends requests to Consul and explains the answers. It knows nothing of claims and sessions. Only its index
 // changes once the driver is open.
 type agent struct {
-	ctx    context.Context // of the driver's life
+	ctx    context.Context // lasts as long as the driver
 	client *http.Client
 	owned  bool // the driver closes the client
 	base   string
@@ -53,7 +53,7 @@ type request struct {
 	repeatable   bool // sent again after resendAfter; so it may be applied twice, and late
 }
 
-// A response is the answer to a request. Its body was read.
+// A response is an answer whose body was read.
 type response struct {
 	status int
 	index  uint64

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A localClaim is what this client knows of a claim. The table has the claims that this client entered or took up from
+// A localClaim is this client's knowledge of a claim. The table has the claims that this client entered, or adopted from
 // another client. A localClaim for another client's claim lasts only for one call. The driver's mu guards the fields that
 // change.
 type localClaim struct {
 	id, name string
 	folder   string // of the name
-	key      string // the claim's own
+	key      string // the claim's own key
 	record   []byte
 
 	session *session
@@ -38,10 +38,10 @@ type state int
 const (
 	claimAsking  state = iota // the request for its key is under way
 	claimWaiting              // it is in the queue and waits, as of the last read
-	claimCalled               // its target has changed: it may be its turn
+	claimCalled               // its target has changed: its turn may have come
 	claimHolding              // its holder knows that it holds; an exclusive claim has the lock's key
-	claimUnsure               // its keys are not known here: an answer was lost, or another client entered it
-	claimLeft                 // it left, or never entered: it has no key, and no request of it is on its way
+	claimUnsure               // the client does not know its keys: an answer was lost, or another client entered it
+	claimLeft                 // it left, or never entered: it has no key, and none of its requests is on its way
 	claimLost                 // it ended in another way: its session may still have a key
 )
 
@@ -58,15 +58,14 @@ var ways = map[state][]state{
 func (s state) over() bool { return s == claimLeft || s == claimLost }
 
 // become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that is not
-// drawn: the first outcome counts, so a claim that left while an Enter was under way does not hold. The caller holds the
-// driver's mu.
+// drawn: the first outcome counts, so a claim that left during an Enter does not hold. The caller holds the driver's mu.
 func (lc *localClaim) become(next state) bool {
 	if !slices.Contains(ways[lc.state], next) {
 		return lc.state == next
 	}
 	lc.state = next
 	// A request of unknown outcome may arrive after the next claim of the session has entered, and a lost claim may still
-	// have a key by the session. So the session serves no other claim. This line is the whole rule.
+	// have a key with the session. So the session serves no other claim. This line is the whole rule.
 	lc.session.spoiled = lc.session.spoiled || next == claimUnsure || next == claimLost
 	if next != claimWaiting {
 		lc.wait = nil
@@ -95,7 +94,7 @@ func (lc *localClaim) settle(m move) bool {
 	return true
 }
 
-// hasLockKey reports whether the claim's session holds the lock's key, as far as known here. The caller holds mu.
+// hasLockKey reports whether the claim's session holds the lock's key, as far as this client knows. The caller holds mu.
 func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }
 
 // newLocalClaim returns a claim with its session. It enters the table only by remember.

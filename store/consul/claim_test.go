@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// invariants are what is true of a claim in every state, whatever happened to it before.
+// invariants are true of a claim in every state, after any transitions.
 var invariants = []struct {
 	sentence string
 	holds    func(lc *localClaim) bool
@@ -31,7 +31,7 @@ var invariants = []struct {
 	},
 }
 
-// dress gives a claim what it may have in its state, so that the way out of that state has something to take away.
+// dress gives a claim all that it may have in its state, so that leaving the state must take something away.
 func (lc *localClaim) dress() {
 	switch lc.state {
 	case claimWaiting:
@@ -42,13 +42,13 @@ func (lc *localClaim) dress() {
 	}
 }
 
-// A world is what may be true of a claim.
+// A world is a set of facts about a claim.
 type world struct {
 	state              state
 	spoiled, exclusive bool
 }
 
-// step moves a claim, or has become refuse to, and checks what must be true then.
+// step moves a claim, or checks that become refuses to, and checks the invariants.
 func (w world) step(t *testing.T, next state) world {
 	t.Helper()
 	lc := &localClaim{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
@@ -75,8 +75,8 @@ func (w world) step(t *testing.T, next state) world {
 	return world{lc.state, lc.session.spoiled, w.exclusive}
 }
 
-// Whatever happens to a claim, in any order: the invariants are true; a session that was spoiled stays so; and the end
-// can be reached from every state, and is final.
+// For all transitions in any order: the invariants are true, a spoiled session stays spoiled, and an end can be reached from
+// every state and is final.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	seen := map[world]bool{}
@@ -92,7 +92,7 @@ func TestStates(t *testing.T) {
 	}
 	for _, exclusive := range []bool{false, true} {
 		walk(world{state: claimAsking, exclusive: exclusive})
-		walk(world{state: claimUnsure, spoiled: true, exclusive: exclusive}) // taken up from another client
+		walk(world{state: claimUnsure, spoiled: true, exclusive: exclusive}) // adopted from another client
 		for s := claimAsking; s <= claimLost; s++ {
 			if !seen[world{s, true, exclusive}] && s != claimAsking {
 				t.Errorf("nothing leads to %d with a spoiled session", s)

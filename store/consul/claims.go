@@ -7,11 +7,11 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// claims is the table of the claims that this client entered, or took up from another client.
+// claims is the table of the claims that this client entered, or adopted from another client.
 type claims struct {
 	sessions *sessions
 
-	mu    *sync.Mutex // guards what follows, and the claims; the driver's, as for the sessions
+	mu    *sync.Mutex // guards the fields below, the claims and the sessions; it is the driver's
 	known map[string]*localClaim
 	limit known.Limit
 }
@@ -41,8 +41,8 @@ func (t *claims) remember(lc *localClaim) *localClaim {
 	return lc
 }
 
-// forgetOver forgets claims whose sessions were not renewed here for long. A detached claim may live on in another client,
-// so its session is left alone. The caller holds mu.
+// forgetOver forgets claims whose sessions this client has not renewed for long. A detached claim may live on in another
+// client, so its session is left alone. The caller holds mu.
 func (t *claims) forgetOver() {
 	for id, lc := range t.known {
 		if lc.session.left() < -lc.session.ttl {

@@ -34,8 +34,8 @@ func led(t *testing.T, list []*servertest.Server) (leader, other, third *servert
 	return leader, other, third
 }
 
-// The leader is killed while one holds and one waits: the holder goes on holding, and the waiter comes next.
-// Then a second of the three is killed, and comes back.
+// The leader is killed while one claim holds and one waits. The holder still holds, and the waiter is next. Then a second
+// server is killed, and comes back.
 func TestLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)
@@ -51,7 +51,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	waits(t, d, waiter)
 	elsewhere := claimOn("name")
 	elsewhere.Try = true
-	waits(t, open(t, "consul://"+third.Addr), elsewhere) // another server tells its client the same
+	waits(t, open(t, "consul://"+third.Addr), elsewhere) // the claim also waits behind the holder at another server
 	killed.Kill()
 	servertest.Until(t, "there is another leader", func() bool { return renew(t, d, waiter) == nil })
 	if err := lease.Check(); err != nil {
@@ -68,7 +68,7 @@ func TestLeaderIsKilled(t *testing.T) {
 		t.Errorf("ticket %d is not above token %d", waiter.Ticket, lease.Token())
 	}
 
-	// Without a majority nothing is granted, and nothing hangs.
+	// Without a majority no claim holds, and no call hangs.
 	third.Kill()
 	const limit = 3 * time.Second
 	start := time.Now()

@@ -30,7 +30,7 @@ func store(t testing.TB) drivertest.Store {
 	lease := 10 * time.Second
 	addr := ""
 	if server == "" {
-		// The clients of all cases have one address, and an agent lets one address have 200 connections.
+		// The clients of all cases have one address. An agent allows an address 200 connections by default.
 		addr = servertest.Consul(t, map[string]any{"limits": map[string]any{"http_max_conns_per_client": 10_000}}).Addr
 		server, lease = "consul://"+addr, servertest.ConsulFloor
 	}
@@ -55,7 +55,7 @@ func store(t testing.TB) drivertest.Store {
 	return s
 }
 
-// lockKeyHasSession reports what consul lock and the other clients of Consul look at.
+// lockKeyHasSession reports whether the lock is taken for consul lock and the other clients of Consul.
 func lockKeyHasSession(t testing.TB, addr, name string) bool {
 	t.Helper()
 	path := url.PathEscape("stile/" + driver.EncodeName(name) + "/.lock")
@@ -73,7 +73,7 @@ func lockKeyHasSession(t testing.TB, addr, name string) bool {
 	return err == nil && len(keys) == 1 && keys[0].Session != "" // or there is no such key
 }
 
-// behind is a server that is behind the leader: it shows no key, unless it is asked for what the servers agree on.
+// behind is a server that is behind the leader: it shows no key, except in answers that need the other servers.
 func behind(t testing.TB, addr string) *drivertest.Behind {
 	var past atomic.Bool
 	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
@@ -91,7 +91,7 @@ func behind(t testing.TB, addr string) *drivertest.Behind {
 	}
 }
 
-// showsPast answers a request that only reads keys, as if there were none.
+// showsPast answers a request that only reads keys, as if no key existed.
 func showsPast(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("X-Consul-Index", "1")
 	switch {
@@ -123,7 +123,7 @@ func showsPast(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// apiLock does what a lock of Consul's own client library does.
+// apiLock locks a name as the lock of Consul's own client library does.
 func apiLock(t testing.TB, addr, name string) *drivertest.Foreign {
 	put := func(path, body string) []byte {
 		ask, err := http.NewRequestWithContext(drive.Timely(t), http.MethodPut, "http://"+addr+"/v1/"+path, strings.NewReader(body))
@@ -171,7 +171,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A try is in its queue for a moment, and a claim leaves in two steps if it does not know that it has the lock's key.
+// A try is in its queue for a moment. A claim leaves in two steps if its client does not know that it has the lock's key.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	s := store(t)

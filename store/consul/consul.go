@@ -6,11 +6,11 @@
 // exclusive claim also holds the key <prefix><name>/.lock. Both consul lock and api.Lock use this key, so they
 // and stile exclude each other on a name.
 //
-// Entering a free lock is one transaction, and so is leaving: a session that a claim left cleanly serves the next claim.
-// A waiting claim has one blocking query open, mostly on the claim before it, so a hand-over of the lock wakes one client.
+// Entering a free lock is one transaction, and so is leaving: a session that a claim left cleanly serves the next claim. A
+// waiting claim has one blocking query open, usually on the claim before it, so a hand-over wakes one client.
 // A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
 //
-// A claim is in one state, which one function moves, become:
+// A claim has one state. Only the function become moves it:
 //
 //	 its key is                others stand
 //	 asked for   ┌────────┐    ahead of it  ┌─────────┐  that has changed ┌────────┐
@@ -74,7 +74,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// DefaultPrefix is the beginning of all keys, unless Options name another one.
+// DefaultPrefix is the beginning of all keys, unless Options name another prefix.
 const DefaultPrefix = "stile/"
 
 // Options say how a [Driver] reaches Consul. Nil means the defaults, and so does the zero of each field.
@@ -97,10 +97,10 @@ type Driver struct {
 	queries  chan struct{} // has one slot for each blocking query that may be open
 
 	life     *work.Life
-	ctx      context.Context // of the life
+	ctx      context.Context // lasts as long as the driver
 	promised promise.Promise
 
-	mu         sync.Mutex // guards what follows, the claims and the sessions
+	mu         sync.Mutex // guards the fields below, the claims and the sessions
 	endangered func(ids ...string)
 }
 
@@ -130,17 +130,18 @@ func New(ctx context.Context, o *Options) (*Driver, error) {
 	return d, nil
 }
 
-// Traits returns the servers' promises. They are asked again now and then, since servers behind the agent come and go.
+// Traits returns the servers' promises. The driver asks for them again from time to time, since the servers behind the agent
+// may change.
 func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
-// Alert sets the function that is called with the claims that should be renewed at once.
+// Alert sets a function that gets the ids of claims to be renewed at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endangered = endangered
 }
 
-// Close ends every call. Sessions that no claim uses are given back, if Consul answers soon.
+// Close ends every call. It ends unused sessions, if Consul answers soon.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.life.End()

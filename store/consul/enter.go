@@ -42,8 +42,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.enterNew(ctx, c)
 }
 
-// enterNew puts a claim at the tail of its queue, if it is let in. Mostly it has not read the queue before the first
-// attempt, and supposes that the lock is free.
+// enterNew puts a claim at the tail of its queue, if the claim is let in. Usually it does not read the queue before the
+// first attempt, and supposes that the lock is free.
 func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	var q *queue
 	if c.Reclaim || c.Try && !exclusive(c) { // it may have to stay out, or remove others
@@ -53,7 +53,7 @@ func (d *Driver) enterNew(ctx context.Context, c *driver.Claim) (driver.Place, e
 		}
 	}
 	for range rounds {
-		if q.find(c.ID) != nil { // another client entered it, or a request of ours whose answer was lost
+		if q.find(c.ID) != nil { // another client entered it, or an unanswered request of this client
 			p, err := d.visit(ctx, c, q, "")
 			return p, driver.Afterwards(err)
 		}
@@ -100,7 +100,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 	case m.end == endAgain && m.spoils:
 		d.claims.finish(lc, claimLost)
 	case m.end != endEntered && (err == nil || driver.NotApplied(err)):
-		d.claims.finish(lc, claimLeft) // the store has nothing of it, and no request is on its way
+		d.claims.finish(lc, claimLeft) // the store has no key of it, and no request is on its way
 	}
 	return m, lc, after, err
 }
@@ -109,7 +109,7 @@ func (d *Driver) join(ctx context.Context, c *driver.Claim, q *queue) (m move, l
 func (d *Driver) entered(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) (driver.Place, error) {
 	p, how, _, err := d.stand(ctx, seatOf(c, lc), lc, q)
 	if how == endExpelled {
-		return p, err // the error says that it has not entered
+		return p, err // the error says that the claim has not entered
 	}
 	if how == endGone {
 		d.claims.finish(lc, claimLost)
@@ -128,8 +128,8 @@ func (d *Driver) stand(
 	}
 	d.deleteDead(ctx, q)
 	if s.c.Ticket == 0 && lc.seen > 0 && (m.end == endHolds || m.end == endWaits) {
-		// Only now the claim learns its ticket, from the answer to the request for its key or, if that answer was lost,
-		// from a later one.
+		// The claim learns its ticket only now, from the answer to the request for its key or, if that answer was lost, from
+		// a later answer.
 		if other := d.agent.index.wrote(q.find(s.c.ID), lc.seen); other != nil {
 			return p, endExpelled, q, d.withdraw(ctx, s.c, lc, q, other)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// explain turns an error of the client into one of the driver, marked with whether the request may have been applied.
+// explain turns an error of the client into an error of the driver, marked with its outcome.
 func (a *agent) explain(ctx context.Context, err error) error {
 	if a.ctx.Err() != nil {
 		return driver.Unknown(fmt.Errorf("%w while consul had the request", driver.ErrClosed))
@@ -44,7 +44,7 @@ func (a *agent) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("consul did not answer: %w", foreign(err)))
 }
 
-// foreign hides that an error is a context's, since the caller's context has not ended. It also hides texts that users
+// foreign hides that an error is a context's error, since the caller's context has not ended. It also hides texts that users
 // should not see.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -62,7 +62,7 @@ func TestTLS(t *testing.T) {
 	says(t, err, "use consul:// in place of consuls://")
 }
 
-// A token that may not do what is asked is refused with the reason, and nothing is left behind.
+// A token without a right gets an error with the reason, and leaves no key behind.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	const root = servertest.ConsulRoot
@@ -114,7 +114,7 @@ func TestRights(t *testing.T) {
 		if !driver.NotApplied(err) {
 			t.Errorf("enter = %v; want a definite error", err)
 		}
-		if name == "12" { // the other may read the id, which the first token has made
+		if name == "12" { // the other token may read the id, which the first has made
 			_, err := d.Identity(timely(t))
 			says(t, err, "consul does not let this token do this")
 		} else {
@@ -123,7 +123,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A name whose right was taken away fails the renewal of its own claims, and of no other in the same transaction.
+// If the token loses its right to a name, the renewals of that name's claims fail, and no others in the same transaction.
 func TestARefusalIsForOneClaim(t *testing.T) {
 	t.Parallel()
 	const root, id = servertest.ConsulRoot, "6f2c6b4e-0000-4000-8000-000000000020"
@@ -181,7 +181,7 @@ func TestARefusalIsForOneClaim(t *testing.T) {
 			}
 		}
 	}
-	if asked > 3 { // for all, for those that are not refused, and where the claim is that is gone
+	if asked > 3 { // for all, for the claims that are not denied, and for the place of the missing claim
 		t.Errorf("the renewal took %d transactions; want 3 at most", asked)
 	}
 }
@@ -201,7 +201,7 @@ func TestDelays(t *testing.T) {
 	_, err = d.Enter(timely(t), c)
 	says(t, err, "consul keeps a lock-delay for exclusive claims alone")
 
-	// A reader too is kept out by the lock-delay of a writer that died.
+	// The lock-delay of a writer that died keeps readers out too.
 	writer := claimOn("name")
 	writer.TTL, writer.Delay = servertest.ConsulFloor, time.Second
 	start := time.Now()

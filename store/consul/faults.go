@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A fault is one kind of error answer. Consul has no codes for most errors, so a part of their text tells them apart.
+// A fault is one kind of error answer. Consul has no codes for most errors, so a part of their text distinguishes them.
 // Connections are kept: each HTTP request has its own answer.
 type fault struct {
 	status int    // 0 means any
@@ -45,7 +45,7 @@ var faults = []fault{
 	{status: http.StatusForbidden, says: noRight, outcome: refused},
 	{has: "Permission denied", says: noRight, outcome: refused},
 
-	// Limits, which Consul checks before it does anything.
+	// Consul checks its limits before it does anything else.
 	{status: http.StatusTooManyRequests, says: tooMuch, outcome: refused, passes: true},
 	{has: "rate limit exceeded", says: tooMuch, outcome: refused, passes: true},
 
@@ -62,7 +62,7 @@ var faults = []fault{
 	{has: "HTTP request to an HTTPS server", says: speaksTLS, outcome: refused},
 	{has: "Invalid Session TTL", says: "consul refused the request", outcome: refused},
 
-	// A leader got the request, such as one that lost its leadership while it appended the request to its log.
+	// A leader got the request, such as a leader that lost its leadership while it appended the request to its log.
 	{status: http.StatusInternalServerError, says: "consul could not do it", outcome: unknown, passes: true},
 	{status: http.StatusBadGateway, says: "consul could not do it", outcome: unknown, passes: true},
 	{status: http.StatusServiceUnavailable, says: "consul could not do it", outcome: unknown, passes: true},

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Each row of the table is of some answer, and what it says of the outcome is what the error says.
+// Each row of the table matches some answer, and the error has the row's text and outcome.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	a := &agent{host: "host", ctx: t.Context()}
@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A server that has enough connections says so, and the request is certainly not applied.
+// A server with too many connections refuses more, and has not applied the request.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 10

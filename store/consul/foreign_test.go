@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// consulLock runs Consul's own lock command, with a command under it that says that it holds and waits for a line.
+// consulLock runs Consul's own lock command. Its child process reports that the lock is held, and waits for a line.
 func consulLock(t *testing.T, addr, name string, flags ...string) (held <-chan struct{}, release func()) {
 	t.Helper()
 	binary, err := filepath.Abs("../../bin/consul")
@@ -108,7 +108,7 @@ func TestConsulLock(t *testing.T) {
 	}
 }
 
-// Where a key of somebody else stands, stile says so and leaves it as it is.
+// stile reports a foreign key in place of its own, and does not change it.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -143,7 +143,7 @@ func TestForeignKeys(t *testing.T) {
 	release()
 }
 
-// Keys that are no claims do not count, and are left as they are; what api.Lock leaves behind is a free lock.
+// Keys that are no claims do not count, and stay unchanged. A key that api.Lock left behind is a free lock.
 func TestStrayKeys(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -167,7 +167,7 @@ func TestStrayKeys(t *testing.T) {
 	}
 }
 
-// A name that is too long for a key is told by its hash, and shown as it is.
+// A name that is too long for a key is stored by its hash, and listed in full.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

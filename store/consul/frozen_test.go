@@ -39,7 +39,7 @@ func TestServerFreezes(t *testing.T) {
 	}
 }
 
-// The agent passes a renewal on to a leader that has just frozen, and never hears of it. The claim is renewed by the next leader.
+// The agent passes a renewal on to a leader that has just frozen, and gets no answer. The next leader renews the claim.
 func TestRenewalAtAFrozenLeader(t *testing.T) {
 	t.Parallel()
 	leader, own, _ := led(t, servertest.ConsulCluster(t, 3, nil))

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/keyqueue"
 )
 
-// A goal is the part of a call that decides, and does nothing else. From the queue that was read last and the answer to the
-// last transaction it returns the next move. These are the cases:
+// A goal is the part of a call that decides, and does nothing else. From the latest queue and the answer to the last
+// transaction it returns the next move. These are the cases:
 //
 //	                                           queue                      answer
 //	the call begins                            nil, or what it has read   nil
@@ -20,7 +20,7 @@ import (
 // The goals are joins, stands, leaves, stays and amends. The method that pursues one has the same name without the s.
 type goal func(s *seat, q *queue, was *answer) move
 
-// A seat is what a goal knows of its claim, beside the queue.
+// A seat is a goal's knowledge of its claim, beside the queue.
 type seat struct {
 	c           *driver.Claim
 	folder, key string
@@ -65,12 +65,12 @@ type end int
 const (
 	goesOn      end = iota // there is a next move
 	endEntered             // its key was made
-	endAgain               // its key was not made: others were quicker, or its session is over
+	endAgain               // its key was not made: other clients were faster, or its session is over
 	endRefused             // it may not enter and has not entered, or it may not be amended
-	endOutside             // it only tried, and has not entered
+	endOutside             // it was a try, and has not entered
 	endExpelled            // it has entered and may not stay, so it must leave
-	endWaits               // it is in the queue and waits
-	endHolds               // it is in the queue and holds
+	endWaits               // it waits in the queue
+	endHolds               // it holds in the queue
 	endGone                // its session has no key in the queue
 	endLeft                // it has left, or another session has its keys
 	endUnheld              // it does not hold, so it cannot be kept
@@ -81,14 +81,14 @@ const (
 // reads is the move that only reads the queue.
 var reads = move{}
 
-// asks returns the move of a transaction that also returns the queue after it.
+// asks returns the move of a transaction that also reads the queue after it.
 func (s *seat) asks(ops ...[]op) move {
 	return move{ops: append(slices.Concat(ops...), op{Verb: tree, Key: s.folder})}
 }
 
-// joins makes a claim enter that is not in its queue. Mostly the queue was not read before, and the lock may well be free.
-// So an exclusive claim asks for the lock's key too, although another claim may be ahead of it. Afterwards stands finds out
-// its place, and whether it keeps the lock's key.
+// joins makes a claim enter that is not in its queue. Usually the queue was not read before, and the lock may well be free.
+// So an exclusive claim asks for the lock's key too, although another claim may be ahead of it. Afterwards stands finds the
+// claim's place, and decides whether it keeps the lock's key.
 func joins(s *seat, q *queue, was *answer) move {
 	if was.made() {
 		return move{end: endEntered}
@@ -103,8 +103,8 @@ func joins(s *seat, q *queue, was *answer) move {
 	case !was.blocked():
 		return s.asks(enters, takes)
 	case !s.c.Try && was.bad.isOnlyAbout(lockKey):
-		// Somebody has the lock's key, or the key is in its lock-delay: enter the queue without it. If it comes free
-		// between the two requests, stands takes it.
+		// Another session has the lock's key, or the key is in its lock-delay: enter the queue without it. If the key comes
+		// free between the two requests, stands takes it.
 		return s.asks(enters)
 	}
 	// If the claim's key exists, nobody knows which request made it.
@@ -131,7 +131,7 @@ func admit(c *driver.Claim, q *queue) (earlier []*entry, m move) {
 	return earlier, m
 }
 
-// stands finds out the place of a claim that has entered, and takes the lock's key for an exclusive claim at its turn.
+// stands finds the place of a claim that has entered, and takes the lock's key for an exclusive claim at its turn.
 func stands(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.blocked() && !was.bad.delayed():
@@ -160,16 +160,16 @@ func stands(s *seat, q *queue, was *answer) move {
 		return s.atTurn(q, at, was)
 	}
 	if q.hasLockKey(s.session) {
-		// The lock was handed on while this claim asked: it found the lock's key free, and others ahead. Until it has given
-		// the key back, Consul's own clients find the lock taken, as they will anyway when the head takes it.
+		// The lock was handed on meanwhile: the claim found the lock's key free, and others ahead. Until it has given the
+		// key back, Consul's own clients find the lock taken, as they will when the head takes it.
 		return s.asks(returnLockKey(q, s, at))
 	}
 	return s.waits(q, at)
 }
 
-// judge returns the verdict on a claim that has entered, and the reason for a refusal. Clients of other kinds may have a
-// key in the folder. And a claim that does not know its ticket, since an answer was lost, may find claims of another
-// capacity behind it: then it must leave too.
+// judge returns the verdict on a claim that has entered, and the reason for a refusal. Clients of other kinds may have a key
+// in the folder. And a claim that does not know its ticket, since an answer was lost, may find claims of another capacity
+// behind it. Then it must leave too.
 func judge(c *driver.Claim, q *queue, at int) (keyqueue.Verdict, error) {
 	verdict, why := q.entries.Judge(c, at)
 	have := q.entries[at+1:].Another(c.Capacity)
@@ -204,8 +204,8 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 	return m
 }
 
-// holds reports whether a claim holds: it is its turn, and it has the keys that it needs. An exclusive claim needs the
-// lock's key. A shared claim does not; but while the lock's key is in its lock-delay, only the claims go on holding that
+// holds reports whether a claim holds: its turn has come, and it has the keys that it needs. An exclusive claim needs the
+// lock's key. A shared claim does not; but while the lock's key is in its lock-delay, only the earlier holders hold.
 // held before.
 func (s *seat) holds(q *queue, at int) bool {
 	shares := !q.entries[at].exclusive() && (s.state == claimHolding || !q.leftover())
@@ -249,7 +249,7 @@ func outside(q *queue) driver.Place {
 func leaves(s *seat, q *queue, was *answer) move {
 	switch {
 	case was != nil && was.of.out:
-		return move{end: endLeft} // also if somebody else has the lock's key by now
+		return move{end: endLeft} // also if another claim has the lock's key by now
 	case was.made() && q != nil && q.hasLockKey(s.session):
 		return move{ops: dropLockKey(s), out: true}
 	case was.made():
@@ -305,7 +305,7 @@ func amends(s *seat, q *queue, was *answer) move {
 	switch {
 	case err != nil:
 		return move{end: endRefused, why: err, weighs: &alone}
-	case weight == e.Weight && record == e.Record: // an earlier request whose answer was lost did it
+	case weight == e.Weight && record == e.Record: // an earlier request whose answer was lost made this amendment
 		return move{end: endAmended, weighs: &alone}
 	}
 	e.Weight = weight

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// newSmall returns a world at its beginning.
+// newSmall returns the first world of a walk.
 func newSmall(lost, ends, breaks int, wants ...*wish) *small {
 	m := &small{index: 1, queues: map[string]*queue{}, lost: lost, ends: ends, breaks: breaks}
 	m.clients = make([]person, len(wants))
@@ -39,7 +39,7 @@ func newSmall(lost, ends, breaks int, wants ...*wish) *small {
 	return m
 }
 
-// someWorlds are small worlds that between them have all that the model knows.
+// someWorlds are small worlds that together use everything in the model.
 func someWorlds() map[string]func() *small {
 	writer := func() *wish { return &wish{weight: driver.All} }
 	reader := func() *wish { return &wish{weight: 1} }
@@ -101,7 +101,7 @@ func TestGoals(t *testing.T) {
 	t.Logf("%d worlds", all)
 }
 
-// TestGoalsWithMistakes leaves out what keeps the goals right, one thing at a time. The walk finds each.
+// TestGoalsWithMistakes removes one safeguard of the goals at a time. The walk finds each mistake.
 func TestGoalsWithMistakes(t *testing.T) {
 	t.Parallel()
 	dropping := func(drops func(by stage, o *op) bool) *plan {

@@ -108,7 +108,7 @@ func shared(name string) *driver.Claim {
 	return c
 }
 
-// An operator does by hand what operators do, by plain HTTP.
+// An operator changes the store by hand, by plain HTTP.
 type operator struct {
 	testing.TB
 	url string
@@ -154,7 +154,7 @@ func (o operator) under(prefix string) (list []pair) {
 	return list
 }
 
-// queued waits until a name has so many claims, and returns their keys in ticket order.
+// queued waits until a name has n claims, and returns their keys in ticket order.
 func (o operator) queued(name string, n int) (list []*entry) {
 	o.Helper()
 	folder := "stile/" + driver.EncodeName(name) + "/"
@@ -200,7 +200,7 @@ func lockOf(t testing.TB, l *stile.Lock) *stile.Lease {
 	return lease
 }
 
-// lost waits until a lease is lost, which is to be within a time, and returns how.
+// lost waits until a lease is lost, for at most the given time, and returns the error.
 func lost(t testing.TB, lane *awake.Turn, l *stile.Lease, within time.Duration) *stile.LostError {
 	t.Helper()
 	start := time.Now()

@@ -9,13 +9,13 @@ import (
 )
 
 // Identity is [driver.Identifier.Identity]. The id is the value of a key without a session; this key has no slash after the
-// prefix, and so is in no queue. Mostly Identity is one read that a majority of the servers confirms. While there is no id,
-// it takes a transaction and a second read. The transaction makes the key only if it does not exist. So all clients that
-// ask at once read the same id, and a client whose answer was lost asks again.
+// prefix, and so is in no queue. Usually Identity is one read that a majority of the servers confirms. While there is no id,
+// it takes a transaction and a second read. The transaction makes the key only if it does not exist. So all clients that ask
+// at once read the same id, and a client whose answer was lost asks again.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	key := d.prefix + storeid.Place
 	pairs, _, err := d.agent.read(ctx, key, false, 0, 0)
-	var other *conflict // somebody else has made the key
+	var other *conflict // another client has made the key
 	if err == nil && len(pairs) == 0 {
 		_, other, err = d.agent.transact(ctx, []op{{Verb: create, Key: key, Value: []byte(storeid.Draw())}})
 		if err == nil {

@@ -19,7 +19,7 @@ func identify(t testing.TB, d *Driver) string {
 	return id
 }
 
-// The id is a key without a session under the prefix, and is drawn anew once somebody has deleted it.
+// The id is a key without a session under the prefix. If somebody deletes it, the next call draws a new id.
 func TestIdentityIsKept(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -37,7 +37,7 @@ func TestIdentityIsKept(t *testing.T) {
 	}
 }
 
-// An id that is there costs one request.
+// Reading an existing id takes one request.
 func TestIdentityRequests(t *testing.T) {
 	t.Parallel()
 	d, n := counted(t, servertest.Consul(t, nil).Addr)
@@ -49,7 +49,7 @@ func TestIdentityRequests(t *testing.T) {
 	}
 }
 
-// What stile did not set is not taken for an id, and stays as it is.
+// A value that stile did not write is not taken for an id, and stays unchanged.
 func TestIdentityForeign(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -67,13 +67,13 @@ func TestIdentityForeign(t *testing.T) {
 	}
 }
 
-// A key that is made late, after its client gave up waiting for the answer, is not made once another client has made it.
+// A request to make the key that arrives late does nothing once another client has made the key.
 func TestIdentityLate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	p := servertest.NewProxy(t, s.Addr)
 	d, other := open(t, "consul://"+p.Addr), open(t, "consul://"+s.Addr)
-	p.Hold(1) // there is no id, and the key that is made for one is not heard of
+	p.Hold(1) // there is no id, and the answer to the request to make one is lost
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -15,11 +15,11 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A delayer holds back one request: the client is told nothing of it, and it arrives when the test says so.
+// A delayer holds back one request: its client gets an error, and the request arrives when the test says so.
 type delayer struct {
 	*http.Transport
 	mu   sync.Mutex
-	text string // what the body of the request has that is held back; "" means none
+	text string // the text in the body of the request to hold back; "" means none
 	held func() (*http.Response, error)
 }
 
@@ -44,7 +44,7 @@ func (l *delayer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("the connection broke")
 }
 
-// arrive lets the request arrive that was held back.
+// arrive lets the held request arrive.
 func (l *delayer) arrive(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func delayed(t *testing.T, s *servertest.Server) (*Driver, *delayer) {
 }
 
 // A claim that took the lock's key too early gives it back. If that request arrives when the claim holds, it does nothing:
-// else a client of Consul's own could take the lock as well.
+// otherwise a client of Consul's own could take the lock as well.
 func TestLateReturnOfTheLockKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -82,7 +82,7 @@ func TestLateReturnOfTheLockKey(t *testing.T) {
 	first, second, third := claimOn("name"), claimOn("name"), claimOn("name")
 	holds(t, d, first)
 	waits(t, d, second)
-	leave(t, d, first) // the second has not heard of it, so the key is free
+	leave(t, d, first) // the second has not noticed, so the key is free
 	way.text = `"Verb":"delete"`
 	if _, err := late.Enter(timely(t), third); err == nil || driver.NotApplied(err) {
 		t.Fatalf("enter = %v; want an unknown outcome, since the answer to the return of the key is lost", err)
@@ -99,7 +99,7 @@ func TestLateReturnOfTheLockKey(t *testing.T) {
 	leave(t, late, third)
 }
 
-// A loser loses all requests whose body has a text.
+// A loser loses all requests whose body contains a text.
 type loser struct {
 	*http.Transport
 	text string
@@ -119,8 +119,8 @@ func (l *loser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.Transport.RoundTrip(r)
 }
 
-// With a lock-delay, the key of a claim outlives its session. If the claim enters anew, it stands behind who holds by then, also
-// if nobody has removed the key: it does not get its place of before.
+// With a lock-delay, a claim's key outlives its session. If the claim enters again, it stands behind the present holder,
+// even if nobody has removed the key: it does not get its former place.
 func TestDeadKeyIsNoPlace(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

@@ -28,9 +28,9 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	return d.leave(ctx, l.Claim, lc, q)
 }
 
-// owner returns a claim as it is in the queue: the claim that is known here or, if another client's session has its key,
-// that client's. It returns nil if the claim is not there. A session of another client is not renewed, and ends when the
-// claim has left, since the client that made it may be gone.
+// owner returns the local claim whose session has the claim's key in the queue: this client's or, if another client's
+// session has the key, one with that session. It returns nil if the claim is not in the queue. A session of another client
+// is not renewed, and ends when the claim has left, since the client that made it may be gone.
 func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	e := q.find(c.ID)
 	if lc != nil && e != nil && e.Session == lc.session.id {
@@ -46,8 +46,8 @@ func (d *Driver) owner(c *driver.Claim, lc *localClaim, q *queue) *localClaim {
 	return newLocalClaim(c, folderOf(d.prefix, c.Name), s, claimUnsure)
 }
 
-// leave removes a claim from its queue; q is the queue if it was read, or nil. Afterwards its session is free for another
-// claim.
+// leave removes a claim from its queue; q is the queue, or nil if it was not read. Afterwards another claim can use the
+// session.
 func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *queue) error {
 	for range rounds {
 		m, now, err := d.pursue(ctx, seatOf(c, lc), lc, q, leaves)
@@ -65,7 +65,7 @@ func (d *Driver) leave(ctx context.Context, c *driver.Claim, lc *localClaim, q *
 	return driver.Refused(errQuicker)
 }
 
-// parting returns the error of the move by which a claim was to leave.
+// parting returns the error of a Leave by its last move.
 func parting(m move, err error) error {
 	switch {
 	case m.out: // the claim has left, and its remains keep others out
@@ -78,8 +78,8 @@ func parting(m move, err error) error {
 	return err
 }
 
-// stay keeps a claim that holds, by a session that lasts as long as the lock must stay taken, and ends that session when
-// the time is over. If this client is gone by then, the session's own TTL ends it later.
+// stay keeps a claim that holds, by a session that lasts as long as the lock must stay taken, and ends that session when the
+// time is over. If this client is gone by then, the session's own TTL ends it later.
 func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
 	var (
 		heir  *session // made once the claim is known to hold
@@ -98,7 +98,7 @@ func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q 
 		m, now, err := d.pursue(ctx, s, lc, q, stays)
 		if err != nil {
 			if keeps = m.ops != nil && !driver.NotApplied(err); keeps {
-				return err // and the heir ends by its time
+				return err // and the heir ends by its TTL
 			}
 			return parting(m, err)
 		}

@@ -20,7 +20,7 @@ func (d *Driver) List(ctx context.Context, l *driver.Query) ([]driver.Listing, e
 	}
 	prefix := driver.EncodeName(l.Prefix)
 	if l.Prefix == "." || l.Prefix == ".." || l.Prefix == "" {
-		prefix = "" // the encoding of such a name begins like no other one
+		prefix = "" // the encoding of such a name has its own beginning
 	}
 	pairs, _, err := d.agent.read(ctx, d.prefix+prefix, true, 0, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Every call finds a claim that another client entered, and Renew alone makes it this client's own.
+// Every call finds a claim that another client entered, and only Renew adopts it.
 func TestClaimOfAnotherClient(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -49,7 +49,8 @@ func TestClaimOfAnotherClient(t *testing.T) {
 	}
 }
 
-// A claim that went, and entered again by another client, is found there: by Enter as another's, and by Renew as one's own.
+// A claim that was removed, and entered again by another client, is found: Enter leaves it to the other client, and Renew
+// adopts it.
 func TestClaimEntersElsewhere(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -84,7 +85,7 @@ func TestClaimEntersElsewhere(t *testing.T) {
 	}
 }
 
-// A claim that left while an Enter of it is under way does not hold, whatever that Enter saw before.
+// A claim that left during an Enter does not hold, whatever that Enter has read.
 func TestLeftDuringEnter(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -107,7 +108,7 @@ func TestLeftDuringEnter(t *testing.T) {
 	}
 }
 
-// A request that was refused for certain leaves the session to the next attempt.
+// A definitely refused request leaves its session to the next attempt.
 func TestRefusedEnterKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

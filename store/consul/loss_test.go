@@ -12,10 +12,10 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// soon is how quickly a lease is lost whose key an operator removed, however long it was.
+// soon bounds the time until a lease is lost after an operator removed its key, whatever the length of the lease.
 const soon = 3 * time.Second
 
-// What operators do to the key of a holder ends its lease at once, with the reason.
+// An operator who removes or changes a holder's key ends its lease at once, with the reason.
 func TestHolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -53,12 +53,12 @@ func TestHolderIsRemoved(t *testing.T) {
 	}
 }
 
-// A client of Consul's own could take a lock that has lost its key: the next renewal finds out.
+// If a lock loses its key, a client of Consul's own could take the lock. The next renewal notices.
 func TestLockKeyIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	lane := awake.Lane(t)
-	const ttl = 9 * time.Second // of which a third passes until the next renewal
+	const ttl = 9 * time.Second // a third of it passes until the next renewal
 	c := lockers(t, "consul://"+s.Addr, &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}})
 	lease := lockOf(t, c.Mutex("name"))
 	operator{t, "http://" + s.Addr}.must(http.MethodDelete, "kv/stile/name/.lock", "")
@@ -67,7 +67,7 @@ func TestLockKeyIsRemoved(t *testing.T) {
 	}
 }
 
-// A waiter whose claim is gone gets an error, never the lock, and what it waits for goes on.
+// A waiter whose claim is gone gets an error, never the lock, and the other claims are not disturbed.
 func TestWaiterIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -106,13 +106,13 @@ func TestWaiterIsRemoved(t *testing.T) {
 	}
 }
 
-// A holder that is cut off keeps its lease no longer than the server does, and a waiter gets the lock after that.
+// A holder that is cut off keeps its lease no longer than the server, and a waiter gets the lock after that.
 func TestHolderIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	proxy := servertest.NewProxy(t, s.Addr)
 	lane := awake.Lane(t)
-	const ttl = 4 * time.Second // it is held when the other has come
+	const ttl = 4 * time.Second // the claim holds when the waiter enters
 	brief := &stile.Options{LockOptions: stile.LockOptions{TTL: ttl}}
 	lease := lockOf(t, lockers(t, "consul://"+proxy.Addr, brief).Mutex("name"))
 	next := make(chan *stile.Lease, 1)
@@ -174,7 +174,7 @@ func TestServerRestarts(t *testing.T) {
 	holds(t, two, b)
 }
 
-// The reply to the request that takes the lock is lost: the claim is found again, once.
+// The answer to the request that takes the lock is lost. The client finds the claim again, once.
 func TestReplyOfEnterIsLost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -183,7 +183,7 @@ func TestReplyOfEnterIsLost(t *testing.T) {
 	d := open(t, "consul://"+proxy.Addr)
 	warm := claimOn("other")
 	holds(t, d, warm)
-	leave(t, d, warm) // its session is ready for the next
+	leave(t, d, warm) // its session is ready for the next claim
 
 	c := claimOn("name")
 	proxy.Freeze(false, true)
@@ -205,12 +205,12 @@ func TestReplyOfEnterIsLost(t *testing.T) {
 	if left := by.under("stile/"); len(left) != 0 {
 		t.Errorf("the store has %+v; want nothing", left)
 	}
-	// A session with which a request may be on its way serves nobody else.
+	// A session that may have a request on its way serves no other claim.
 	servertest.Until(t, "the session is ended", func() bool { return by.sessions() == 0 })
 }
 
-// The request that takes the lock never arrives, as far as anybody can tell: before the claim enters anew, that cannot
-// happen any more.
+// The request that takes the lock is lost, which the client cannot know. Before the claim enters again, the client makes
+// sure that the request can no longer take effect.
 func TestRequestOfEnterIsLost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -244,8 +244,7 @@ func TestRequestOfEnterIsLost(t *testing.T) {
 	leave(t, d, c)
 }
 
-// A server that has stopped answers nothing; a call ends with its context all the same, and says nothing about the
-// outcome.
+// A stopped server answers nothing. A call still ends with its context, and its outcome is unknown.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

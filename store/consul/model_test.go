@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Where the claims of the model stand.
+// The keys of the model's claims.
 const (
 	walkFolder  = "p/n/"
 	walkLockKey = walkFolder + lockKeyName
@@ -17,16 +17,16 @@ type small struct {
 	keys    []pair // in the order of their names
 	index   uint64
 	delayed []string // keys in their lock-delay; never changed in place
-	barred  bool     // a session with a lock-delay ran out under a claim that held, and the lock-delay lasts
+	barred  bool     // a session with a lock-delay ran out while its claim held, and the lock-delay lasts
 	over    []string // sessions that have ended; never changed in place
-	made    int      // sessions
-	late    [][]op   // transactions whose answers were lost, and that may come yet
-	lost    int      // how many answers may be lost yet
-	ends    int      // how many sessions may run out yet
-	breaks  int      // how many claims may be removed by hand yet
+	made    int      // the number of sessions made
+	late    [][]op   // unanswered transactions, which may still be applied
+	lost    int      // how many more answers may be lost
+	ends    int      // how many more sessions may run out
+	breaks  int      // how many more claims may be removed by hand
 	clients []person
 
-	queues map[string]*queue // of keys that were read before; all worlds that come of one have the same
+	queues map[string]*queue // by the text of keys that were read before; all worlds from one start share them
 }
 
 func (m *small) clone() *small {
@@ -63,12 +63,12 @@ func (m *small) look() *queue {
 	return q
 }
 
-// lockOnly is what a transaction reads that asks for the lock's key alone.
+// lockOnly is the answer to a transaction that reads only the lock's key.
 func (q *queue) lockOnly() *queue {
 	return &queue{folder: q.folder, lockKey: q.lockKey, foreign: q.foreign}
 }
 
-// do applies a transaction, or says what was in the way.
+// do applies a transaction, or returns what prevented it.
 func (m *small) do(ops []op) (read string, bad *conflict) {
 	n := &small{keys: slices.Clone(m.keys), index: m.index + 1, delayed: m.delayed, over: m.over}
 	wrote := false
@@ -93,7 +93,7 @@ func (m *small) do(ops []op) (read string, bad *conflict) {
 	return read, bad
 }
 
-// apply applies one operation, or returns why it cannot be.
+// apply applies one operation, or returns what prevents it.
 func (m *small) apply(o op) (why string) {
 	at := m.find(o.Key)
 	there := at >= 0
@@ -134,7 +134,7 @@ func (m *small) apply(o op) (why string) {
 	return ""
 }
 
-// end ends a session: by hand, or since it ran out. One with a lock-delay leaves its keys there if it ran out.
+// end ends a session, by hand or by its time. A session with a lock-delay leaves its keys there without a session.
 func (m *small) end(session string, ranOut bool) {
 	m.over = append(slices.Clip(m.over), session)
 	m.index++
@@ -144,19 +144,19 @@ func (m *small) end(session string, ranOut bool) {
 		case p.Session != session:
 		case session[0] == 'd':
 			p.Session, p.ModifyIndex = "", m.index
-			if ranOut { // a session that is ended by hand has the delay too, but nobody held by it
+			if ranOut { // a session that is ended by hand has the delay too, but no claim holds by it
 				m.delayed = append(slices.Clip(m.delayed), p.Key)
 			}
 		default:
 			m.keys = slices.Delete(m.keys, i, i+1)
 		}
 	}
-	m.late = slices.DeleteFunc(m.late, func(ops []op) bool { // what needs the session finds it over
+	m.late = slices.DeleteFunc(m.late, func(ops []op) bool { // operations that need the session would fail
 		return slices.ContainsFunc(ops, func(o op) bool { return o.Session == session && (o.Verb == locked || o.Verb == lock) })
 	})
 }
 
-// changed reports whether what is waited for is not as it was.
+// changed reports whether a target has changed.
 func (m *small) changed(t *target) bool {
 	if t.recurse {
 		return m.index != t.index
@@ -165,7 +165,7 @@ func (m *small) changed(t *target) bool {
 	return at < 0 || m.keys[at].ModifyIndex != t.index
 }
 
-// hash tells worlds apart. Indexes count only by their order.
+// hash is the same for worlds that are equivalent. Indexes count only by their order.
 func (m *small) hash() string {
 	var order []uint64
 	for i := range m.keys {
@@ -198,7 +198,7 @@ func (m *small) hash() string {
 		b = append(b, byte(at))
 	}
 	text := func(s string) { b = append(append(b, s...), 0) }
-	var sessions []string // in the order in which they come up, since their names do not matter
+	var sessions []string // in the order of their first use, since their names do not matter
 	session := func(s string) {
 		at := slices.Index(sessions, s)
 		if at < 0 {

@@ -48,8 +48,7 @@ func takeLockKeyAtOnce(q *queue, s *seat, earlier []*entry) []op {
 }
 
 // takeLockKey returns the operations that give the lock's key to the session of a claim at the head, on condition that the
-// lock's key is as in the queue or, without a queue, does not exist. It returns none if a client of another kind has the
-// key.
+// key is as in the queue or, without a queue, does not exist. It returns none if a client of another kind has the key.
 func takeLockKey(q *queue, s *seat) []op {
 	takes := acquireLockKey(s, s.session)
 	switch {
@@ -61,7 +60,7 @@ func takeLockKey(q *queue, s *seat) []op {
 		return []op{{Verb: same, Key: takes.Key, Index: q.lockKey.ModifyIndex, about: lockKey}, takes}
 	case q.of(q.lockKey.Session) != nil:
 		// A claim that is not at the head took the key before it saw the claims ahead. It does not hold by that key, since
-		// stands checks the order of the queue first. So the head may take the key away.
+		// stands checks the order of the queue first. So the head may take the key from it.
 		return []op{releaseLockKey(q), takes}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// probeWithin bounds the requests that the driver sends on its own behalf.
+	// probeWithin bounds the driver's own requests.
 	probeWithin = 5 * time.Second
 
 	// usualFloor is the shortest session of servers by default (session_ttl_min).
@@ -32,15 +32,15 @@ func (d *Driver) probe(ctx context.Context) error {
 	return err
 }
 
-// promises asks the servers again. The shortest session stays as found at first.
+// promises asks the servers again. It keeps the shortest session that probe found.
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	return d.ask(ctx)
 }
 
-// ask asks the servers for their promises. The time of an election (raft_multiplier) bounds how slow they are at worst.
-// Only the dev mode makes a server confirm what is not on its disk; no setting does.
+// ask asks the servers for their promises. The time of an election (raft_multiplier) bounds how late they may be. Only the
+// dev mode makes a server confirm data that are not on its disk; no setting does.
 func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	var servers []string
 	r, err := d.agent.call(ctx, request{method: http.MethodGet, path: "status/peers"})

@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	// rounds is how often a call tries again because other clients were quicker.
+	// rounds is how often a call tries again because other clients were faster.
 	rounds = 8
 
 	// maxMoves is how many moves a call makes at most if each one makes progress, such as removing some of many claims.
 	maxMoves = 1 << 10
 )
 
-// errQuicker says that other clients were quicker than the last move of a call, too.
+// errQuicker says that other clients were faster than each try of a call.
 var errQuicker = driver.Unreachable(errors.New("other clients were quicker each time"))
 
-// pursue makes the moves of a goal until the goal ends, and returns the end and the queue that was read last. It is the
-// only place that sends transactions which change the keys of a call's claim. With an error pursue returns the move that
-// failed.
+// pursue makes the moves of a goal until the goal ends, and returns the end and the latest queue. Only pursue sends
+// transactions that change the keys of a call's claim. With an error pursue returns the failed move.
 func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, next goal) (m move, after *queue, err error) {
 	var was *answer
 	conflicts := 0
@@ -50,7 +49,7 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 			return m, q, err
 		}
 		if was.made() {
-			q = nil // it has changed
+			q = nil // the move has changed it
 			if last := m.ops[len(m.ops)-1]; last.Verb == tree {
 				q = parse(s.c.Name, s.folder, found)
 			}

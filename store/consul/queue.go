@@ -32,7 +32,7 @@ type value struct {
 	Owner    string `json:"owner,omitempty"`
 	Record   string `json:"record,omitempty"`
 	Raw      []byte `json:"raw,omitempty"` // the record, if it is not text
-	Entered  int64  `json:"entered"`       // in milliseconds of Unix time, by the clock of the client; to be shown
+	Entered  int64  `json:"entered"`       // in milliseconds of Unix time, by the client's clock; only shown to people
 	Left     bool   `json:"left,omitempty"`
 }
 
@@ -58,9 +58,9 @@ func (e *entry) Facts() keyqueue.Facts {
 type queue struct {
 	folder  string
 	entries keyqueue.Queue[*entry] // in ticket order
-	lockKey *pair                  // nil if it is not there
+	lockKey *pair                  // nil if it does not exist
 	dead    []*pair                // claims whose session is over, and that had a lock-delay
-	foreign bool                   // the lock's key, or another one there, is of another kind of lock
+	foreign bool                   // the lock's key, or another key in the folder, is of another kind of lock
 }
 
 // maxText is the longest key, and roomForID the part of it that is reserved for a claim's id.
@@ -71,8 +71,8 @@ const (
 	hashed    = "%sha256-" // no encoded name begins like this
 )
 
-// folderOf returns the beginning of the keys of a name. For a name that is too long for a key it has the name's hash; each
-// claim's value has the name itself.
+// folderOf returns the beginning of the keys of a name. A name that is too long for a key is replaced by its hash; then each
+// claim's value has the name.
 func folderOf(prefix, name string) string {
 	text := driver.EncodeName(name)
 	if len(prefix)+len(text)+1+roomForID > maxText {
@@ -82,7 +82,7 @@ func folderOf(prefix, name string) string {
 	return prefix + text + "/"
 }
 
-// look reads the queue of a name, as a majority of the servers confirms it.
+// look reads the queue of a name, confirmed by a majority of the servers.
 func (d *Driver) look(ctx context.Context, name string) (*queue, error) {
 	folder := folderOf(d.prefix, name)
 	pairs, bad, err := d.agent.transact(ctx, []op{{Verb: tree, Key: folder}})
@@ -171,7 +171,7 @@ func (q *queue) leftover() bool {
 	return q.lockKey != nil && q.lockKey.Session == "" && q.lockKey.Flags == lockFlags
 }
 
-// foreignKey explains what stands in place of the lock's key.
+// foreignKey explains what a client of another kind has in place of the lock's key.
 func (q *queue) foreignKey() error {
 	if q.lockKey != nil && q.lockKey.Flags != semaphoreFlags {
 		return fmt.Errorf("%w: the key %s", driver.ErrForeign, q.lockKey.Key)
@@ -208,11 +208,11 @@ func (q *queue) standing(i int) driver.ClaimInfo {
 
 // stranger returns the client of another kind that has the lock, as an observer sees it.
 func (q *queue) stranger() driver.ClaimInfo {
-	ticket := int64(q.lockKey.CreateIndex) //nolint:gosec // as tickets
+	ticket := int64(q.lockKey.CreateIndex) //nolint:gosec // like tickets
 	return driver.ClaimInfo{Ticket: ticket, Weight: driver.All, Holds: true}
 }
 
-// valueOf returns the content of the key of a claim that enters at a time.
+// valueOf returns the value of a claim's key, for a claim that enters at a time.
 func valueOf(c *driver.Claim, prefix string, entered time.Time) value {
 	v := value{Weight: c.Weight, Capacity: c.Capacity, Client: c.Client, Owner: c.Owner, Entered: entered.UnixMilli()}
 	v.set(c.Record)

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that reclaims removes also what came between its read, which showed nothing to remove, and its transaction.
+// A claim with Reclaim also removes an earlier run's claim that enters between its read and its transaction.
 func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -15,7 +15,7 @@ func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		try   bool
-		ahead bool // somebody else holds
+		ahead bool // another claim holds
 	}{{"free", false, false}, {"held", false, true}, {"try", true, false}} {
 		t.Run(test.name, func(t *testing.T) {
 			earlier, run := claimOn(test.name), claimOn(test.name)

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that is refused goes out again. If it is out already, since its session is over, it is refused all the same.
+// A claim that enters and must be refused leaves again. If its session ended meanwhile, the error is the same.
 func TestRefusedClaimIsOutAlready(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

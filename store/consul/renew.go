@@ -35,16 +35,16 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// adopt takes up a claim that another client entered, such as a claim that was detached there. Only adopt makes such a
-// claim this client's own; every other call uses it once. The error is [driver.ErrGone] if the claim is not there, or only
-// by the session that it had here.
+// adopt makes this client renew a claim that another client entered, such as a detached claim. Only adopt puts such a claim
+// into the table; every other call uses it once. The error is [driver.ErrGone] if the claim is not in the queue, or only
+// with the session that it had here.
 func (d *Driver) adopt(ctx context.Context, c *driver.Claim, had string) (*localClaim, error) {
 	lc, q, err := d.visitor(ctx, c, nil, had)
 	if err != nil {
 		return nil, err
 	}
 	if at := q.at(seatOf(c, lc)); at < q.entries.Holding() && q.hasLockKey(lc.session.id) {
-		d.claims.become(lc, claimHolding) // so that confirm looks for the lock's key too
+		d.claims.become(lc, claimHolding) // so that confirm checks the lock's key too
 	}
 	return d.claims.remember(lc), nil
 }
@@ -94,7 +94,7 @@ func (d *Driver) confirm(ctx context.Context, locals []*localClaim, answers []dr
 }
 
 // decide sends operations in one transaction; each belongs to a claim, and the answer decides about the claim's renewal. If
-// some operations are denied, the transaction says nothing of the others: they are sent again without the denied claims, so
+// some operations are denied, the answer says nothing about the others. They are sent again without the denied claims, so
 // there are fewer each time.
 func (d *Driver) decide(ctx context.Context, ops []op, whose []int, locals []*localClaim, answers []driver.Renewal) {
 	for len(ops) > 0 {

@@ -10,10 +10,10 @@ import (
 var errOtherStore = errors.New("the Consul that answers is not the one that answered before, or was restored from an old copy: " +
 	"its tokens mean nothing here; open it anew")
 
-// A storeIndex is the newest index of the store that this client has seen. Whatever is written later has a higher index,
-// unless the store was wiped, swapped or restored; such a store would give the same tokens again.
+// A storeIndex is the newest index of the store that this client has seen. A later write has a higher index, unless the
+// store was wiped, swapped or restored. Such a store would give the same tokens again.
 type storeIndex struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	newest   uint64
 	replaced bool
 }
@@ -28,7 +28,7 @@ func (s *storeIndex) seen() (uint64, error) {
 	return s.newest, nil
 }
 
-// saw notes keys that a server has shown.
+// saw notes the indexes of keys in an answer.
 func (s *storeIndex) saw(pairs []pair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,8 +37,7 @@ func (s *storeIndex) saw(pairs []pair) {
 	}
 }
 
-// wrote checks the key of an entry that was written by a request, where seen was the newest index when the request was
-// sent.
+// wrote checks the key of an entry that a request wrote; seen was the newest index when the request was sent.
 func (s *storeIndex) wrote(e *entry, seen uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A store that comes back empty, or as an old copy of itself, gives tokens again that it gave before, which must not pass.
+// A store that comes back empty, or as an old copy, would give the same tokens again. The driver refuses its claims.
 func TestStoreIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
 	d := open(t, "consul://"+s.Addr)
-	for range 50 { // a server that begins makes some entries of its own
+	for range 50 { // a server that starts makes some entries of its own
 		c := claimOn("other")
 		holds(t, d, c)
 		leave(t, d, c)
@@ -36,7 +36,8 @@ func TestStoreIsReplaced(t *testing.T) {
 	}
 }
 
-// The same if the answer to the request for the claim's key is lost: the claim is found where it stands, and taken out.
+// The store is replaced, and the answer to the request for the claim's key is lost. The client finds the claim and removes
+// it.
 func TestStoreIsReplacedWhileAnAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)

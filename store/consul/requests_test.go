@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A free lock costs one request, and its release one; the first also needs a session.
+// Taking a free lock costs one request, and its release one; the first also needs a session.
 func TestRequestsOfAFreeLock(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -37,7 +37,7 @@ func TestRequestsOfAFreeLock(t *testing.T) {
 			t.Errorf("lock %d took %q; want %q", i, got, want)
 		}
 	}
-	// Another time and another lock-delay need another session, and an old one is renewed before it is used again.
+	// Another TTL or lock-delay needs another session. An old session is renewed before it is used again.
 	c := claimOn("name")
 	c.TTL = time.Minute
 	holds(t, d, c)
@@ -58,7 +58,7 @@ func TestRequestsOfAFreeLock(t *testing.T) {
 	}
 }
 
-// A session that ended while nobody used it is found out, and another takes its place.
+// The client notices that an unused session has ended, and makes another.
 func TestIdleSessionIsGone(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -70,7 +70,7 @@ func TestIdleSessionIsGone(t *testing.T) {
 	holds(t, d, claimOn("name"))
 }
 
-// Sessions that nobody uses are given back when they are over, and when the driver is closed.
+// Unused sessions end after their time, and when the driver is closed.
 func TestIdleSessionsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -91,7 +91,7 @@ func TestIdleSessionsAreGivenBack(t *testing.T) {
 	}
 }
 
-// A hand-over takes as many requests with many that wait as with few.
+// A hand-over takes as many requests with many waiters as with few.
 func TestRequestsOfAHandOver(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -126,7 +126,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			})
 		}
 		<-turn[0]
-		quiet := func() { // until every claim that waits has its query open
+		quiet := func() { // until every waiting claim has its query open
 			servertest.Until(t, "all wait", func() bool { return len(d.queries) == len(claims)-1 })
 		}
 		quiet()
@@ -139,12 +139,12 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		cancel()
 		work.Wait()
 	}
-	if most := max(cost[2], cost[16]); most > 3 { // what tidies up after it may come before or after the count
+	if most := max(cost[2], cost[16]); most > 3 { // cleaning up may come before or after the count
 		t.Errorf("a hand-over takes %d requests with 16 that wait, and %d with 2; want at most 3", cost[16], cost[2])
 	}
 }
 
-// A claim that comes between a release and the next turn cannot get ahead, and what it took it gives back.
+// A claim that enters between a release and the next turn cannot overtake, and gives back what it took.
 func TestNoBarging(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -154,7 +154,7 @@ func TestNoBarging(t *testing.T) {
 	try.Try = true
 	holds(t, d, first)
 	waits(t, d, second)
-	leave(t, d, first) // the second has not heard of it
+	leave(t, d, first) // the second has not noticed
 	waits(t, d, third)
 	if p := enter(t, d, try); p.Holds || p.Ahead != 2 || p.Blocker.Ticket != second.Ticket || !p.Blocker.Holds {
 		t.Errorf("a try = %+v; want 2 ahead, the first of which may hold", p)
@@ -165,7 +165,7 @@ func TestNoBarging(t *testing.T) {
 	holds(t, d, second)
 	waits(t, d, third)
 
-	// One that died before it could give back what it took is in nobody's way.
+	// A claim that died with the lock's key it took too early blocks nobody.
 	reader, writer, late := shared("other"), claimOn("other"), claimOn("other")
 	holds(t, d, reader)
 	waits(t, d, writer)
@@ -181,7 +181,7 @@ func TestNoBarging(t *testing.T) {
 	holds(t, d, late)
 }
 
-// A lock that stays taken is free in time while the process lives, and some time later when it does not.
+// A kept lock comes free in time while the process lives, and some time later if it does not.
 func TestStayOutlivesTheClient(t *testing.T) {
 	t.Parallel()
 	s := servertest.Consul(t, nil)
@@ -197,7 +197,7 @@ func TestStayOutlivesTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.Close()
-	// Consul ends that session between its time and twice its time, and a little later on a busy machine.
+	// Consul ends that session after once to twice its TTL, and a little later on a busy machine.
 	if more := n.asks[had:]; len(more) != 1 || !strings.Contains(more[0], `"TTL":"`+stay.String()+`"`) {
 		t.Errorf("sessions %q were asked for; want one for %v", more, stay)
 	}
@@ -209,8 +209,8 @@ func TestStayOutlivesTheClient(t *testing.T) {
 	lane.Within(took, c.TTL/2, "the lock is free, which was to be kept for %v, and not for the lease of %v", stay, c.TTL)
 }
 
-// After a restore the index of a query may be lower than before: what waits asks anew, and never with an index of 0,
-// with which nothing waits.
+// After a restore the index of a query may be lower than before. A waiter asks with the new index, and never with index 0,
+// which does not wait.
 func TestIndexGoesBack(t *testing.T) {
 	t.Parallel()
 	var (
@@ -245,7 +245,7 @@ func TestIndexGoesBack(t *testing.T) {
 	}
 }
 
-// What Consul answers when something is wrong is told for what it is.
+// The driver explains Consul's error answers, with the right outcome.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -13,8 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires claims which survive a failover loses its leases when servers have left, so that too few are there
-// for one.
+// A client that requires claims to survive a failover loses its leases when too few servers are left for a failover.
 func TestRequiredAfterServerLeaves(t *testing.T) {
 	t.Parallel()
 	list := servertest.ConsulCluster(t, 3, nil)

@@ -22,8 +22,8 @@ type session struct {
 	kind
 	sent     time.Duration // when the request was sent from which its lease counts
 	spoiled  bool          // it serves no other claim after this one; set by become
-	borrowed bool          // another client made it, and may use it for another claim after this one has left
-	over     bool          // the store said that there is no such session
+	borrowed bool          // another client made it, and may use it for another claim after this claim has left
+	over     bool          // the store said that the session does not exist
 	expiry   *time.Timer   // ends it if no claim uses it
 }
 
@@ -33,7 +33,7 @@ type sessions struct {
 	life  *work.Life
 	floor time.Duration // the shortest session that the servers allow
 
-	mu   *sync.Mutex // guards what follows; the driver's own, since become changes a claim and its session together
+	mu   *sync.Mutex // guards the fields below; it is the driver's, since become changes a claim and its session together
 	idle map[kind][]*session
 }
 
@@ -90,7 +90,7 @@ func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 //
 // With a lock-delay, the session's keys stay in the store without a session when it ends. Consul checks for a lock-delay
 // before it puts a request into its log, and the end of the session may be on its way into the log then. If the lock's key
-// were deleted, a request that comes in this moment would slip through. So the keys stay: a claim takes the lock's key by
+// were deleted, a request at this moment would get past the lock-delay. So the keys stay: a claim takes the lock's key by
 // the index that the key has after the session's end, and by then the server knows the lock-delay.
 func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 	sent := boottime.Now()
@@ -242,7 +242,7 @@ func (ss *sessions) endAfter(s *session, length time.Duration) {
 	})
 }
 
-// giveBack is recycle for a session that no claim used in the end, or for nil.
+// giveBack is recycle for a session that no claim has used after all, or for nil.
 func (ss *sessions) giveBack(s *session) {
 	if s == nil {
 		return
@@ -264,7 +264,7 @@ func (ss *sessions) drain() (unused []*session) {
 	return unused
 }
 
-// giveBackWithin bounds the requests that end sessions, which would end by themselves too.
+// giveBackWithin bounds the requests that end sessions. Without them the sessions end by their TTL.
 const giveBackWithin = time.Second
 
 // returnAll ends sessions, also when the driver is closed. A failure does not matter: their TTL ends them.

@@ -9,11 +9,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The goals only decide. So this walks every way in which a few clients with these very goals may meet on one name, in a model
-// of Consul's keys, sessions and transactions. Answers are lost, and their requests come late or not at all; sessions run out,
-// with a lock-delay or without; claims are kept, reclaimed, amended and removed by hand; a client of Consul's own takes part.
+// The goals only decide. So this test walks every way in which a few clients with these very goals may meet on one name, in
+// a model of Consul's keys, sessions and transactions. Answers are lost, and their requests come late or not at all.
+// Sessions run out, with a lock-delay or without. Claims are kept, reclaimed, amended and removed by hand. A client of
+// Consul's own takes part.
 
-// A person is one client. What it is like stands in want, which does not change.
+// A person is one client. Its properties are in want, which does not change.
 type person struct {
 	want   *wish
 	phase  stage
@@ -22,11 +23,11 @@ type person struct {
 	q      *queue
 	was    *answer
 	wait   *target
-	again  bool     // it need not wait for a change to ask again
-	told   bool     // it was told that it holds, and its lease is not over
+	again  bool     // it may ask again without a change
+	told   bool     // it knows that it holds, and its lease is not over
 	unsure bool     // an answer was lost: its session serves no other claim
 	mended bool     // it was amended
-	tries  int      // how often others were quicker
+	tries  int      // how often other clients were faster
 	heirs  []string // the sessions that were made to keep its claim; never changed in place
 }
 
@@ -38,8 +39,8 @@ type wish struct {
 	reclaim bool
 	keep    bool
 	amend   bool // a writer becomes a reader
-	claims  int  // one after the other, with the same session where that may be
-	gone    bool // it has a claim that holds, and does nothing more
+	claims  int  // how many, one after the other, with the same session if possible
+	gone    bool // its claim holds and stays: its client is gone
 	theirs  bool // it is a client of Consul's own
 	gives   bool // it may give up while it waits
 }
@@ -54,25 +55,25 @@ const (
 	atAmend
 	atLeave
 	atStay
-	atSweep // its session is to be ended
+	atSweep // its session must end
 	atTheirs
 	atTheirHold
 	atEnd
 )
 
-// A plan is what the clients do: what ships, or that with a mistake.
+// A plan is the clients' behaviour: the real goals, or goals with a mistake.
 type plan struct {
 	joins, stands, leaves, stays, amends goal
 
 	drops  func(by stage, o *op) bool // operations that are not sent; nil means none
-	reuses bool                       // a session serves the next claim, whatever became of the last one
+	reuses bool                       // a session serves the next claim, even after an unknown outcome
 }
 
 func ships() *plan {
 	return &plan{joins: joins, stands: stands, leaves: leaves, stays: stays, amends: amends}
 }
 
-// sent are the operations of a move that a client sends.
+// sent returns the operations of a move that a client sends.
 func (by *plan) sent(from stage, ops []op) []op {
 	if by.drops == nil {
 		return ops
@@ -80,7 +81,7 @@ func (by *plan) sent(from stage, ops []op) []op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return by.drops(from, &o) })
 }
 
-// session makes one.
+// session makes a session for a client.
 func (m *small) session(w *wish) string {
 	m.made++
 	kind := "s"
@@ -90,7 +91,7 @@ func (m *small) session(w *wish) string {
 	return fmt.Sprint(kind, m.made)
 }
 
-// begin has a client ask for a new claim.
+// begin lets a client ask for a new claim.
 func (m *small) begin(i int) {
 	p := &m.clients[i]
 	id := fmt.Sprint("c", i, "-", p.claim)
@@ -114,7 +115,7 @@ func (m *small) begin(i int) {
 	}
 }
 
-// next returns the worlds in which one client has gone on by one step.
+// next returns the worlds after one step of a client.
 func (m *small) next(i int, by *plan) (worlds []*small) {
 	p := &m.clients[i]
 	if p.want.gives && p.phase == atStand && p.seat.state == claimUnsure {
@@ -165,7 +166,7 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 			o.q = n.look().lockOnly()
 		}
 	}
-	for j := range n.clients { // a claim of an earlier run is no more
+	for j := range n.clients { // the claims of an earlier run end
 		if e := &n.clients[j]; p.want.reclaim && j != i && e.seat.c != nil && e.seat.c.Owner == "job" && n.holder(e.seat.key) != e.seat.session {
 			e.told = false
 		}
@@ -177,14 +178,14 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 	return worlds
 }
 
-// lose has an answer lost: its request was applied, or may be yet.
+// lose loses an answer: its request was applied, or may still be applied.
 func (m *small) lose(i int, move *move, ops []op, applied bool) *small {
 	n := m.clone()
 	n.lost--
 	if !applied {
 		n.late = append(n.late, ops)
 	} else if _, bad := n.do(ops); bad != nil {
-		n.lost = 0 // it is as if it had not come: a world that is looked at anyway
+		n.lost = 0 // the same as a request that never arrived: another branch of the walk
 	}
 	p := &n.clients[i]
 	p.seat.state, p.unsure, p.q, p.was = claimUnsure, true, nil, nil
@@ -248,7 +249,7 @@ func (m *small) rest(i int, by *plan) (worlds []*small) {
 		if len(p.heirs) == 0 {
 			return nil
 		}
-		n.end(p.heirs[0], false) // its time is over
+		n.end(p.heirs[0], false) // the time to keep the claim is over
 		o.heirs = p.heirs[1:]
 	default:
 		return nil
@@ -256,7 +257,7 @@ func (m *small) rest(i int, by *plan) (worlds []*small) {
 	return append(worlds, n)
 }
 
-// done has a client begin its next claim, or end.
+// done lets a client begin its next claim, or end.
 func (m *small) done(i int) {
 	p := &m.clients[i]
 	p.phase, p.q, p.was, p.told = atEnd, nil, nil, false
@@ -265,7 +266,7 @@ func (m *small) done(i int) {
 	}
 }
 
-// ended does what the calls of the driver do at the end of a goal.
+// ended does the work of the driver's calls at the end of a goal.
 func (m *small) ended(i int, move *move, by *plan) {
 	p := &m.clients[i]
 	p.was = nil
@@ -309,7 +310,7 @@ func (m *small) ended(i int, move *move, by *plan) {
 			m.begin(i)
 			return
 		}
-		p.unsure = !by.reuses // it was lost
+		p.unsure = !by.reuses // the claim was lost
 		m.away(i)
 	case endLeft:
 		m.away(i)
@@ -318,7 +319,7 @@ func (m *small) ended(i int, move *move, by *plan) {
 	}
 }
 
-// away has a claim over. A session that may serve no other claim is ended at some time.
+// away ends a claim. A session that may serve no other claim ends later.
 func (m *small) away(i int) {
 	p := &m.clients[i]
 	if p.q, p.was, p.told = nil, nil, false; p.unsure {
@@ -334,13 +335,13 @@ func (p *person) ticket(move *move) {
 	p.seat.c = &c
 }
 
-// wrong says what is wrong in a world, or nothing.
+// wrong returns the mistake in a world, or "".
 func (m *small) wrong() string {
 	held := int64(0)
 	for i := range m.clients {
 		p := &m.clients[i]
 		if slices.Contains(p.heirs, m.holder(p.seat.key)) {
-			held += driver.All // it is kept, so whoever holds now came too early
+			held += driver.All // it is kept, so a present holder came too early
 		}
 		if p.want.try && p.phase == atWait {
 			return fmt.Sprintf("%d only tries, and waits", i)
@@ -372,7 +373,7 @@ func (m *small) wrong() string {
 	return ""
 }
 
-// stuck says what is wrong in a world in which no client goes on by itself, or nothing.
+// stuck returns the mistake in a world in which no client can go on, or "".
 func (m *small) stuck() string {
 	for i := range m.clients {
 		p := &m.clients[i]
@@ -388,12 +389,12 @@ func (m *small) stuck() string {
 	return ""
 }
 
-// events returns the worlds that come of what nobody asks for.
+// events returns the worlds after an event that no client causes.
 func (m *small) events() (worlds []*small) {
 	for i := range m.late {
 		n := m.clone()
 		n.late = slices.Delete(n.late, i, i+1)
-		_, _ = n.do(m.late[i]) // which may find another world than it was sent for
+		_, _ = n.do(m.late[i]) // it may find another world than its client saw
 		worlds = append(worlds, n)
 	}
 	if len(m.delayed) > 0 {
@@ -426,7 +427,7 @@ func (m *small) events() (worlds []*small) {
 	return worlds
 }
 
-// walk looks at every world that can come of one, and returns how many there are, and what is wrong in one of them.
+// walk visits every world that follows from one. It returns their number, and the mistake in one of them.
 func (m *small) walk(by *plan) (seen int, wrong string) {
 	known, todo := map[string]bool{}, []*small{m}
 	for len(todo) > 0 {

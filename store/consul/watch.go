@@ -27,7 +27,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	}
 	select {
 	case d.queries <- struct{}{}:
-	default: // renewals will find out, a little later
+	default: // a renewal will notice, a little later
 		d.mu.Unlock()
 		return
 	}
