@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// BenchmarkLongQueue measures what a change of a queue costs the server, by how many claims wait in it: the time that the server
-// counts for scripts (INFO commandstats), in all and the least of many short times, since the machine does other things too. Packed
+// BenchmarkLongQueue measures what a change of a queue costs the server, by the number of waiting claims: the server's time
+// for scripts (INFO commandstats), in all and the least of many short rounds, since the machine does other work too. Packed
 // is the form of a short queue, at each length.
 //
 //	go test -run '^$' -bench LongQueue -benchtime 40x .
@@ -23,7 +23,7 @@ func BenchmarkLongQueue(b *testing.B) {
 	for _, n := range []int{0, 8, 64, 256, 1000, 10_000} {
 		for name, form := range map[string]queueForm{"usual": usualForm, "packed": shortForm} {
 			if name == "packed" && n > 1000 {
-				continue // a herd of so many takes minutes
+				continue // a herd of this size takes minutes
 			}
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
 				d := open(b, "redis://"+s.Addr)
@@ -51,7 +51,7 @@ func BenchmarkLongQueue(b *testing.B) {
 	}
 }
 
-// serverTimes reports what one call is for the server, of which b.Loop makes many.
+// serverTimes reports the server's time for one call of b.Loop's many.
 func serverTimes(b *testing.B, s *servertest.Server, once func()) {
 	b.Helper()
 	const calls = 50
@@ -67,7 +67,7 @@ func serverTimes(b *testing.B, s *servertest.Server, once func()) {
 	b.ReportMetric(least, "least-server-µs/op")
 }
 
-// BenchmarkHerd measures how long the server needs to let in claims that come at once: the least of some herds.
+// BenchmarkHerd measures how long the server needs to let in claims that come at once: the least time of a few herds.
 //
 //	go test -run '^$' -bench Herd -benchtime 9x .
 func BenchmarkHerd(b *testing.B) {
@@ -83,7 +83,7 @@ func BenchmarkHerd(b *testing.B) {
 	b.ReportMetric(least.Seconds()*1e3, "least-server-ms/herd")
 }
 
-// A line is a queue whose claims are known, in its order.
+// A line is a queue whose claims are known, in order.
 type line struct {
 	claims []*driver.Claim
 	drawn  int
@@ -124,8 +124,8 @@ func scriptTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 	return sum
 }
 
-// BenchmarkScripts measures what the scripts of a lock that nobody else wants are for the server: the least of many rounds, since
-// the machine does other things too. Bare are the two scripts of a lock that has no queue, no ticket and no time.
+// BenchmarkScripts measures the server's time for the scripts of a lock that nobody else wants: the least of many rounds,
+// since the machine does other work too. Bare are the two scripts of a lock without queue, ticket and time.
 //
 //	go test -run '^$' -bench Scripts -benchtime 200x .
 func BenchmarkScripts(b *testing.B) {

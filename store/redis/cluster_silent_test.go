@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A replica that is dead, or hangs, costs a cluster's listing and opening one bounded wait. A primary that hangs does too, and the
-// error names it.
+// A replica that is dead or hangs delays a cluster's listing and opening by one bounded wait. A primary that hangs does too,
+// and the error names it.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t, "--cluster-node-timeout", "60000") // it stays in the cluster's list
@@ -23,7 +23,7 @@ func TestSilentNode(t *testing.T) {
 	const names = 24
 	for i := range names {
 		c := claim(fmt.Sprint("name", i), fmt.Sprint("id", i))
-		c.TTL = time.Hour // the servers that stand still take a slow machine longer than a short lease
+		c.TTL = time.Hour // longer than the stopped servers delay a slow machine
 		enter(t, before, c)
 	}
 	lists := func(what string, d driver.Driver, lacks string) {

@@ -12,8 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// areTold lets claims wait for the server's message, and returns a function that waits until all of them have heard
-// it.
+// areTold lets claims wait for the server's message, and returns a function that waits until all of them have the message.
 func areTold(t *testing.T, d *Driver, waiters []*driver.Claim) (all func()) {
 	t.Helper()
 	var told sync.WaitGroup
@@ -29,7 +28,7 @@ func areTold(t *testing.T, d *Driver, waiters []*driver.Claim) (all func()) {
 	return told.Wait
 }
 
-// Names of every server of a cluster are entered, listed, told and left.
+// Claims on every server of a cluster enter, are listed, are woken and leave.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)
@@ -120,7 +119,7 @@ func TestResharding(t *testing.T) {
 	}
 }
 
-// A subscription that nobody waits on is given up, and made again when it is needed.
+// A subscription without waiters ends, and begins again when it is needed.
 func TestSubscriptionsEnd(t *testing.T) {
 	t.Parallel()
 	s, nodes := servertest.Redis(t), servertest.RedisCluster(t)
@@ -148,8 +147,8 @@ func TestSubscriptionsEnd(t *testing.T) {
 	}
 }
 
-// Sentinel makes the replica the primary, and the driver follows. Claims may be lost then, as the traits say; tickets
-// go on rising.
+// Sentinel makes the replica the primary, and the driver follows. Claims may be lost then, as the traits say, but tickets go
+// on rising.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
@@ -164,7 +163,7 @@ func TestFailover(t *testing.T) {
 	}
 	a, b := claim("name", "a"), claim("name", "b")
 	for _, c := range []*driver.Claim{a, b} {
-		c.TTL, c.Wait = 2*time.Minute, 2*time.Minute // which no failover takes
+		c.TTL, c.Wait = 2*time.Minute, 2*time.Minute // longer than a failover
 		enter(t, d, c)
 	}
 	listens(t, d, b)

@@ -36,7 +36,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 			}
 		})
 	}
-	if strings.Contains(parameters, "setnx") { // other programs set a key unless there is one
+	if strings.Contains(parameters, "setnx") { // other programs set the key if it does not exist
 		s.Foreign = map[string]func(testing.TB, string) *drivertest.Foreign{
 			"SET NX": func(_ testing.TB, name string) *drivertest.Foreign { return setNX(server, name) },
 		}
@@ -45,7 +45,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	return s
 }
 
-// setNX locks by a key, as many libraries do.
+// setNX locks by SET NX, as many libraries do.
 func setNX(s *servertest.Server, name string) *drivertest.Foreign {
 	held := false
 	return &drivertest.Foreign{
@@ -57,12 +57,12 @@ func setNX(s *servertest.Server, name string) *drivertest.Foreign {
 	}
 }
 
-// evenIfFull reports whether a server lets a script ask to run although the memory is full, as Redis does from 7 on.
+// evenIfFull reports whether a server lets a script run although the memory is full, as Redis does from version 7 on.
 func evenIfFull(s *servertest.Server) bool {
 	return !strings.HasPrefix(s.RedisInfo("redis_version"), "6.")
 }
 
-// full makes a server whose memory can be full.
+// full returns a function that makes a server whose memory can be full.
 func full(parameters string) func(testing.TB) *drivertest.Full {
 	return func(t testing.TB) *drivertest.Full {
 		s := servertest.Redis(t)
@@ -75,7 +75,7 @@ func full(parameters string) func(testing.TB) *drivertest.Full {
 	}
 }
 
-// fresh makes stores of a server under prefixes of their own.
+// fresh returns a function that makes stores on a server, each under a prefix of its own.
 func fresh(url string) func(testing.TB) func() driver.Driver {
 	return func(t testing.TB) func() driver.Driver {
 		more := "?prefix="
@@ -103,7 +103,7 @@ func TestContractInCluster(t *testing.T) {
 	})
 }
 
-// several makes a cluster each of whose servers may be out of reach of clients.
+// several returns a function that makes a cluster whose servers may each be out of reach of clients.
 func several(parameters string) func(testing.TB) *drivertest.Several {
 	return func(t testing.TB) *drivertest.Several {
 		nodes, ways := servertest.RedisClusterBehind(t)
@@ -142,7 +142,7 @@ func TestContractOfSetNXInCluster(t *testing.T) {
 	})
 }
 
-// A server without HELLO speaks only the older protocol, in which it reports no changes: drivers look for them.
+// A server without HELLO speaks only the older protocol, in which it reports no changes. Drivers then poll.
 func TestContractWithoutPushes(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--rename-command", "HELLO", "")

@@ -64,7 +64,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// A server without persistence comes back empty, and a claim that was in it is gone for good.
+// A server without persistence comes back empty, and its claims are gone for good.
 func TestServerForgets(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -84,8 +84,7 @@ func TestServerForgets(t *testing.T) {
 	}
 }
 
-// A server that has stopped answers nothing; a call ends with its context all the same, and says nothing about the
-// outcome.
+// A stopped server answers nothing. A call still ends with its context, and its outcome is unknown.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, servertest.Redis(t).Addr)
@@ -171,7 +170,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// The user's own client serves as well, and is not closed.
+// The driver works over the user's own client, and does not close it.
 func TestOwnClient(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -206,7 +205,7 @@ func TestOwnClient(t *testing.T) {
 	}
 }
 
-// A client that sends some requests to a replica does not tell who the primary is, so it is refused.
+// A client that sends some requests to a replica does not show which server is the primary, so it is refused.
 func TestClientOfReplicasIsRefused(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
@@ -225,7 +224,7 @@ func TestClientOfReplicasIsRefused(t *testing.T) {
 	says(t, err, "SendToReplicas")
 }
 
-// Waiting costs the server nothing.
+// A waiting claim sends the server no commands.
 func TestWaitingIsQuiet(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -262,7 +261,7 @@ func TestWaitingIsQuiet(t *testing.T) {
 	}
 }
 
-// A message that matches no claim means nothing.
+// A message that matches no claim has no effect.
 func TestStrangeMessages(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -291,10 +290,10 @@ func TestStrangeMessages(t *testing.T) {
 	}
 }
 
-// Where the server hangs up or never answers, connecting ends with the context and with dial_timeout.
+// If the server hangs up or never answers, connecting ends with the context or with dial_timeout.
 func TestConnectingEnds(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (b before) Write(text []byte) (int, error) {
 	return b.Conn.Write(text)
 }
 
-// behind returns a client that follows a Sentinel and never gives a connection up by itself.
+// behind returns a client that follows a Sentinel and never gives up a connection by itself.
 func behind(t testing.TB, set *servertest.Sentinels, script func()) rueidis.Client {
 	t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -61,7 +61,7 @@ func tookOver(t testing.TB, set *servertest.Sentinels, clients ...rueidis.Client
 	}
 }
 
-// minute is an exclusive claim for a minute.
+// minute returns an exclusive claim with a lease of a minute.
 func minute(id string) *driver.Claim {
 	return &driver.Claim{
 		Name: "name", ID: id, Client: "client of " + id, Weight: driver.All, Capacity: driver.All,
@@ -69,7 +69,8 @@ func minute(id string) *driver.Claim {
 	}
 }
 
-// A primary has no script and gets it, stands still then until another took over, and renews: that lease may be over there.
+// A primary gets a script for a renewal, stands still until another server took over, and then renews. At the new primary
+// that lease may be over, so the outcome is unknown.
 func TestDeposedPrimaryRenewsNothing(t *testing.T) {
 	t.Parallel()
 	for layout, open := range map[string]func(rueidis.Client) (driver.Driver, error){
@@ -112,8 +113,8 @@ func TestDeposedPrimaryRenewsNothing(t *testing.T) {
 	}
 }
 
-// A primary stands still with a request that breaks a lock, until another took over, where the lock is held on. When
-// it goes on, it sends its message to the claim that waits, which does not hold.
+// A primary stands still with a request that breaks a lock until another server took over, where the lock is still held.
+// When the first goes on, it sends its message to the waiting claim, which does not hold.
 func TestDeposedPrimaryTellsNothing(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
@@ -146,8 +147,8 @@ func TestDeposedPrimaryTellsNothing(t *testing.T) {
 		return strings.Contains(fmt.Sprint(set.Primary.Redis([]string{"PUBSUB", "CHANNELS"})), "inbox/")
 	}
 	servertest.Until(t, "the waiter listens", awaits)
-	awaits() // and knows
-	enters() // it is told from now on
+	awaits() // now the waiter knows
+	enters() // from now on the server sends it messages
 	told := make(chan driver.Place, 1)
 	go func() {
 		p, err := waiter.Await(t.Context(), waits)

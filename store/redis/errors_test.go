@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// What is not stile's is answered with a clear error by every verb, and stays as it is.
+// Every verb reports a foreign value by a clear error, and does not change it.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -65,7 +65,7 @@ func TestForeignValues(t *testing.T) {
 	}
 }
 
-// Each of these is brought about on a real server, after the driver has connected.
+// Each of these faults is caused on a real server, after the driver has connected.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const noRight = "does not let the default user do this"
@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// If a server cannot save its data, and its settings say that it accepts no writes then, somebody has to mend it.
+// If a server cannot save its data, and its settings then forbid writes, a person has to mend it.
 func TestMisconf(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--save", "3600 1", "--stop-writes-on-bgsave-error", "yes")
@@ -122,7 +122,7 @@ func TestMisconf(t *testing.T) {
 	})
 	says(t, err, "cannot save its data")
 	marks(t, err, true, false)
-	// Its child writes into the folder, which is about to be removed.
+	// The child process that saves writes into the folder, which is about to be removed.
 	servertest.Until(t, "nobody saves", func() bool { return s.RedisInfo("rdb_bgsave_in_progress") == "0" })
 }
 
@@ -176,7 +176,7 @@ func TestLoading(t *testing.T) {
 	enter(t, d, claim("name", "id"))
 }
 
-// A cluster's node that is taken for a single server says so.
+// A client of a single server reports that the server is a node of a cluster.
 func TestClusterTakenForSingle(t *testing.T) {
 	t.Parallel()
 	lone := servertest.Redis(t, "--cluster-enabled", "yes")
@@ -195,7 +195,7 @@ func TestClusterTakenForSingle(t *testing.T) {
 	marks(t, err, true, false)
 }
 
-// With memory full, whoever is in a queue can stay and leave; only entering it is refused.
+// With memory full, claims in a queue can stay and leave; only entering is refused.
 func TestFullMemory(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -220,7 +220,7 @@ func TestFullMemory(t *testing.T) {
 	leave(t, d, b)
 }
 
-// An answer that is not to this request says nothing about it.
+// The answer to another request has an unknown outcome.
 func TestMixedUpAnswers(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
@@ -239,8 +239,8 @@ func TestMixedUpAnswers(t *testing.T) {
 	}
 }
 
-// An answer that no request asked for grants nothing. It costs the calls that get each other's answers, and the connection, and
-// the next calls get their own.
+// An answer without a request grants nothing. The calls with mixed answers fail, their connection is given up, and the next
+// calls get their own answers.
 func TestStrayAnswer(t *testing.T) {
 	t.Parallel()
 	for layout, strays := range map[string][]string{
@@ -281,7 +281,7 @@ func TestStrayAnswer(t *testing.T) {
 	}
 }
 
-// A renewal by a command whose answer has no identity is not taken for done by a stray answer.
+// A stray answer does not count as the answer to a renewal by a command, whose answers have no identity.
 func TestStrayAnswerRenewsNothing(t *testing.T) {
 	t.Parallel()
 	s := servertest.Tair(t)
@@ -314,7 +314,7 @@ func openAny(t *testing.T, addr, layout string) driver.Driver {
 	return d
 }
 
-// A value of another type where Redlock keeps a ticket is not stile's either, and the error says where it is.
+// A value of another type at Redlock's ticket key is foreign too, and the error names the key.
 func TestWrongTypeNamesTheKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/redis"
 )
 
-// sentinel makes a primary and a replica that Sentinel promotes. The clients never give a connection up by themselves: what
-// ends does not end by a time-out.
+// sentinel makes a primary and a replica that Sentinel promotes. The clients never give up a connection by themselves, so no
+// call ends by a time-out.
 func sentinel(parameters string) func(testing.TB) *drivertest.Failover {
 	return func(t testing.TB) *drivertest.Failover {
 		set := servertest.RedisSentinel(t)

@@ -24,16 +24,15 @@ func takeAndFree(ctx context.Context, t *testing.T, m *stile.Lock) {
 	}
 }
 
-// A tally counts how often each client's claims came to hold, from the time when each has held once: a client that
-// waits for the first time makes a connection for the server's messages, and others may hold often until that is
-// there.
+// A tally counts how often each client's claims came to hold, from the time when each has held once. Before its first hold a
+// client makes a connection for the server's messages, and meanwhile others may hold often.
 type tally struct {
 	mu    sync.Mutex
 	times []int
 	met   int // clients that have held once
 }
 
-// add counts a time that client i's claim came to hold, and returns how often that was.
+// add counts that client i's claim came to hold, and returns its count; 0 before each has held once.
 func (n *tally) add(i int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,15 +49,15 @@ func (n *tally) add(i int) int {
 	return n.times[i]
 }
 
-// counted returns how often each client's claims came to hold so far. An observer may hear of more.
+// counted returns how often each client's claims came to hold so far.
 func (n *tally) counted() []int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.times)
 }
 
-// Where no queue says who is next, a process that takes and frees a lock as fast as it can does not keep others from it,
-// with one goroutine or with several that pass it on.
+// In a layout without a queue, a process that locks and unlocks as fast as it can does not starve others, with one goroutine
+// or with several that hand the claim on.
 func TestNobodyStarvesWithoutQueue(t *testing.T) {
 	t.Parallel()
 	const clients, enough, least = 6, 150, 8

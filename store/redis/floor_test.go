@@ -14,10 +14,11 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// What no locks by these round trips and this client library can be cheaper than: requests without queue, ticket or lease.
+// Floors: the least cost of locks with these round trips and this client library, as requests without queue, ticket or
+// lease.
 
-// toldFloor passes something on by a script, a message and a script, as a lock is passed on: who comes while it is taken is
-// appended to a list, and who gives it back takes the first from there and publishes to them.
+// toldFloor hands a key on by a script, a message and a script, like a lock: a client that finds the key taken is appended
+// to a list, and the client that gives it back takes the first from the list and publishes to it.
 type toldFloor struct {
 	take, give *conn.Script
 }
@@ -39,13 +40,13 @@ return ARGV[1]`, beside),
 	}
 }
 
-// open connects one who takes and gives.
+// open connects one client that takes and gives back.
 func (f *toldFloor) open(b *testing.B, s *servertest.Server, id string) (take func(), end func()) {
 	b.Helper()
 	c := open(b, "redis://"+s.Addr).conn
 	stands, told := make(chan struct{}, 1), make(chan struct{}, 1)
 	c.Go(func() {
-		_ = c.Subscribe(c.Context(), "told/"+id, func(up bool) { // until it is closed
+		_ = c.Subscribe(c.Context(), "told/"+id, func(up bool) { // until the Conn is closed
 			if up {
 				stands <- struct{}{}
 			}
@@ -66,8 +67,8 @@ func (f *toldFloor) open(b *testing.B, s *servertest.Server, id string) (take fu
 	}, func() {}
 }
 
-// heldFloor is the least work of a server for a second of so many keys that are touched each third of a ttl, by
-// scripts for as many of them as stile's.
+// heldFloor measures the server's least work in a second for n keys that are touched each third of a ttl, by scripts for as
+// many keys as stile's.
 func heldFloor(b *testing.B, s *servertest.Server, n int, ttl time.Duration) {
 	b.Helper()
 	d := open(b, "redis://"+s.Addr)
@@ -91,8 +92,8 @@ return {KEYS[1], ARGV[1], 'ok'}`, nil)
 	reportHeld(b, s, from, worked, begin)
 }
 
-// idleFloor is the least work of a server for so many clients that listen on a connection each, and read a key now
-// and then on another: as often as a claim that waits renews its place.
+// idleFloor measures the server's least work for n clients that listen on one connection each, and sometimes read a key on
+// another, as often as a waiting claim renews its place.
 func idleFloor(b *testing.B, s *servertest.Server, n int) {
 	b.Helper()
 	const every = 4 * time.Second
@@ -115,7 +116,7 @@ func idleFloor(b *testing.B, s *servertest.Server, n int) {
 			}
 		})
 	}
-	window(5 * time.Second) // until all have subscribed and asked
+	window(5 * time.Second) // until all have subscribed and read
 	b.ReportMetric(idleShare(b, s), "%-of-a-core-idle")
 	cancel()
 	asking.Wait()

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A member of a set-up behind Sentinel, or a primary of a cluster, freezes: a call ends in one bounded wait.
+// If a server behind Sentinel, or a primary of a cluster, freezes, a call ends after one bounded wait.
 func TestMemberFreezes(t *testing.T) {
 	t.Parallel()
 	for name, member := range map[string]func(*servertest.Sentinels) *servertest.Server{

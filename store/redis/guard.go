@@ -56,9 +56,9 @@ func NewGuard(client rueidis.Client, o *GuardOptions) (*Guard, error) {
 }
 
 // Raise shows a token to a resource, and returns the functions that read and write its keys. The resource is a key's name,
-// or the part that the names of several keys have in braces, as in {orders/42}/state. All keys that are used under one
-// resource must have that part in braces, or the resource's own name, so that they and the mark are in one slot of a
-// cluster. If a resource's name contains a brace, it must be such a name with a part in braces.
+// or the part in braces that the names of several keys share, as in {orders/42}/state. All keys of one resource must have
+// that part in braces, or the resource's own name, so that they and the mark are in one slot of a cluster. If a resource's
+// name contains a brace, it must be such a name with a part in braces.
 func (g *Guard) Raise(ctx context.Context, resource string, token int64) (*Keys, error) {
 	if err := guard.Valid(resource, token); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (k *Keys) Get(ctx context.Context, key string) (value string, ok bool, err 
 	return value, err == nil, err
 }
 
-// Set makes a text the value of a key, for a time in milliseconds of the server; 0 means for ever.
+// Set sets the value of a key, for a time that is rounded to the server's milliseconds; 0 means for ever.
 func (k *Keys) Set(ctx context.Context, key, value string, ttl time.Duration) error {
 	args := []string{value}
 	if ttl > 0 {

@@ -118,7 +118,7 @@ func TestGuardedCommands(t *testing.T) {
 	}
 }
 
-// Each of the commands of a holder that came late changes nothing.
+// None of the commands of a late holder changes anything.
 func TestGuardRefuses(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -156,7 +156,7 @@ func TestGuardRefuses(t *testing.T) {
 	}
 }
 
-// A server that lost the marks takes no write of a token that was not raised again.
+// A server that lost the marks refuses the writes of a token that was not raised again.
 func TestGuardForgotten(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -166,7 +166,7 @@ func TestGuardForgotten(t *testing.T) {
 	if err := k.Set(t.Context(), "r", "late", 0); !errors.Is(err, guard.ErrNotRaised) {
 		t.Errorf("set = %v, want ErrNotRaised", err)
 	}
-	raise(t, g, "r", 4) // lower than the one that was lost
+	raise(t, g, "r", 4) // lower than the lost mark
 	if err := k.Set(t.Context(), "r", "late", 0); !errors.Is(err, guard.ErrNotRaised) {
 		t.Errorf("set = %v, want ErrNotRaised", err)
 	}
@@ -221,7 +221,7 @@ func TestGuardBadInput(t *testing.T) {
 	}
 }
 
-// guardedKey is a balance in a key that is guarded.
+// guardedKey returns a balance in a guarded key.
 func guardedKey(g *Guard, key string) guardtest.Account {
 	return guardtest.Account{
 		Read: func(ctx context.Context, token int64) (int, error) {
@@ -245,7 +245,7 @@ func guardedKey(g *Guard, key string) guardtest.Account {
 	}
 }
 
-// balance reads the number in a key beside everybody.
+// balance reads the number in a key without the guard.
 func balance(t *testing.T, s *servertest.Server, key string) int {
 	t.Helper()
 	text, _ := s.Redis([]string{"GET", key}).(string)

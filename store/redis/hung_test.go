@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// The primary hangs, and Sentinel makes another of the replica: a lease is renewed there soon, since nothing waits for the
-// one that hangs.
+// The primary hangs, and Sentinel promotes the replica. A lease is soon renewed there: no call waits for the server that
+// hangs.
 func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
@@ -42,7 +42,7 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 	}()
 	set.TookOver(t)
 	start := time.Now()
-	const soon = 8 * time.Second // half a second to three; it took eleven, for most
+	const soon = 8 * time.Second // it takes half a second to three; without this care it took eleven, mostly
 	select {
 	case <-renewed:
 	case <-awake.For(time.Minute):
@@ -51,7 +51,7 @@ func TestLeaseOutlivesAHungPrimary(t *testing.T) {
 	lane.Within(time.Since(start), soon, "the renewal after the failover")
 }
 
-// A watch of a server that hangs ends for want of the server: nobody's context has ended.
+// A watch of a server that hangs ends with an error of the server, since no context has ended.
 func TestWatchOfAHungServer(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -67,5 +67,5 @@ func TestWatchOfAHungServer(t *testing.T) {
 	}
 	s.Resume()
 	d.Close()
-	<-other //nolint:errcheck // it ended with the driver, or with the server
+	<-other //nolint:errcheck // it ended with the driver or the server
 }

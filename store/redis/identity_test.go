@@ -19,7 +19,7 @@ func TestIdentityLost(t *testing.T) {
 	drive.IdentityLost(t, [2]string{first, second}, [2]func(){lose("first/id"), lose("second/id")})
 }
 
-// What stands at the key of the id, and was not drawn, is no id.
+// A value at the id's key that no client drew is no id.
 func TestIdentityForeign(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

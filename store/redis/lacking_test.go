@@ -8,12 +8,12 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// lacking opens clients of users who may not do all, on servers of their own; url is the URL of a user there.
+// lacking opens clients of users with few rights, on servers of their own; url returns the URL of a user there.
 func lacking(
 	servers func(testing.TB) []*servertest.Server, url func(user string, servers []*servertest.Server) string, rights map[string][]string,
 ) map[string]func(testing.TB) func() (driver.Driver, error) {
 	all := map[string]func(testing.TB) func() (driver.Driver, error){}
-	var list []*servertest.Server // one for all, one after the other
+	var list []*servertest.Server // the same servers for all, one after the other
 	for what, may := range rights {
 		all[what] = func(t testing.TB) func() (driver.Driver, error) {
 			if list == nil {
@@ -44,7 +44,7 @@ func lackingOne(parameters string) map[string]func(testing.TB) func() (driver.Dr
 	)
 }
 
-// lackingInCluster is lacking for a cluster that does not tell which servers it has.
+// lackingInCluster is lacking for a cluster whose user may not list the servers.
 func lackingInCluster(parameters string) map[string]func(testing.TB) func() (driver.Driver, error) {
 	return lacking(
 		func(t testing.TB) []*servertest.Server { return servertest.RedisCluster(t) },

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A user who may use only the keys of some names is not taken for one who may not change a string in place.
+// The driver distinguishes a user who may use only the keys of some names from one who may not change a string in place.
 func TestRightsToSomeNames(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -33,7 +33,7 @@ func TestRightsToSomeNames(t *testing.T) {
 	says(t, err, `does not let user "locks" do this`)
 }
 
-// A server without a command that is good to have serves more than a few clients on a name, and the traits say what is lost.
+// A server without an optional command still serves several clients on a name, and the traits say what is lost.
 func TestServerWithoutCommands(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -71,7 +71,7 @@ func TestServerWithoutCommands(t *testing.T) {
 	}
 }
 
-// A user who may not use channels is told so, and its waiters look for their turn often.
+// The remarks tell a user that the right to channels is missing, and the user's waiters ask for their turn often.
 func TestUserWithoutChannels(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -110,7 +110,7 @@ func withoutChannels(t *testing.T, url string, servers ...*servertest.Server) {
 	}
 }
 
-// pushes fails unless the traits say rightly whether the server reports changes.
+// pushes fails unless the traits say correctly whether the server reports changes.
 func pushes(t *testing.T, d *Driver, want bool) {
 	t.Helper()
 	if traits := d.Traits(); (traits.Wake == "push") != want || traits.HearsBreak != want {
@@ -137,7 +137,7 @@ func handsOver(t *testing.T, d *Driver, holder *driver.Claim) {
 	leave(t, d, waiter)
 }
 
-// A server that takes no more connections says so, also while the client is made.
+// A server without free connections is named by the error, also while the client is made.
 func TestNoMoreConnections(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--maxclients", "4")

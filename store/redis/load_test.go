@@ -17,12 +17,12 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What many locks and many clients cost. Each of these takes some seconds once:
+// The costs of many locks and many clients. Each of these takes some seconds:
 //
 //	go test -run '^$' -bench 'Held|Unlock|Crowd' -benchtime 1x .
 //	go test -run '^$' -bench PassedOn -benchtime 20000x .
 //
-// Floors, in floor_test.go, are what locks by the same requests cannot be cheaper than.
+// The floors in floor_test.go are the least costs of locks with the same requests.
 
 func client(b *testing.B, s *servertest.Server, ttl time.Duration) *stile.Client {
 	b.Helper()
@@ -33,10 +33,10 @@ func client(b *testing.B, s *servertest.Server, ttl time.Duration) *stile.Client
 	return c
 }
 
-// window lets the time pass in which something is measured.
+// window waits while something is measured.
 func window(d time.Duration) { <-time.After(d) }
 
-// hold takes so many names, by 64 goroutines.
+// hold takes n names by 64 goroutines.
 func hold(b *testing.B, c *stile.Client, n int) []*stile.Lease {
 	b.Helper()
 	leases := make([]*stile.Lease, n)
@@ -61,7 +61,7 @@ func hold(b *testing.B, c *stile.Client, n int) []*stile.Lease {
 	return leases
 }
 
-// release gives leases back by 64 goroutines, and returns how long that takes.
+// release releases leases by 64 goroutines, and returns how long that takes.
 func release(b *testing.B, leases []*stile.Lease) time.Duration {
 	b.Helper()
 	const goroutines = 64
@@ -80,8 +80,8 @@ func release(b *testing.B, leases []*stile.Lease) time.Duration {
 	return time.Since(begin)
 }
 
-// BenchmarkHeld measures what 1,000 held locks are for the server, beside a floor: commands, those inside scripts too, and its
-// time.
+// BenchmarkHeld measures the server's work for 1,000 held locks, beside a floor: commands, including those inside scripts,
+// and processor time.
 func BenchmarkHeld(b *testing.B) {
 	for _, ttl := range []time.Duration{3 * time.Second, 15 * time.Second} {
 		b.Run(ttl.String(), func(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// reportHeld reports what the server did since then, a second.
+// reportHeld reports the server's work per second since the given values.
 func reportHeld(b *testing.B, s *servertest.Server, from int64, worked time.Duration, begin time.Time) {
 	b.Helper()
 	passed := time.Since(begin).Seconds()
@@ -113,7 +113,7 @@ func reportHeld(b *testing.B, s *servertest.Server, from int64, worked time.Dura
 	b.ReportMetric((serverTime(b, s)-worked).Seconds()*1e3/passed, "server-ms/s")
 }
 
-// BenchmarkUnlockBesideRenewals measures unlocks of a client that renews 100,000 leases meanwhile, and how long it takes to
+// BenchmarkUnlockBesideRenewals measures the unlocks of a client that renews 100,000 leases meanwhile, and the time to
 // release 60,000 of them.
 func BenchmarkUnlockBesideRenewals(b *testing.B) {
 	s := servertest.Redis(b)
@@ -142,8 +142,8 @@ func BenchmarkUnlockBesideRenewals(b *testing.B) {
 	c.Close()
 }
 
-// BenchmarkCrowd measures 1,000 clients, with a connection each, that want one lock which another has: how long it takes until
-// all of them wait when they come at once, and what share of a processor they are for the server while they wait.
+// BenchmarkCrowd measures 1,000 clients, with a connection each, that want one lock which another client has: the time until
+// all of them wait when they come at once, and the server's load while they wait.
 func BenchmarkCrowd(b *testing.B) {
 	const clients = 1000
 	s := servertest.Redis(b)
@@ -193,8 +193,8 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowdFloor measures the server's work for 1,000 clients that only listen, and ask for something as often
-// as the waiters of BenchmarkCrowd.
+// BenchmarkCrowdFloor measures the server's work for 1,000 clients that only listen, and read as often as the waiters of
+// BenchmarkCrowd.
 func BenchmarkCrowdFloor(b *testing.B) {
 	s := servertest.Redis(b)
 	for b.Loop() {
@@ -210,8 +210,8 @@ func idleShare(b *testing.B, s *servertest.Server) float64 {
 	return 100 * (serverTime(b, s) - worked).Seconds() / time.Since(begin).Seconds()
 }
 
-// BenchmarkPassedOn measures how fast a lock goes round among clients with a goroutine and a connection each. Beside it are a
-// list that an element is taken from and put back to, which is the quickest that Redis can wake one of many; and a floor.
+// BenchmarkPassedOn measures how fast a lock goes round among clients with a goroutine and a connection each. Beside it are
+// a list whose one element is popped and pushed, the fastest way in Redis to wake one of many, and a floor.
 func BenchmarkPassedOn(b *testing.B) {
 	s := servertest.Redis(b)
 	for _, n := range []int{2, 8, 64} {
@@ -261,7 +261,7 @@ func BenchmarkPassedOn(b *testing.B) {
 	}
 }
 
-// goRound has so many take what there is one of, b.N times together.
+// goRound lets n clients hand one thing round, b.N times together.
 func goRound(b *testing.B, s *servertest.Server, n int, open func() (take func(), end func())) {
 	b.Helper()
 	takes, ends := make([]func(), n), make([]func(), n)
@@ -293,7 +293,7 @@ func goRound(b *testing.B, s *servertest.Server, n int, open func() (take func()
 
 var commandCalls = regexp.MustCompile(`cmdstat_[^:]+:calls=(\d+)`)
 
-// commands is how many the server has run, those inside scripts included.
+// commands returns how many commands the server has run, including those inside scripts.
 func commands(b *testing.B, s *servertest.Server) (sum int64) {
 	b.Helper()
 	text, _ := s.Redis([]string{"INFO", "commandstats"}).(string)

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// moves is the mishap that two servers exchange their roles behind an address, whose open connections stay where they are.
-// The replica has all claims.
+// moves returns the mishap in which two servers exchange their roles behind an address, whose open connections stay. The
+// replica has all claims.
 func moves(parameters string) func(testing.TB) *drivertest.Mishap {
 	return func(t testing.TB) *drivertest.Mishap {
 		primary := servertest.Redis(t, "--repl-diskless-sync-delay", "0")

@@ -18,8 +18,8 @@ func pair(t testing.TB) (primary, replica *servertest.Server) {
 	return primary, replica
 }
 
-// The roles of two servers are exchanged behind an address, whose open connections stay where they are: a client is back
-// by itself, also one that was connected to a replica for a while, and no lease is lost that the store has.
+// Two servers exchange their roles behind an address, whose open connections stay. A client recovers by itself, even after
+// it was connected to a replica for a while, and loses no lease that the store has.
 func TestAddressMoves(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []string{layoutQueue, layoutSetNX} {

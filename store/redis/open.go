@@ -10,12 +10,12 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// The layouts that an address can name, over package conn. The queue's files begin with queue_, the others with setnx
-// and tair; the parts that these and Redlock's node (redlock.go) share begin with value.
+// The layouts that an address can name, over package conn. The queue's files begin with queue_, the others with setnx and
+// tair. The parts that these share with Redlock's node (redlock.go) begin with value.
 const (
 	layoutQueue = "queue" // a Driver's
 	layoutSetNX = "setnx" // a SetNX's
-	layoutExSet = "exset" // of openTair
+	layoutExSet = "exset" // of newExSet
 )
 
 func init() {
@@ -62,10 +62,11 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	return newDriver(ctx, c, prefix), nil
 }
 
-// Servers are the servers that a program names without a URL, as package store/redis/goredis does for a go-redis client.
+// Servers are servers that a program names without a URL, as package store/redis/goredis does for a go-redis client.
 type Servers = conn.Servers
 
-// Dial connects to servers that have no URL, such as those whose TLS settings are a program's own. The driver closes the connection.
+// Dial connects to servers without a URL, such as servers with the program's own TLS settings. The driver closes the
+// connection.
 func Dial(ctx context.Context, s *Servers, o *Options) (*Driver, error) {
 	prefix := ""
 	if o != nil {
@@ -81,7 +82,7 @@ func Dial(ctx context.Context, s *Servers, o *Options) (*Driver, error) {
 	return newDriver(ctx, c, prefix), nil
 }
 
-// openConn connects to the servers at an address, and returns the prefix that it gives the keys.
+// openConn connects to the servers at an address, and returns the address's prefix of keys.
 func openConn(ctx context.Context, a *driver.Address) (c *conn.Conn, prefix string, err error) {
 	prefix = a.Param("prefix", "")
 	if err := checkPrefix(prefix); err != nil {

@@ -48,7 +48,7 @@ func TestBadAddresses(t *testing.T) {
 
 const canary = "hunter2-canary"
 
-// A wrong password, a missing one and a user without rights are told apart, and no password is ever shown.
+// The errors distinguish a wrong password, a missing one and a user without rights, and never show a password.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--requirepass", "right", "--user", "bob", "on", ">"+canary, "~*", "&*", "+@all", "-info")
@@ -118,7 +118,7 @@ func TestDocumentedRights(t *testing.T) {
 	}
 }
 
-// Without the right to channels, a claim finds out by asking.
+// Without the right to channels, a waiting claim polls.
 func TestWithoutChannels(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -202,7 +202,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// New, too, reports a server that cannot be asked.
+// New also reports a server that does not answer.
 func TestNewFails(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

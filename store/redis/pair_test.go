@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// BenchmarkPair measures a lock and unlock by so many goroutines on as many names: beside the time, which depends on what else
-// the machine has to do, the work that it is for the client and for the server, and its allocations.
+// BenchmarkPair measures a lock and unlock by n goroutines on n names: the time, which depends on the machine's other work,
+// the processor time of client and server, and the allocations.
 //
 //	go test -run '^$' -bench Pair -benchtime 20000x .
 func BenchmarkPair(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkClientBytes measures what a client takes on the heap that has taken and released a lock.
+// BenchmarkClientBytes measures the heap of a client that has taken and released a lock.
 //
 //	go test -run '^$' -bench ClientBytes -benchtime 100x .
 func BenchmarkClientBytes(b *testing.B) {
@@ -72,7 +72,7 @@ func BenchmarkClientBytes(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	more() // what the first one makes is not counted
+	more() // the first one is not counted
 	before := heapBytes()
 	for b.Loop() {
 		more()
@@ -85,13 +85,13 @@ func BenchmarkClientBytes(b *testing.B) {
 
 func heapBytes() int64 {
 	runtime.GC()
-	runtime.GC() // the first may leave what finalizers and pools held
+	runtime.GC() // the first may leave objects of finalizers and pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // it is not as large
 }
 
-// clientTime is how long the processor has worked for this process.
+// clientTime returns the processor time of this process.
 func clientTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -101,7 +101,7 @@ func clientTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// serverTime is how long it has worked for a server.
+// serverTime returns the processor time of a server.
 func serverTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 	b.Helper()
 	for _, of := range []string{"used_cpu_user", "used_cpu_sys"} {
@@ -114,8 +114,8 @@ func serverTime(b *testing.B, s *servertest.Server) (sum time.Duration) {
 	return sum
 }
 
-// TestAllocations bounds the allocations of a lock and unlock of a name that nobody else wants, the client's part
-// included: two requests, with what ends each of them in time. It finds a request that is made twice.
+// TestAllocations bounds the allocations of a lock and unlock of a name that nobody else wants, including the portable
+// client: two requests with their deadlines. It finds a request that is made twice.
 func TestAllocations(t *testing.T) {
 	c, err := stile.Open(t.Context(), "redis://"+servertest.Redis(t).Addr, nil)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestAllocations(t *testing.T) {
 	}
 	defer c.Close()
 	l := c.Mutex("name")
-	const most = 65 // 56 without the race detector, under which pools lose some of what they are given
+	const most = 65 // 56 without the race detector, under which pools lose some of their objects
 	got := testing.AllocsPerRun(1000, func() {
 		lease, err := l.Lock(t.Context())
 		if err == nil {

@@ -54,7 +54,7 @@ func newDriver(ctx context.Context, c *conn.Conn, prefix string) *Driver {
 	return d
 }
 
-// Traits returns the server's promises, as it answered when the driver was made.
+// Traits returns the server's promises, and the driver's own.
 func (d *Driver) Traits() driver.Traits {
 	t := d.conn.Traits()
 	t.Ordered, t.Shared, t.Permits, t.Amends, t.Fencing = true, true, true, true, driver.ClockFencing
@@ -67,7 +67,7 @@ func (d *Driver) Traits() driver.Traits {
 	return t
 }
 
-// Close ends every call. It closes the client too, unless that is the caller's own.
+// Close ends every call. It closes the client too, unless it is the caller's own.
 func (d *Driver) Close() error {
 	d.conn.Close()
 	return nil
@@ -90,7 +90,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	entry := d.inboxEntry(key, c)
 	if !c.Try {
 		// The server's message that the claim holds may arrive before the answer to this request. So the claim is expected
-		// before the request is sent: a message for a claim that is not expected is dropped, and never sent again.
+		// before the request is sent: a message for an unexpected claim is dropped, and never sent again.
 		entry.expect()
 	}
 	p, err := d.enter(ctx, key, c)
@@ -127,7 +127,7 @@ func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver
 
 // placeOf reads a claim's place from the server's answer.
 func (d *Driver) placeOf(a conn.Answer, c *driver.Claim) (driver.Place, error) {
-	if ticket, ok := quick(a); ok { // it entered alone
+	if ticket, ok := quick(a); ok { // it entered an empty queue
 		return driver.Place{Ticket: ticket, Holds: true, TTL: c.TTL.Truncate(time.Microsecond)}, nil
 	}
 	if len(a) < 4 { // an answer to a Leave of the same claim
@@ -160,9 +160,9 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	return remove(ctx, d.conn, d.scripts.remove, d.key(b.Name), b, b.Record)
 }
 
-// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside the keys of the names,
-// which have braces. It is read each time: a server that was flushed, or a replica that had not got it when it took
-// over, has none.
+// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, beside the keys of the names, which
+// have braces. It is read each time: a server that was flushed has no id, and neither has a replica that took over before it
+// got the id.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	key := d.prefix + "id"
 	id, err := d.conn.Keep(ctx, key, storeid.Draw())

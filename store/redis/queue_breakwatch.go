@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing more.
 	listenAfter = 100 * time.Millisecond
 
-	// lookMostly is how many claims are renewed at once after a subscription was lost, in case a message was.
+	// lookMostly is how many claims are renewed at once after a subscription was lost, in case a message was lost.
 	lookMostly = 256
 
 	// alarmEvery is how often messages about one claim may cause a renewal, since anybody who may publish can forge them.
 	alarmEvery = time.Second
 )
 
-// A breakWatch lets a client listen while its claims hold, so that it learns at once that somebody broke one. There is one
-// subscription for each client, the one on which it waits; in a cluster with sharded channels another one, whose
-// messages go to all servers, since breaks are rare. A message only makes the claim be renewed: the answer to that
-// decides.
+// A breakWatch lets a client listen while its claims hold, so that it learns of a break at once. Each client has one
+// subscription, the one on which it waits. In a cluster with sharded channels it has another one, whose messages go to all
+// servers, since breaks are rare. A message only makes the claim be renewed: the answer to that decides.
 type breakWatch struct {
 	conn     *conn.Conn
-	inboxes  *inbox.Set // nil if the server does not let this user send or receive messages about breaks
+	inboxes  *inbox.Set // nil if this user may not send or receive messages about breaks
 	endanger atomic.Pointer[func(ids ...string)]
 	broken   known.Broken // by label
 
-	mu      sync.Mutex                // guards what follows
+	mu      sync.Mutex                // guards the fields below
 	clients map[string]*holdingClient // by channel
 }
 
@@ -52,10 +51,10 @@ type heldBy struct{ id, key string }
 
 type heldSince struct {
 	since, alarmed time.Time
-	until          time.Duration // when it is surely over, if it is not renewed here; by boottime
+	until          time.Duration // when it is surely over without a renewal by this client; by boottime
 }
 
-// forgetOver forgets the claims that were left to another process, or are over.
+// forgetOver forgets the claims that another process renews, or that are over.
 func (at *holdingClient) forgetOver() {
 	maps.DeleteFunc(at.held, func(_ heldBy, c *heldSince) bool { return known.Over(c.until) })
 	at.limit.Swept(len(at.held))
@@ -75,7 +74,7 @@ func newBreakWatch(c *conn.Conn, waiting *inbox.Set, unheard bool) *breakWatch {
 	return w
 }
 
-// broad is a source whose channels are not on one server each.
+// broad is a source whose channels are on all servers.
 type broad struct{ *conn.Conn }
 
 // Subscribe implements [inbox.Source].
@@ -108,7 +107,7 @@ func (w *breakWatch) holds(channel, id, key string, ttl time.Duration) {
 	c.until = known.Until(ttl)
 }
 
-// scheduleLocked checks soon whether to listen.
+// scheduleLocked schedules a check whether to listen.
 func (w *breakWatch) scheduleLocked(channel string, at *holdingClient) {
 	if !at.timed && !at.listen {
 		at.timed = true
@@ -116,7 +115,7 @@ func (w *breakWatch) scheduleLocked(channel string, at *holdingClient) {
 	}
 }
 
-// begin begins to listen if a claim has held for long enough.
+// begin begins to listen if a claim has held for listenAfter.
 func (w *breakWatch) begin(channel string) {
 	w.mu.Lock()
 	at := w.clients[channel]
@@ -142,7 +141,7 @@ func (w *breakWatch) begin(channel string) {
 	}
 }
 
-// parts notes that a claim does not hold any more.
+// parts notes that a claim no longer holds.
 func (w *breakWatch) parts(channel, id, key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +170,7 @@ func (w *breakWatch) Needs(channel string) bool {
 	return false
 }
 
-// Subscribed implements [inbox.Subscriber]. Messages from before the subscription stood are made up for by renewing.
+// Subscribed implements [inbox.Subscriber]. It renews claims in place of messages from before the subscription stood.
 func (w *breakWatch) Subscribed(channel string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +185,7 @@ func (w *breakWatch) Subscribed(channel string) {
 	w.alert(ids)
 }
 
-// A knower learns why a claim that waits is about to be gone, on the channel on which it is woken. It keeps no subscription.
+// A knower learns why a waiting claim will be gone, on the channel on which the claim is woken. It keeps no subscription.
 type knower struct{ broken *known.Broken }
 
 // Needs implements [inbox.Subscriber].
@@ -228,7 +227,7 @@ func (w *breakWatch) alert(ids []string) {
 	}
 }
 
-// explain returns the error of a claim that is gone: broken, if a message has said so.
+// explain returns the error of a claim that is gone: a [*driver.BrokenError] if a message has said so.
 func (w *breakWatch) explain(c *driver.Claim, key string, err error) error {
 	if err == nil {
 		return nil

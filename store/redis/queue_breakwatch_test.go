@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// alerted returns a channel of the alerts of a driver.
+// alerted returns a channel of a driver's alerts.
 func alerted(d *Driver) chan string {
 	heard := make(chan string, 100)
 	d.Alert(func(ids ...string) {
@@ -36,7 +36,7 @@ func drained(heard chan string) {
 	}
 }
 
-// A holder and a waiter hear at once of a break, with who did it, on one server, in a cluster and behind Sentinel.
+// A holder and a waiter learn at once who broke their claim, on one server, in a cluster and behind Sentinel.
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	s, nodes, set := servertest.Redis(t), servertest.RedisCluster(t), servertest.RedisSentinel(t)
@@ -92,8 +92,8 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// A client that only waits is told who broke its claim before it is woken: else it would take the store for one that forgot the claim,
-// and enter again.
+// A client that only waits learns who broke its claim before it is woken. Otherwise it would suppose that the store forgot
+// the claim, and enter again.
 func TestBrokenWaiterKnows(t *testing.T) {
 	t.Parallel()
 	s, nodes := servertest.Redis(t), servertest.RedisCluster(t)
@@ -125,7 +125,7 @@ func TestBrokenWaiterKnows(t *testing.T) {
 	}
 }
 
-// A message that is forged ends nothing, and many of them have a claim renewed once. One about no claim of ours is passed over.
+// A forged message ends nothing, and many of them cause one renewal of a claim. A message about a foreign claim is ignored.
 func TestForgedBreak(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -142,7 +142,7 @@ func TestForgedBreak(t *testing.T) {
 			s.Redis([]string{"PUBLISH", channel, text})
 		}
 	}
-	last := claim("last", "last") // what comes behind them on the subscription
+	last := claim("last", "last") // the last message on the subscription is about this claim
 	enter(t, d, last)
 	s.Redis([]string{"PUBLISH", channel, "broken 0  last " + d.key("last")})
 	var got []string
@@ -162,7 +162,7 @@ func TestForgedBreak(t *testing.T) {
 	}
 }
 
-// A client of an older version passes the message over, whether it waits or holds, and a break by it is found out by renewing.
+// A client of an older version ignores the message, whether it waits or holds. A holder notices a break at its next renewal.
 func TestOldClientBroken(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -186,7 +186,8 @@ func TestOldClientBroken(t *testing.T) {
 	}
 }
 
-// Who locks and unlocks at once does not listen, and who has held ends its subscription when it holds nothing.
+// A client that locks and unlocks at once does not listen. A client that has held ends its subscription when it holds
+// nothing.
 func TestHoldersListen(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -222,7 +223,7 @@ func TestHoldersListen(t *testing.T) {
 	servertest.Until(t, "no server has subscribers", func() bool { return channels() == 0 })
 }
 
-// A claim that another process goes on with is forgotten once its lease would be over, and its client listens no longer for it.
+// A claim that another process renews is forgotten when its lease would be over. Then its client no longer listens for it.
 func TestDetachedClaimsAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// Await waits for the server's message. The first time, and after the connection was lost, it returns early once the server
-// listens for this client, so that the claim enters again and sees what happened before.
+// Await waits for the server's message. The first time, and after the connection was lost, it returns early when the server
+// listens for this client, so that the claim enters again and sees earlier changes.
 //
 // One subscription serves all claims of a client; in a cluster with sharded channels, all its claims on a name.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -26,7 +26,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, err
 }
 
-// An inboxEntry is a claim's place in an inbox.
+// An inboxEntry is a claim's entry in an inbox.
 type inboxEntry struct {
 	d       *Driver
 	key, id string
@@ -37,7 +37,7 @@ func (d *Driver) inboxEntry(key string, c *driver.Claim) inboxEntry {
 	return inboxEntry{d, key, c.ID, d.channel(key, c)}
 }
 
-// expect prepares for a message to the claim. Mostly nobody listens or waits; then there is nothing to do.
+// expect prepares for a message to the claim. Usually nobody listens or waits; then it does nothing.
 func (e inboxEntry) expect() {
 	if e.d.inboxes.Stands(e.channel) {
 		e.d.inboxes.Expect(e.channel, label(e.id, e.key))
@@ -51,25 +51,25 @@ func (e inboxEntry) forget() {
 	}
 }
 
-// How long a subscription is put off for each claim ahead, and in all, since of many claims that come at once most are not
-// in the queue yet. A lock is not passed on faster than this from one process to the next, unless several claims ahead
+// A subscription is put off by a time for each claim ahead, up to a bound, since most of many claims that come at once are
+// not in the queue yet. A lock is not handed from one process to the next faster than this, unless several claims ahead
 // leave together; then the claim learns of its turn later.
 //
-// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s, and were after 0.34 and 0.36 (cd proof/bench &&
-// go run . -store=redis -only='^herd$', in turns).
+// 1,000 clients that come for one name are in its queue after 0.17 and 0.27 s; without this after 0.34 and 0.36 (cd
+// proof/bench && go run . -store=redis -only='^herd$', in turns).
 const (
 	putOffEach = 250 * time.Microsecond
 	putOffMost = 250 * time.Millisecond
 	putOffFrom = 8 // claims ahead
 )
 
-// listens subscribes the client of a claim that waits before its turn comes.
+// listens subscribes the client of a waiting claim before the claim's turn comes.
 func (e inboxEntry) listens(c *driver.Claim, p *driver.Place) {
 	e.d.inboxes.Within(e.channel, putOff(c, p))
 }
 
-// putOff returns how long a waiting claim need not listen. Only exclusive claims hold one after another. Readers, and
-// claims with a permit each, may all hold at once, and this claim may be the next.
+// putOff returns how long a waiting claim need not listen. Only exclusive claims hold one after another. Readers, and claims
+// with a permit each, may all hold at once, so this claim may be the next.
 func putOff(c *driver.Claim, p *driver.Place) time.Duration {
 	if c.Weight != driver.All || p.Blocker.Weight != driver.All || p.Ahead < putOffFrom {
 		return 0
@@ -77,8 +77,8 @@ func putOff(c *driver.Claim, p *driver.Place) time.Duration {
 	return min(time.Duration(p.Ahead)*putOffEach, putOffMost)
 }
 
-// channel returns the channel for messages to a claim. In a cluster with sharded channels it has the key's hash tag, so
-// that message and key are on the same server.
+// channel returns the channel for messages to a claim. In a cluster with sharded channels it has the key's hash tag, so that
+// message and key are on the same server.
 func (d *Driver) channel(key string, c *driver.Claim) string {
 	if d.conn.Sharded() {
 		return d.prefix + "inbox/" + key[len(d.prefix):] + "/" + c.Client
@@ -86,11 +86,11 @@ func (d *Driver) channel(key string, c *driver.Claim) string {
 	return d.clientChannel(c.Client)
 }
 
-// clientChannel is the channel of a client's messages about all names, and in a cluster with sharded channels only
-// about broken claims.
+// clientChannel returns the channel of a client's messages about all names; in a cluster with sharded channels, only about
+// broken claims.
 func (d *Driver) clientChannel(client string) string { return d.prefix + "inbox/" + client }
 
-// listenable makes the inboxes, if the server lets this user publish the messages and listen to them.
+// listenable makes the inboxes, if the user may publish and receive the messages.
 func (d *Driver) listenable(ctx context.Context) {
 	waiting, anyone := d.channel(d.key(""), &driver.Claim{}), d.clientChannel("")
 	var asks sync.WaitGroup
@@ -109,7 +109,7 @@ func (d *Driver) listenable(ctx context.Context) {
 	d.breaks = newBreakWatch(d.conn, d.inboxes, len(d.unheard) > 0)
 }
 
-// mute is a source without messages, so that waiters ask again and again.
+// mute is a source without messages. With it, waiters poll.
 type mute struct{ *conn.Conn }
 
 var errMute = errors.New("redis lets this user not publish, or not listen")
@@ -117,7 +117,7 @@ var errMute = errors.New("redis lets this user not publish, or not listen")
 // Subscribe implements [inbox.Source].
 func (mute) Subscribe(context.Context, string, func(bool), func(string)) error { return errMute }
 
-// traitsOfChannels sets the traits that depend on the channels, with a warning for what is missing.
+// traitsOfChannels sets the traits that depend on the channels, with a warning for each missing right.
 func (d *Driver) traitsOfChannels(t *driver.Traits) {
 	t.Wake, t.HearsBreak = "push", len(d.unheard) == 0
 	if len(d.untold) > 0 {
@@ -135,10 +135,10 @@ func (d *Driver) warnOfChannels(t *driver.Traits, lacking []string, so string) {
 		"The server does not let %s use %s with channels under %sinbox/, so %s.", d.conn.Who(), verbs, d.prefix, so)
 }
 
-// label returns a claim's name in messages. The id alone is not enough: a client uses one id for claims on several names.
+// label returns a claim's name in messages. The id is not enough: a client uses one id for claims on several names.
 func label(id, key string) string { return id + " " + key }
 
-// parseTold takes a message apart, "ticket id key". Ticket 0 makes the claim enter again.
+// parseTold parses a message, "ticket id key". Ticket 0 makes the claim enter again.
 func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, claim, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim behind many listens later than one that is next, and in time: it is told its turn although all ahead of it leave
-// at once, before it listens.
+// A claim behind many listens later than one that is next, but learns of its turn in time, even if all claims ahead leave at
+// once before it listens.
 func TestBehindManyListensLater(t *testing.T) {
 	t.Parallel()
 	const many = 1000
@@ -49,7 +49,7 @@ func TestBehindManyListensLater(t *testing.T) {
 	}
 }
 
-// A claim that may be the next to hold listens at once, however many are ahead of it.
+// A claim that may be the next to hold listens at once, whatever the number of claims ahead.
 func TestPutOff(t *testing.T) {
 	for _, test := range []struct {
 		weight, first int64 // of the claim, and of the one at the head
@@ -62,7 +62,7 @@ func TestPutOff(t *testing.T) {
 		{driver.All, driver.All, 100, 25 * time.Millisecond},
 		{driver.All, driver.All, 1_000_000, putOffMost},
 		{driver.All, 1, 100, 0}, // behind readers that hold
-		{driver.All, 0, 100, 0}, // the server did not tell behind whom
+		{driver.All, 0, 100, 0}, // the server did not return the claim at the head
 		{1, driver.All, 100, 0}, // a reader behind a writer, and perhaps beside other readers
 		{1, 1, 100, 0},          // a permit
 		{3, 2, 100, 0},

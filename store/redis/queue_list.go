@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// List is one round trip for one name. For a prefix it looks through all keys of all primaries, in many short steps,
-// and leaves out the keys that are not stile's.
+// List is one round trip for one name. For a prefix it scans all keys of all primaries, in many short steps, and leaves out
+// foreign keys.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name != "" {
 		a, err := d.conn.Run(ctx, d.scripts.list, d.key(q.Name), "")

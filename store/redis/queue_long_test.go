@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// longOf opens the store at a URL with the long form for every queue of two claims, so that what is short elsewhere is
-// long.
+// longOf opens the store at a URL with the long form for every queue of two claims, so that queues that are usually short
+// are long.
 func longOf(url string) func(t testing.TB) driver.Driver {
 	return func(t testing.TB) driver.Driver {
 		t.Helper()
@@ -53,8 +53,8 @@ func TestModelOfLongQueuesInCluster(t *testing.T) {
 	drivertest.Model(t, drivertest.Store{Open: longOf("redis+cluster://" + nodes[0].Addr)}, 2, 500)
 }
 
-// A queue is long from its ninth claim on, until fewer than five are left; and it is short while a claim is in it that would
-// make all slots large.
+// A queue becomes long with its ninth claim, and short when fewer than five are left. It is short while it has a claim that
+// would make all slots large.
 func TestQueueBecomesLong(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -97,7 +97,7 @@ func TestQueueBecomesLong(t *testing.T) {
 	}
 }
 
-// Claims of a long queue that run out, at its head and behind it, let those in that come after them, who are told.
+// When claims of a long queue run out, at its head and behind it, the claims behind them hold and are notified.
 func TestLongQueueRunsOut(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -119,7 +119,7 @@ func TestLongQueueRunsOut(t *testing.T) {
 	}
 }
 
-// A claim that held keeps others out by its lock-delay also if another runs out meanwhile, whose slot is emptied.
+// The lock-delay of a claim that held keeps others out even if another claim runs out meanwhile, and its slot is emptied.
 func TestLongQueueKeepsLockDelays(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
@@ -148,8 +148,7 @@ func TestLongQueueKeepsLockDelays(t *testing.T) {
 	}
 }
 
-// The key of a long queue lives as long as its claims and little more, also if a former waiter holds and has a
-// lock-delay.
+// The key of a long queue lives little longer than its claims, even if a former waiter holds and has a lock-delay.
 func TestLongQueueExpires(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -173,7 +172,7 @@ func TestLongQueueExpires(t *testing.T) {
 	}
 }
 
-// A renewal that lets the key of a long queue live longer is in its head, so that a shorter one after it takes nothing away.
+// The head of a long queue has the longest life of the key, so a later, shorter renewal does not shorten it.
 func TestLongQueueLivesOn(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -197,7 +196,7 @@ func TestLongQueueLivesOn(t *testing.T) {
 	}
 }
 
-// A long queue that is deleted, or evicted, is gone for all of its claims, and tickets rise all the same.
+// A long queue that is deleted or evicted is gone for all of its claims, and tickets still rise.
 func TestLongQueueIsDeleted(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"DEL", "UNLINK", "FLUSHALL"} {
@@ -230,7 +229,8 @@ func TestLongQueueIsDeleted(t *testing.T) {
 	}
 }
 
-// A user who may not change a string in place is told so, and shares names with users who may.
+// The remarks tell a user that the right to change a string in place is missing. The user shares names with users who have
+// it.
 func TestWithoutRightsInPlace(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"getrange", "setrange", "pexpire"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// oldClient opens a driver that runs the scripts of a version from before the long form. They are kept as they were.
+// oldClient opens a driver that runs the scripts of a version before the long form, unchanged.
 func oldClient(t *testing.T, url string) *Driver {
 	t.Helper()
 	script := func(files ...string) *conn.Script {
@@ -60,14 +60,13 @@ func many(who string, n int) (cs []*driver.Claim) {
 	return cs
 }
 
-// form returns what the value of the name begins with.
+// form returns the beginning of the name's value.
 func form(s *servertest.Server, d *Driver) string {
 	raw, _ := s.Redis([]string{"GET", d.key("name")}).(string)
 	return raw[:min(6, len(raw))]
 }
 
-// A client of an older version and clients of this one exclude each other, whoever comes first and however many there
-// are.
+// A client of an older version and clients of this one exclude each other, in any order and number.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	t.Run("an older claim is there", func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestOldClients(t *testing.T) {
 		before, now := oldClient(t, "redis://"+s.Addr), open(t, "redis://"+s.Addr)
 		var last int64
 		for _, c := range many("new", 12) {
-			c.TTL, c.Wait = 3*time.Second, 3*time.Second // all of them are there when the last one is
+			c.TTL, c.Wait = 3*time.Second, 3*time.Second // all of them are there when the last one enters
 			last = enter(t, now, c).Ticket
 		}
 		c := claim("name", "old")

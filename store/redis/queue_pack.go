@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A claim as the client packs it, so that the scripts need not: HEAD before the last ticket, the weight, the
-// lock-delay, and the stored text of a claim after its state.
+// Parts of a claim that the client packs for the scripts: HEAD before the last ticket, the weight, the lock-delay, and the
+// stored text of a claim after its state.
 const (
 	mark = "stile1"
 
@@ -33,7 +33,7 @@ func packClaim(c *driver.Claim) string {
 	fields = binary.BigEndian.AppendUint32(fields, uint32(c.Weight))      //nolint:gosec // no more than the capacity
 	fields = binary.BigEndian.AppendUint64(fields, math.Float64bits(float64(micros(c.Delay))))
 	for _, text := range texts {
-		fields = binary.BigEndian.AppendUint16(fields, uint16(len(text))) //nolint:gosec // Enter looks
+		fields = binary.BigEndian.AppendUint16(fields, uint16(len(text))) //nolint:gosec // Enter checks the length
 	}
 	b.WriteString(mark)
 	b.Write(fields)
@@ -63,7 +63,7 @@ func enterArgs(c *driver.Claim) (args [9]string, n int) {
 	return args, len(args)
 }
 
-// lives returns for how many milliseconds the key of a claim must exist that runs out after d.
+// lives returns for how many milliseconds the key must exist of a claim that runs out after d.
 func lives(d time.Duration) int64 {
 	return (micros(d)+999)/1000 + 1
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that leaves takes nobody along who is behind it, however long its record is: a queue of which one page is read may
-// go on after that page.
+// A claim that leaves does not remove the claims behind it, however long its record is: a queue may go on after the page
+// that the script read.
 func TestLeaveOfOnePage(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// together is how many claims one script renews. It keeps the server from others for a quarter of a millisecond.
+	// together is how many claims one script renews. It blocks the server for a quarter of a millisecond.
 	together = 32
 
-	// How many such scripts are under way at once: few, so that an unlock does not queue behind all renewals of a client
-	// with many leases, unless the server takes long to answer, as a distant one does. Then few would not be enough for
-	// all.
+	// The number of such scripts under way at once. It is small, so that an unlock does not queue behind all renewals of a
+	// client with many leases. If the server takes long to answer, as a distant server does, the number is larger: a small
+	// one would not be enough for all leases.
 	//
-	// With 100,000 leases that are renewed, the 99th percentile of an unlock is 2.1 ms (1.6 to 6.2) on a busy machine, and was 9.7
-	// (5.9 to 55) with four scripts of 64 claims (cd store/redis && go test -run '^$' -bench UnlockBeside -benchtime 1x .).
+	// While 100,000 leases are renewed, the 99th percentile of an unlock is 2.1 ms (1.6 to 6.2) on a busy machine; with four
+	// scripts of 64 claims it was 9.7 (5.9 to 55) (cd store/redis && go test -run '^$' -bench UnlockBeside -benchtime 1x .).
 	renewingNear = 2
 	renewingFar  = 8
 	far          = 4 * time.Millisecond
 )
 
 // Renew renews many claims by one script. The script skips claims that are not alone on their names; each of these is
-// renewed by a script of its own, in few pipelines. In a cluster all are, since the names may be on any server.
+// renewed by a script of its own, in few pipelines. In a cluster every claim is renewed by its own script, since the names
+// may be on any server.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals, rest := make([]driver.Renewal, len(cs)), make([]int, 0, len(cs))
 	if len(cs) == 1 || d.conn.Spread() {
@@ -46,7 +47,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return renewals
 }
 
-// hears notes which claims hold, including claims that another process began, and which were broken.
+// hears notes which claims hold, including claims of another process, and which were broken.
 func (d *Driver) hears(cs []*driver.Claim, renewals []driver.Renewal) {
 	for i, c := range cs {
 		key := d.key(c.Name)
@@ -117,10 +118,10 @@ func (d *Driver) renewEach(ctx context.Context, cs []*driver.Claim, of []int, re
 	})
 }
 
-// renewals are those under way.
+// renewals are the renewals under way.
 type renewals struct {
-	near, all chan struct{} // have an element for each that counts as near, and for each one
-	took      atomic.Int64  // how long the last one took
+	near, all chan struct{} // have an element for each near renewal, and for each renewal
+	took      atomic.Int64  // duration of the last one, in nanoseconds
 }
 
 func newRenewals() *renewals {
@@ -147,13 +148,13 @@ func (r *renewals) take(ctx context.Context, renew func() error) error {
 	return err
 }
 
-// possible returns why no claim can be amended so.
+// possible returns why a claim cannot be amended, or nil.
 func possible(c *driver.Claim) error {
 	_, _, err := c.Amended(c.Weight, c.Record, true)
 	return err
 }
 
-// unamended returns why a claim that was renewed was not amended too.
+// unamended returns why a renewed claim was not amended.
 func unamended(c *driver.Claim, a conn.Answer) error {
 	if err := possible(c); err != nil {
 		return err

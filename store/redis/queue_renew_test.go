@@ -18,7 +18,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// mixed enters claims of which one script can renew only some, and returns them by what is special about them.
+// mixed enters claims, only some of which one script can renew, and returns them by their special property.
 func mixed(t *testing.T, s *servertest.Server, d *Driver) map[string]*driver.Claim {
 	t.Helper()
 	cs := map[string]*driver.Claim{}
@@ -45,8 +45,8 @@ func mixed(t *testing.T, s *servertest.Server, d *Driver) map[string]*driver.Cla
 	return cs
 }
 
-// A script that renews many does as a script for each does, to the claims and to the keys; without the right to read many at
-// once, too.
+// A script that renews many claims has the same effect on claims and keys as a script for each claim, even without the right
+// to read many keys at once.
 func TestRenewMany(t *testing.T) {
 	t.Parallel()
 	for _, rights := range [][]string{{"+@all"}, {"+@all", "-mget"}, {"+@all", "-mget", "-getrange"}} {
@@ -134,7 +134,7 @@ func TestRenewalsAtOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkRenewals measures what a renewal is for the server, of claims that are alone on their names.
+// BenchmarkRenewals measures the server's time for a renewal of claims that are alone on their names.
 //
 //	go test -run '^$' -bench '^BenchmarkRenewals$' -benchtime 200x .
 func BenchmarkRenewals(b *testing.B) {
@@ -167,8 +167,8 @@ func BenchmarkRenewals(b *testing.B) {
 	}
 }
 
-// A lease is never made shorter, not even by a claim that stands twice in one batch: what the server read for the first is old
-// when it comes to the second.
+// A renewal never makes a lease shorter, even if a claim is twice in one batch: the server's first reading is outdated at
+// the second renewal.
 func TestRenewManyTwice(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)

@@ -66,15 +66,14 @@ var breakLua string
 //go:embed lua/queue/list.lua
 var listLua string
 
-// queueScripts are the scripts of the queue. Stay is enter for a claim that is in the queue itself. It and renew read
-// the beginning of a queue before the rest; enter and leave begin with the part that suffices for a claim that is
-// alone.
+// queueScripts are the scripts of the queue. Stay is enter for a claim that is already in the queue. Stay and renew read the
+// beginning of a queue before the rest; enter and leave begin with the part that suffices for a lone claim.
 type queueScripts struct {
 	enter, stay, renew, renewMany, leave, remove, list *conn.Script
 }
 
-// A queueForm says how long a queue is that is stored in the long form: once it has up to so many claims, and as long as it
-// has down to so many.
+// A queueForm says when a queue is in the long form: with its up-th claim it becomes long, and with fewer
+// than down claims short again.
 type queueForm struct{ up, down int }
 
 var (
@@ -82,8 +81,7 @@ var (
 	shortForm = queueForm{up: math.MaxInt32, down: math.MaxInt32} // of a user without the rights to change a string in place
 )
 
-// queueScriptsOf returns the scripts for a server. Clients share them: scripts for each client would take 90 KiB
-// each.
+// queueScriptsOf returns the scripts for a server. Clients share them: scripts of its own would take each client 90 KiB.
 func queueScriptsOf(evenIfFull string, sharded bool, form queueForm) *queueScripts {
 	kind := scriptKind{evenIfFull, sharded, form}
 	if made, ok := sharedScripts.Load(kind); ok {
@@ -101,24 +99,24 @@ type scriptKind struct {
 
 var sharedScripts sync.Map // of *queueScripts, by scriptKind
 
-// newQueueScripts returns the scripts for a server. All but enter begin with what lets them run when its memory is full: a
-// claim that is in a queue can stay alive and leave. With sharded channels, clients are told by SPUBLISH.
+// newQueueScripts returns the scripts for a server. All but enter begin with the line that lets them run when its memory is
+// full: a claim in a queue can stay and leave. With sharded channels, they publish by SPUBLISH.
 func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScripts {
 	own := map[string]string{
 		"PUBLISH": "'PUBLISH'", "SHARDED": strconv.FormatBool(sharded),
 		"LONG": strconv.Itoa(form.up), "LEAST": strconv.Itoa(form.down),
-		// The numbers are texts, so that the server does not write them out each time: a lock and unlock takes it 7.9 µs so, and 8.5
-		// with numbers (go test -run '^$' -bench Scripts -benchtime 40x .).
+		// The numbers are texts, so that the server does not format them each time: a lock and unlock takes it 7.9 µs, and
+		// 8.5 with numbers (go test -run '^$' -bench Scripts -benchtime 40x .).
 		"READ": "'GETRANGE', key, '0', '" + strconv.Itoa(page-1) + "'",
-		// Claims in a queue read the fields that a holder and a waiting process use, so that no second command is
-		// needed for them, and no more, since data that a script reads is garbage when it ends.
+		// Claims in a queue read only the fields that a holder and a waiting process use: then no second command is needed,
+		// and little garbage is left of the script's data.
 		"SKIM": "'GETRANGE', key, '0', '" + strconv.Itoa(skim-1) + "'",
 	}
 	if sharded {
 		own["PUBLISH"] = "'SPUBLISH'"
 	}
 	inPlace := form != shortForm
-	skimLua, mostLua := readLua, restLua // readLua and restLua of who is in the queue
+	skimLua, mostLua := readLua, restLua // readLua and restLua for claims in the queue
 	if inPlace {
 		skimLua, mostLua = strings.Replace(readLua, "READ", "SKIM", 1), strings.Replace(restLua, "PAGE", strconv.Itoa(skim), 1)
 	} else {
@@ -152,33 +150,33 @@ func newQueueScripts(evenIfFull string, sharded bool, form queueForm) *queueScri
 var words = regexp.MustCompile(`\b[A-Z]+\b`)
 
 const (
-	page = 2048 // bytes of a queue that are read at first; more than most short ones have
-	skim = 512  // by a claim that is in it
+	page = 2048 // bytes of a queue that are read first; most short queues have fewer
+	skim = 512  // the same, for a claim that is in the queue
 )
 
-// constants are the words in capitals in the scripts. They are not variables there, since a Lua function pays for each
-// variable around it whenever it is made, and the functions are made on every call: it came to a third of the time.
+// constants are the words in capitals in the scripts. They are not variables there: a Lua function pays for each variable
+// around it whenever it is made, and the functions are made on every call. Variables took a third of the time.
 var constants = map[string]string{
 	"MARK": "'stile1'", "HEAD": "'>c6I4d'", "HEADSIZE": "18",
 	"CLAIM": "'>dI4dddBI2I2I2I2'", "CLAIMSIZE": "45", "SIZES": "'>I2I2I2I2'", "BEFORESIZES": "37",
-	// of strings that a client has packed: a claim, and HEAD with a claim
+	// of strings that a client packs: a claim, and HEAD with a claim
 	"PARTS": "'>dc0ddc0Bc0'", "HEADCLAIM": "'>c0ddc0ddc0Bc0'",
-	// of a queue of one claim: from the last ticket to the claim's state, where that begins, and where the rest does
+	// of a queue of one claim: from the last ticket to the claim's state, where this part begins, and where the rest begins
 	"LONE": "'>ddI4dddB'", "LONEFROM": "11", "LONEREST": "56",
-	// the long form: its head, the part from the last ticket on, and where that begins; where fields of a slot are
+	// the long form: its head, the part from the last ticket on, and where this begins; where fields of a slot are
 	"LONGMARK": "'stile2'", "LONGHEAD": "'>c6I4ddI4I4I4I4I4I4I4d'", "LONGHEADSIZE": "62",
 	"LONGHEADREST": "'>ddI4I4I4I4I4I4I4d'", "LONGHEADLAST": "'10'",
 	"ATWEIGHT": "8", "ATENDS": "20", "ATSTATE": "36",
-	"WIDEST":  "1024", // bytes of a claim in it: what one claim has, all slots have
+	"WIDEST":  "1024", // bytes of a claim in it; all slots have the size of the largest
 	"PAGE":    strconv.Itoa(page),
-	"NEAR":    "8",   // slots before a waiter in which the claim before it is looked for
+	"NEAR":    "8",   // slots before a waiter that are searched for the claim before it
 	"COUNTED": "256", // slots from the head that are looked at for the first waiter, and in which empty ones are counted
-	// SINCE is this much less than the time, in claims of clients that know the long form. Others keep it as it is.
+	// SINCE is less than the time by this much in claims of clients that know the long form. Other clients do not change it.
 	"MODERN": "0.5",
 	// the fields of a claim
 	"FROM": "1", "TICKET": "2", "WEIGHT": "3", "SINCE": "4", "ENDS": "5", "DELAY": "6", "STATE": "7",
 	"ID": "8", "CLIENT": "9", "OWNER": "10", "RECORD": "11", "TEXTS": "12",
-	// its states: told that it holds; released, and kept until it ends; in the long form, gone
+	// its states: waits, notified that it holds, released and kept until it ends, and, in the long form, gone
 	"WAITS": "0", "TOLD": "1", "LEFT": "2", "EMPTY": "3",
 }
 

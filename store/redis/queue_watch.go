@@ -7,14 +7,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// watchPoll is how often a watch looks where the server does not tell of changes, and while a lock-delay is left, whose
-// end no listing shows.
+// watchPoll is how often a watch reads if the server reports no changes, and during a lock-delay, whose end no listing
+// shows.
 const watchPoll = 250 * time.Millisecond
 
-// Watch is [driver.Watcher.Watch]. The server reports every change of a key that this client has read, whoever makes
-// it (CLIENT TRACKING), so a watch costs the holders nothing. The end of a lease changes no key: the watch reads
-// again when the next lease ends. In a cluster, and where the server does not let this user track, it reads again and
-// again.
+// Watch is [driver.Watcher.Watch]. The server reports every change of a key that this client has read, by any client (CLIENT
+// TRACKING), so a watch costs the holders nothing. The end of a lease changes no key: the watch reads again when the next
+// lease ends. In a cluster, and if this user may not track, the watch polls.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -25,7 +24,7 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// watchOnce calls changed at the next report, and waits until there is a reason to look again.
+// watchOnce calls changed at the next report, and waits until there is a reason to read again.
 func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), timer *time.Timer) error {
 	key := d.key(name)
 	signal, err := d.conn.Signal(ctx, key)
@@ -63,7 +62,7 @@ func (d *Driver) watchOnce(ctx context.Context, name string, changed func(), tim
 	return nil
 }
 
-// untilExpiry returns how long it is until a claim of the name runs out, 0 if there is none.
+// untilExpiry returns the time until a claim of the name runs out; 0 if there is none.
 func (d *Driver) untilExpiry(ctx context.Context, name string) (next time.Duration, err error) {
 	list, err := d.List(ctx, &driver.Query{Name: name})
 	if err != nil || len(list) == 0 {

@@ -1,12 +1,13 @@
 // Package redis keeps locks in Redis or Valkey: one server, servers behind Sentinel, or a cluster.
 //
-// A name is one key. The key holds the whole queue and expires with its last claim. A long queue is changed in place, so
-// a change costs the same however many claims wait. Each verb is one script, so one round trip. Renewals of many names are
-// one script for 32 names, except in a cluster. The script that changes a queue wakes exactly the clients whose claims hold
-// because of the change. Times are the server's.
+// A name is one key. The key holds the whole queue and expires with its last claim. A long queue is changed in place, so a
+// change costs the same for any number of waiting claims. Each verb is one script, so one round trip. Renewals of many names
+// are one script for 32 names, except in a cluster. The script that changes a queue wakes exactly the clients whose claims
+// hold because of the change. Times are the server's.
 //
-// Under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers is not supported
-// there: it would send a script for 32 names where the first belongs. Use redis+cluster for several servers with parts of the names.
+// Under redis and redis+sentinel all names must be on one server. A proxy that spreads names over several servers does not
+// work there: it would send a script for 32 names to the server of the first. Use redis+cluster for several servers with
+// parts of the names.
 //
 // Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
 // redlock and redlocks, for a quorum of independent servers; and tair and tairs.
@@ -45,13 +46,12 @@ const DefaultPrefix = "stile/"
 
 // Options change how a [Driver] uses its client. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Prefix string // what keys and channels begin with; without braces
+	Prefix string // the beginning of keys and channels; without braces
 }
 
-// New returns a driver that uses the caller's client, and asks the server for its promises. Closing the driver does
-// not close the client. Retries by the client are harmless: a claim's id makes each request repeatable. A client that
-// rueidis made by itself panics at an answer that no request asked for; one that [driver.Open] makes gives up the
-// connection.
+// New returns a driver that uses the caller's client, and asks the server for its promises. Closing the driver does not
+// close the client. Retries by the client are harmless: a claim's id makes each request repeatable. A client that rueidis
+// made by itself panics at an answer without a request; one of [driver.Open] gives up the connection.
 func New(client rueidis.Client, o *Options) (*Driver, error) {
 	prefix := ""
 	if o != nil {
@@ -67,7 +67,7 @@ func New(client rueidis.Client, o *Options) (*Driver, error) {
 	return newDriver(context.Background(), c, prefix), nil
 }
 
-// NewSetNX returns a driver that uses the caller's client, as [New] does. Keys begin with the prefix, if there is one.
+// NewSetNX returns a driver that uses the caller's client, as [New] does. Keys begin with the prefix; "" means none.
 func NewSetNX(client rueidis.Client, o *Options) (*SetNX, error) {
 	prefix := ""
 	if o != nil {

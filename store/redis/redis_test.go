@@ -39,7 +39,7 @@ func tryOpen(t testing.TB, url string) (*Driver, error) {
 	return d.(*Driver), nil
 }
 
-// claim returns an exclusive claim whose client is its own.
+// claim returns an exclusive claim with a client of its own.
 func claim(name, id string) *driver.Claim {
 	return &driver.Claim{
 		Name: name, ID: id, Client: "client-of-" + id, Weight: driver.All, Capacity: driver.All,
@@ -47,8 +47,8 @@ func claim(name, id string) *driver.Claim {
 	}
 }
 
-// await enters a claim that waits, again and again, until it is told that it holds.
-// awaiting is await beside the test. If the claim does not come to hold in time, what comes is a place that does not.
+// await enters a waiting claim repeatedly until it holds. awaiting is await in the background. If the claim does not hold in
+// time, the channel gets a place that does not hold.
 func awaiting(t testing.TB, d driver.Driver, c *driver.Claim) <-chan driver.Place {
 	held := make(chan driver.Place, 1)
 	go func() {
@@ -75,13 +75,13 @@ func await(t testing.TB, d driver.Driver, c *driver.Claim) driver.Place {
 	}
 }
 
-// listens waits until the server would send a claim that waits its message.
+// listens waits until the server would send a message to a waiting claim.
 func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	key := d.key(c.Name)
 	servertest.Until(t, "the claim is expected", func() bool {
 		if d.inboxes.Expect(d.channel(key, c), label(c.ID, key)) {
-			enter(t, d, c) // what happened before nobody was told
+			enter(t, d, c) // for changes before the client listened
 			return true
 		}
 		if _, err := d.Await(timely(t), c); err != nil {
@@ -140,7 +140,7 @@ func TestManyRenewals(t *testing.T) {
 	}
 }
 
-// A key lives no longer than the last claim in it, so names that nobody uses any more leave nothing behind.
+// A key lives no longer than its last claim, so unused names leave nothing behind.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -193,12 +193,12 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// A claim that was told that it holds, and is never heard of again, keeps others out for its lock-delay.
+// A claim that was notified that it holds, and then dies, keeps others out for its lock-delay.
 func TestLockDelayOfTheWoken(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	a, b, c := claim("name", "a"), claim("name", "b"), claim("name", "c")
-	b.Wait, b.Delay, c.Try = 3*time.Second, time.Minute, true // it is there when it is told
+	b.Wait, b.Delay, c.Try = 3*time.Second, time.Minute, true // it is there when it is notified
 	enter(t, d, a)
 	enter(t, d, b)
 	leave(t, d, a)
@@ -211,7 +211,7 @@ func TestLockDelayOfTheWoken(t *testing.T) {
 	})
 }
 
-// A claim that holds, left or was refused is expected to be told no longer.
+// A client expects no more messages for a claim that holds, left or was refused.
 func TestNothingIsExpectedInVain(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -244,7 +244,8 @@ func TestNothingIsExpectedInVain(t *testing.T) {
 	})
 }
 
-// A queue whose last ticket is ahead of the clock, because the clock has run back, is kept until the clock has passed it.
+// A queue whose last ticket is ahead of the clock, because the clock has run back, lives until the clock has passed the
+// ticket.
 func TestTicketsRiseWhenTheClockRanBack(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -56,7 +56,7 @@ func openRedlock(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 		nodes = append(nodes, quorum.Node{Name: host, Open: func(ctx context.Context) (driver.Driver, error) {
 			c, prefix, err := openConn(ctx, at)
 			if errors.Is(err, conn.ErrReplica) {
-				// It is not refused for now alone: each server of a quorum is named, and stands for itself.
+				// The refusal is permanent: each server of a quorum is named, and no other may take its place.
 				return nil, driver.Refused(conn.ErrReplica)
 			}
 			if err != nil {
@@ -80,7 +80,7 @@ var _ quorum.Member = (*quorumMember)(nil)
 func newQuorumMember(ctx context.Context, c *conn.Conn, prefix string) *quorumMember {
 	m := &quorumMember{
 		vote: conn.NewScript(redlockEnterLoneLua+valueParseLua+redlockVersionLua+valueEnterLua+redlockStampLua+valueTakeLua, ticketKey),
-		// They run although the memory of the server is full: the claim is there already.
+		// They must run even if the server's memory is full: the claim is there already.
 		raise: conn.NewScript(c.EvenIfFull()+valueParseLua+redlockRaiseLua, ticketKey),
 		amend: conn.NewScript(c.EvenIfFull()+valueParseLua+redlockVersionLua+redlockAmendLua, nil),
 		find:  conn.NewScript(valueParseLua+redlockVersionLua+redlockFindLua, nil),
@@ -92,8 +92,8 @@ func newQuorumMember(ctx context.Context, c *conn.Conn, prefix string) *quorumMe
 	return m
 }
 
-// ticketKey is where a server keeps the last ticket of a name: in the same slot as the key of the lock, if that has no
-// braces itself. No lock of another library has such a name.
+// ticketKey returns the key of a name's last ticket: in the same slot as the key of the lock, if the name has no braces. No
+// lock of another library has such a key.
 func ticketKey(key string) string { return "stile/ticket/{" + key + "}" }
 
 // Vote is [quorum.Member]. It is one round trip.
@@ -101,8 +101,8 @@ func (m *quorumMember) Vote(ctx context.Context, c *driver.Claim, least int64) (
 	return m.enter(ctx, kept(c), m.vote, number(least))
 }
 
-// kept returns a claim as the server keeps it: with the version of its record, if that has one, behind the client. Clients of
-// before that know of no versions do not look there, and leave the line as it is.
+// kept returns a claim as the server stores it: if its record has a version, the version is after the client. Older clients
+// that do not know versions do not read it, and keep the line unchanged.
 func kept(c *driver.Claim) *driver.Claim {
 	own := *c
 	record, version := quorum.CutVersion(c.Record)
@@ -112,7 +112,7 @@ func kept(c *driver.Claim) *driver.Claim {
 	return &own
 }
 
-// Renew is [driver.Driver]. Claims that are to get another record are renewed by a script that knows versions.
+// Renew is [driver.Driver]. Claims with an Amend are renewed by a script that knows versions.
 func (m *quorumMember) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if !driver.Amending(cs) {
 		return m.valueLock.Renew(ctx, cs)
@@ -121,7 +121,7 @@ func (m *quorumMember) Renew(ctx context.Context, cs []*driver.Claim) []driver.R
 		renewals = make([]driver.Renewal, len(cs))
 		plain    []*driver.Claim
 		changed  []conn.Request
-		at       = map[bool][]int{} // where the answers belong, by whether the claim is changed
+		at       = map[bool][]int{} // the indexes of the answers, by whether the claim is amended
 	)
 	for i, c := range cs {
 		at[c.Amend != nil] = append(at[c.Amend != nil], i)
@@ -141,7 +141,7 @@ func (m *quorumMember) Renew(ctx context.Context, cs []*driver.Claim) []driver.R
 		const another = 2
 		switch {
 		case errors.Is(err, driver.ErrForeign):
-			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // somebody's data stands where the claim was
+			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // foreign data is in place of the claim
 		case err == nil && a.Number(1) == another:
 			err = &driver.RecordError{Have: a.Text(2)}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// amended gives a claim another record, which must succeed, and notes it.
+// amended gives a claim another record, which must succeed, and notes the record in the claim.
 func amended(t testing.TB, d driver.Driver, c *driver.Claim, record string) {
 	t.Helper()
 	changed := *c
@@ -31,7 +31,7 @@ func renewed(t testing.TB, d driver.Driver, c *driver.Claim) {
 	}
 }
 
-// recordOf returns the record that a client shows of a name, or what came instead.
+// recordOf returns the record that a client lists for a name, or the unexpected answer.
 func recordOf(t testing.TB, d driver.Driver, name string) string {
 	t.Helper()
 	list, err := d.(driver.Lister).List(soon(t), &driver.Query{Name: name})
@@ -47,8 +47,8 @@ func value(s *servertest.Server, key string) string {
 	return text
 }
 
-// A server that missed a change shows the record before. Whichever majority an observer hears, it shows the later one; and
-// the next renewal brings the server up to it.
+// A server that missed an amendment has the earlier record. Any majority shows an observer the later record, and the next
+// renewal amends the server too.
 func TestRedlockAmendmentMissed(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
@@ -84,8 +84,8 @@ func TestRedlockAmendmentMissed(t *testing.T) {
 	leaves(t, d, c)
 }
 
-// A change that a process asked for before it died arrives after the one in its place has changed the value: it is not applied,
-// on the servers that have the later one, and those that do not show it to nobody who hears a majority.
+// An amendment by a process that died arrives after its successor has amended the claim. Servers with the later record
+// refuse it. A server without the later record applies it, but no majority shows it.
 func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -110,7 +110,7 @@ func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
 		}
 	}
 	resumed := *c
-	resumed.Record = "" // which a handle does not have
+	resumed.Record = "" // a handle has no record
 	renewed(t, next, &resumed)
 	changed = resumed
 	changed.Amend = &driver.Amendment{Record: "third"}
@@ -119,7 +119,7 @@ func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
 		t.Fatalf("amendment of an unknown record = %+v; want to be told %q", is, "first")
 	}
 	resumed.Record = is.Have
-	parts[1].Cut() // so that the server has the record before, and the late one is applied there
+	parts[1].Cut() // so that the server has the earlier record, and applies the late amendment
 	amended(t, next, &resumed, "third")
 	for _, p := range proxies {
 		p.Arrive()
@@ -137,8 +137,8 @@ func TestRedlockLateAmendmentOfTheDead(t *testing.T) {
 	leaves(t, next, &resumed)
 }
 
-// A claim that changes its value stays the same for clients that know of no versions: they show its value, keep it,
-// and take it out. The scripts of layout setnx are the ones that Redlock had before.
+// A claim that is amended stays the same for clients that do not know versions: they show its record, keep it, and remove
+// it. Redlock used the scripts of layout setnx before.
 func TestRedlockAmendedBesideOlderClients(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -173,8 +173,8 @@ func TestRedlockAmendedBesideOlderClients(t *testing.T) {
 	if p, err := d.Enter(soon(t), reclaiming); err != nil || p.Holds {
 		t.Errorf("enter that reclaims = %+v, %v; want it to leave a claim of its own client alone", p, err)
 	}
-	// It would enter the claim again on a server that lacks it, and that may be due since one was late. Its earlier
-	// requests come before the next question to the server.
+	// A last renewal may be due since one was late. It would enter the claim again on a server that lacks it. Closing ends
+	// it before the next request to the server.
 	d.Close()
 	if got := value(servers[0], c.Name); got != before {
 		t.Errorf("before an older client takes the claim out the value is %q; want it unchanged", got)
@@ -190,7 +190,7 @@ func TestRedlockAmendedBesideOlderClients(t *testing.T) {
 	leaves(t, next, c)
 }
 
-// Another ticket is another claim, whatever its id.
+// A claim with another ticket is another claim, even with the same id.
 func TestRedlockResumesByTicket(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -210,7 +210,7 @@ func TestRedlockResumesByTicket(t *testing.T) {
 	}
 }
 
-// A claim that is taken up has its lease for the whole ttl from then on, also where one server lacks it, which gets it back.
+// A claim that another process resumes has its full lease from then on. A server that lacks the claim gets it back.
 func TestRedlockResumedIsRepaired(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -235,7 +235,7 @@ func TestRedlockResumedIsRepaired(t *testing.T) {
 	servertest.Until(t, "no server has the claim", func() bool { return on(servers, c.Name) == 0 })
 }
 
-// A leader changes its value, crashes, and the process in its place goes on with its term, and changes it again.
+// A leader amends its record and crashes. The process in its place resumes its term, and amends it again.
 func TestRedlockTermIsResumed(t *testing.T) {
 	t.Parallel()
 	_, url := redlockOf(t, 3, durable...)

@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What most servers refuse for good is not said to be an outage, which would be waited for: it names the server and what
-// to change. What one of three refuses keeps nobody from the lock.
+// A permanent refusal by most servers is not reported as an outage, for which a caller would wait: it names the servers and
+// what to change. A refusal by one of three keeps no claim from the lock.
 func TestRedlockDenied(t *testing.T) {
 	t.Parallel()
 	for what, deny := range map[string]struct {
@@ -19,7 +19,7 @@ func TestRedlockDenied(t *testing.T) {
 	}{
 		"memory": {[]string{"CONFIG", "SET", "maxmemory", "1"}, "no memory left for a new claim: raise maxmemory"},
 		"rights": {[]string{"ACL", "SETUSER", "default", "-evalsha", "-eval"}, "does not let the default user do this"},
-		"saving": {[]string{"CONFIG", "SET", "min-replicas-to-write", "1"}, ""}, // for now
+		"saving": {[]string{"CONFIG", "SET", "min-replicas-to-write", "1"}, ""}, // a temporary refusal
 		"type": {
 			[]string{"EVAL", "redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'a', 1)", "1", "stile/ticket/{name}"},
 			`"stile/ticket/{name}" is of another type`,
@@ -51,7 +51,7 @@ func TestRedlockDenied(t *testing.T) {
 	}
 }
 
-// names reports whether an error names one of some servers.
+// names reports whether an error names one of the servers.
 func names(err error, servers []*servertest.Server) bool {
 	return slices.ContainsFunc(servers, func(s *servertest.Server) bool {
 		return strings.Contains(err.Error(), "node "+s.Addr)

@@ -39,7 +39,7 @@ func TestRedlockRefuses(t *testing.T) {
 	}
 }
 
-// Who waits is told of the claim that holds, and not of one that is about to leave the last node that it stood on.
+// A waiter sees the record of the holder, and not of a claim that is on one server only.
 func TestRedlockShowsTheHolder(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
@@ -68,7 +68,7 @@ func TestRedlockMajorityDown(t *testing.T) {
 	if !driver.IsUnreachable(err) {
 		t.Fatalf("enter = %v; want it unreachable", err)
 	}
-	_, err = try(t, d, c) // the first may not know whether a request had arrived
+	_, err = try(t, d, c) // the first call may not know whether a request arrived
 	few := "2 of 5 nodes take part, and a majority is 3: node " + servers[0].Addr
 	if !driver.IsUnreachable(err) || !driver.NotApplied(err) || !strings.Contains(err.Error(), few) {
 		t.Errorf("enter = %v; want it refused and clean, with how many answer and which does not", err)
@@ -112,7 +112,7 @@ func TestRedlockTwoOfFiveDown(t *testing.T) {
 	}
 }
 
-// One server that does not answer costs the others no time.
+// One silent server does not delay a lock.
 func TestRedlockSlowNode(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
@@ -136,7 +136,7 @@ func TestRedlockSlowNode(t *testing.T) {
 	}
 }
 
-// What two clients can see of five servers has one in common: it decides, whoever hears the answers.
+// Two clients each see three of five servers, and share one. That server decides, whichever client gets its answers.
 func TestRedlockAsymmetricPartition(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 5, durable...)
@@ -145,7 +145,7 @@ func TestRedlockAsymmetricPartition(t *testing.T) {
 	a, b := openRedlock(t, ourURL+"?timeout=500ms"), openRedlock(t, theirURL+"?timeout=500ms")
 	for i := range servers {
 		ours[i].Freeze(i > 2, i > 2)
-		theirs[i].Freeze(false, i < 2) // requests arrive, and nobody hears of them
+		theirs[i].Freeze(false, i < 2) // requests arrive, and are not answered
 	}
 	for round := range 3 {
 		one, other := redlockClaim("split", fmt.Sprint("a", round)), redlockClaim("split", fmt.Sprint("b", round))
@@ -160,7 +160,7 @@ func TestRedlockAsymmetricPartition(t *testing.T) {
 			t.Fatal("both hold; want one at most")
 		}
 		for d, c := range map[driver.Driver]*driver.Claim{a: one, b: other} {
-			_ = d.Leave(soon(t), &driver.Release{Claim: c}) // whichever it was
+			_ = d.Leave(soon(t), &driver.Release{Claim: c}) // whether or not it held
 		}
 	}
 	for i := range servers {
@@ -173,8 +173,8 @@ func TestRedlockAsymmetricPartition(t *testing.T) {
 	})
 }
 
-// A server that was restarted without its data does not vote until the longest lease is over, so it cannot help a
-// second claim to a majority.
+// A server that restarts without its data does not vote until the longest lease is over, so it cannot give a second claim a
+// majority.
 func TestRedlockForgetfulNode(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3)
@@ -198,10 +198,10 @@ func TestRedlockForgetfulNode(t *testing.T) {
 		leaves(t, client, warm)
 		warm.Ticket = 0
 	}
-	proxies[2].Freeze(true, true) // the claim comes to hold on two
+	proxies[2].Freeze(true, true) // the claim gets two servers
 	start := time.Now()
 	holds(t, d, c)
-	servers[1].Restart() // with nothing on disk
+	servers[1].Restart() // it has nothing on disk
 	second := redlockClaim("forgotten", "second")
 	second.TTL, second.Try = time.Second, true
 	for time.Since(start) < longest-500*time.Millisecond {
@@ -217,12 +217,12 @@ func TestRedlockForgetfulNode(t *testing.T) {
 	})
 }
 
-// The answers to a claim are lost; the same request again finds it.
+// The answers to an Enter are lost; the same request again finds the claim.
 func TestRedlockLostReplies(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
 	proxies, url := proxied(t, servers)
-	d := openRedlock(t, url) // whose requests leave within its timeout of 2s
+	d := openRedlock(t, url) // its requests leave within its timeout of 2s
 	for _, p := range proxies[:2] {
 		p.Freeze(false, true)
 	}
@@ -242,7 +242,7 @@ func TestRedlockLostReplies(t *testing.T) {
 	servertest.Until(t, "no server has the key", func() bool { return on(servers, "lost") == 0 })
 }
 
-// A claim that came to hold on two of three servers is entered on the third as soon as that can be.
+// A claim that came to hold on two of three servers is soon entered on the third.
 func TestRedlockThinMajorityIsRepaired(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
@@ -253,7 +253,7 @@ func TestRedlockThinMajorityIsRepaired(t *testing.T) {
 	holds(t, d, c)
 	servers[2].Redis([]string{"DEL", "thin"})
 	servertest.Until(t, "the third server has it without a renewal", func() bool { return on(servers, "thin") == 3 })
-	servers[0].Redis([]string{"DEL", "thin"}) // a client that does not look whose it is
+	servers[0].Redis([]string{"DEL", "thin"}) // by a client that does not compare
 	if a := d.Renew(soon(t), []*driver.Claim{c})[0]; a.Err != nil {
 		t.Fatalf("renewal = %v; want nil, since two have it", a.Err)
 	}
@@ -307,17 +307,17 @@ func TestRedlockForeign(t *testing.T) {
 	if taken > 1 {
 		t.Errorf("they get %d of 3 servers while stile holds; want no majority", taken)
 	}
-	all("DEL", "theirs") // by a client that does not look whose it is
+	all("DEL", "theirs") // by a client that does not compare
 	if a := d.Renew(soon(t), []*driver.Claim{waiter})[0]; !errors.Is(a.Err, driver.ErrGone) {
 		t.Errorf("renewal = %v; want ErrGone", a.Err)
 	}
 }
 
-// A key that never expires is not waited for longer than a lease.
+// A key that never expires delays a claim no longer than a lease.
 func TestRedlockForeignThatNeverExpires(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockOf(t, 3, durable...)
-	d := openRedlock(t, url+"?timeout=20s") // a short lease is over before a busy machine answers
+	d := openRedlock(t, url+"?timeout=20s") // otherwise a short lease is over before a busy machine answers
 	for _, s := range servers {
 		s.Redis([]string{"SET", "endless", "redis-py without timeout"})
 	}
@@ -333,7 +333,7 @@ func TestRedlockForeignThatNeverExpires(t *testing.T) {
 	}
 }
 
-// Who waits is told when the name is free.
+// A waiter is woken when the name is free.
 func TestRedlockWakes(t *testing.T) {
 	t.Parallel()
 	_, url := redlockOf(t, 3, durable...)
@@ -361,7 +361,7 @@ func TestRedlockWakes(t *testing.T) {
 	}
 }
 
-// Tokens rise whichever majority gives them, and whatever one server has seen.
+// Tokens rise whichever majority gives them, whatever a single server has seen.
 func TestRedlockTicketsRise(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)
@@ -372,7 +372,7 @@ func TestRedlockTicketsRise(t *testing.T) {
 	next := func(d driver.Driver, id string) {
 		t.Helper()
 		c := redlockClaim("tickets", id)
-		c.TTL = 4 * time.Second // of which a node may take a quarter for an answer
+		c.TTL = 4 * time.Second // a node may take a quarter of it for an answer
 		servertest.Until(t, id+" holds", func() bool {
 			p, err := try(t, d, c)
 			return err == nil && p.Holds
@@ -384,16 +384,16 @@ func TestRedlockTicketsRise(t *testing.T) {
 		leaves(t, d, c)
 	}
 	next(a, "first")
-	// A ticket far ahead on one server alone, as an attempt leaves it that no majority saw.
+	// A ticket far ahead on one server only, left by an attempt without a majority.
 	ahead := last + time.Hour.Microseconds()
 	servers[0].Redis([]string{"SET", "stile/ticket/{tickets}", fmt.Sprint(ahead), "PX", "600000"})
 	proxies[2].Freeze(true, true)
 	next(a, "by the first two")
-	if last <= ahead { // an attempt that came too late has taken the next one already
+	if last <= ahead { // a late attempt has already taken the next one
 		t.Errorf("the ticket is %d; want more than %d, which the first server has seen", last, ahead)
 	}
 	others[0].Freeze(true, true)
-	next(b, "by the last two") // of which one was in the majority before
+	next(b, "by the last two") // one of them was in the earlier majority
 	others[0].Drop()
 	others[1].Freeze(true, true)
 	next(b, "by the outer two")

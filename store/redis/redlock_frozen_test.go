@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// One of three servers freezes, whichever it is.
+// Any one of three servers may freeze.
 func TestRedlockNodeFreezes(t *testing.T) {
 	t.Parallel()
 	for at := range 3 {

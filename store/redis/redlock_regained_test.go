@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A vote that a server lost is back soon, also while others wait for the lock.
+// A vote that a server lost is soon entered again, even while others wait for the lock.
 func TestRedlockVoteIsBackBesideWaiters(t *testing.T) {
 	t.Parallel()
 	const ttl, waiters = 3 * time.Second, 8

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Behind the address of a server that granted a claim there is another one, as after a failover to a replica that was behind,
-// or to a spare. It was up all along, and it keeps what it has; but it has nothing of that claim, and has no vote.
+// The address of a server that granted a claim leads to another server, as after a failover to a replica that was behind, or
+// to a spare. It was up all along, and is durable; but it does not have the claim, and so has no vote.
 func TestRedlockReplacedNode(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 4, durable...)
@@ -24,7 +24,7 @@ func TestRedlockReplacedNode(t *testing.T) {
 	proxies, partial := proxied(t, servers)
 	d := openRedlock(t, partial+"?max_ttl=4s")
 	other := openRedlock(t, strings.Join([]string{"redlock://" + servers[0].Addr, proxies[1].Addr, servers[2].Addr}, ",")+"?max_ttl=4s")
-	proxies[2].Freeze(true, true) // the claim comes to hold on two
+	proxies[2].Freeze(true, true) // the claim gets two servers
 	c := redlockClaim("replaced", "holder")
 	c.TTL = 4 * time.Second
 	start := time.Now()
@@ -45,8 +45,8 @@ func TestRedlockReplacedNode(t *testing.T) {
 	})
 }
 
-// For one client the address of a server that granted a claim leads to another of the servers from some moment on, and the third is
-// out of reach. That one server does not renew the claim for two: the others may have let it run out.
+// For one client the address of a server that granted a claim now leads to another of the servers, and the third is out of
+// reach. The one reachable server does not count twice for a renewal: on the others the claim may have run out.
 func TestRedlockTwinDoesNotRenew(t *testing.T) {
 	t.Parallel()
 	servers, _ := redlockOf(t, 3, durable...)

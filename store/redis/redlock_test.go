@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// durable are the arguments of a server that loses nothing.
+// durable are the arguments of a server that loses no data.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // redlockOf starts servers and returns them, and the URL of the quorum over them.
@@ -38,7 +38,7 @@ func openRedlock(t testing.TB, url string) driver.Driver {
 	return d
 }
 
-// fullServers makes servers of which most can be full.
+// fullServers returns a function that makes servers, most of which can be full.
 func fullServers(n int) func(testing.TB) *drivertest.Full {
 	return func(t testing.TB) *drivertest.Full {
 		servers, url := redlockOf(t, n, durable...)
@@ -62,7 +62,7 @@ func TestContractOfRedlock(t *testing.T) {
 			t.Parallel()
 			servers, url := redlockOf(t, n, durable...)
 			drive.Lacks(t, opener(url), driver.TraitOrder, driver.TraitReaders, driver.TraitPermits)
-			// A claim that holds has made two round trips to each of them, within its lease.
+			// A claim that holds needed two round trips to each of them, within its lease.
 			s := drivertest.Store{Open: opener(url + "?max_ttl=1h&timeout=10s"), Lease: time.Second, Halfway: true}
 			if evenIfFull(servers[0]) {
 				s.Full = fullServers(n)
@@ -72,7 +72,7 @@ func TestContractOfRedlock(t *testing.T) {
 	}
 }
 
-// With redlocks:// all servers are spoken to in TLS, and all must show a certificate that is trusted.
+// With redlocks:// the client speaks TLS with all servers, and all must show a trusted certificate.
 func TestRedlockTLS(t *testing.T) {
 	t.Parallel()
 	var (
@@ -116,7 +116,7 @@ func redlockClaim(name, id string) *driver.Claim {
 	}
 }
 
-// proxied returns proxies before some servers, and the URL of the quorum as one client sees it through them.
+// proxied returns proxies for some servers, and the URL of the quorum through them.
 func proxied(t testing.TB, servers []*servertest.Server) ([]*servertest.Proxy, string) {
 	t.Helper()
 	var (
@@ -130,7 +130,7 @@ func proxied(t testing.TB, servers []*servertest.Server) ([]*servertest.Proxy, s
 	return list, "redlock://" + strings.Join(hosts, ",")
 }
 
-// try asks once whether a claim would hold, and notes its ticket if it does.
+// try asks once for the lock, and notes the ticket if the claim holds.
 func try(t testing.TB, d driver.Driver, c *driver.Claim) (driver.Place, error) {
 	t.Helper()
 	p, err := d.Enter(soon(t), c)

@@ -9,13 +9,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// evicts has a server evict keys when its memory is full.
+// evicts makes a server evict keys when its memory is full.
 func evicts(s *servertest.Server) {
 	s.Redis([]string{"CONFIG", "SET", "maxmemory", "100mb"}, []string{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"})
 }
 
-// A client that requires a fit store loses its leases when it reconnects to a server that evicts: the same one with
-// other settings, or the one that a failover led to. Servers of Redlock are asked all the time.
+// A client that requires a fit store loses its leases when it reconnects to a server that evicts: the same server with other
+// settings, or one after a failover. Servers of Redlock are asked all the time.
 func TestRequiredAfterReconnect(t *testing.T) {
 	t.Parallel()
 	const noeviction = "maxmemory-policy noeviction"

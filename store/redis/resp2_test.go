@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// On a connection of the older protocol, RESP2, the server accepts that it shall tell of changes, and cannot. So nobody
-// relies on it: a waiter looks, a watch looks, and the traits say so. The queue does not need it.
+// On a connection of the older protocol, RESP2, the server accepts the request to report changes, but cannot report any. So
+// no part relies on reports: a waiter polls, a watch polls, and the traits say so. The queue does not need reports.
 func TestWithoutPushes(t *testing.T) {
 	t.Parallel()
 	clients := map[string]func(t *testing.T) rueidis.Client{
@@ -88,7 +88,7 @@ func clientOf(t testing.TB, addr string, resp2 bool) rueidis.Client {
 	return c
 }
 
-// calls returns how often a server was sent a command.
+// calls returns how often a server ran a command.
 func calls(t testing.TB, c rueidis.Client, command string) int64 {
 	t.Helper()
 	text, err := c.Do(timely(t), c.B().Info().Section("commandstats").Build()).ToString()

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// All servers are killed while a claim holds, and come back with it: the holder is renewed, and nobody else holds before it
-// has left.
+// All servers are killed while a claim holds, and come back with it. The holder is renewed, and no other claim holds before
+// it has left.
 func TestRestartWithData(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -25,7 +25,7 @@ func TestRestartWithData(t *testing.T) {
 			servers, of := redlockOf(t, tt.servers, durable...)
 			d, other := openRedlock(t, tt.url(of)), openRedlock(t, tt.url(of))
 			c, second := redlockClaim("kept", "holder"), redlockClaim("kept", "second")
-			c.TTL, second.TTL, second.Try = time.Minute, time.Second, true // longer than the servers are away
+			c.TTL, second.TTL, second.Try = time.Minute, time.Second, true // longer than the servers are down
 			holds(t, d, c)
 			for _, s := range servers {
 				s.Kill()

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// rightsIn returns the rights that stand in a file after some words, to the end of the block.
+// rightsIn returns the rights that a file lists after some words, to the end of the block.
 func rightsIn(t *testing.T, file, after string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -42,7 +42,7 @@ func user(s *servertest.Server, rights ...string) {
 	s.Redis(append([]string{"ACL", "SETUSER", "locks", "on", ">secret"}, rights...))
 }
 
-// everything does what a driver can, as a user whose rights are tried.
+// everything makes all calls of a driver, for a user with listed rights.
 func everything(t *testing.T, d driver.Driver) {
 	t.Helper()
 	notes := d.Traits().Remarks()
@@ -50,7 +50,7 @@ func everything(t *testing.T, d driver.Driver) {
 		t.Errorf("the driver could not ask everything: %q", notes)
 	}
 	a, b := claim("name", "a"), claim("name", "b")
-	servertest.Until(t, "the lock is had", func() bool { // by Redlock, once all servers have said who they are
+	servertest.Until(t, "the lock is had", func() bool { // in Redlock, after all servers have answered
 		p, err := d.Enter(timely(t), a)
 		a.Ticket = p.Ticket
 		return err == nil && p.Holds
@@ -90,7 +90,7 @@ func everything(t *testing.T, d driver.Driver) {
 	leave(t, d, delayed)
 }
 
-// A user with the rights that are listed can do everything, wherever the servers are.
+// A user with the listed rights can do everything, in every set-up.
 func TestListedRights(t *testing.T) {
 	t.Parallel()
 	queue := rightsIn(t, "redis.go", "ACL SETUSER locks on >… ")
@@ -162,7 +162,7 @@ func TestListedRights(t *testing.T) {
 	})
 }
 
-// A cluster that does not tell which servers it has is not taken for one server, on which most names are not.
+// A client does not treat a cluster whose user may not list the servers as one server, which would lack most names.
 func TestClusterThatDoesNotTell(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.RedisCluster(t)

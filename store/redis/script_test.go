@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// evenIfFull is the beginning of a script that a new server runs though its memory is full.
+// evenIfFull is the first line of a script that a new server runs even if its memory is full.
 const evenIfFull = "#!lua flags=allow-oom\n"
 
 var update = flag.Bool("update", false, "write testdata/scripts.sha anew")
 
-// The scripts are what old and new clients of one server must agree on, so a change of them is seen in review.
+// Old and new clients of one server must agree on the scripts, so a review sees each change of them.
 func TestScriptsAreThoseAgreedOn(t *testing.T) {
 	var got strings.Builder
 	names := []string{"enter", "stay", "renew", "leave", "break", "list", "renew_many"}
@@ -42,7 +42,7 @@ func TestScriptsAreThoseAgreedOn(t *testing.T) {
 	}
 }
 
-// Scripts are constant: what comes from outside comes through KEYS and ARGV, and one key is touched.
+// Scripts are constant: all input comes through KEYS and ARGV, and a script uses one key.
 func TestScriptsAreConstant(t *testing.T) {
 	for _, s := range newQueueScripts(evenIfFull, true, usualForm).all() {
 		for _, bad := range []string{"%s", "%d", "%v", "loadstring", "KEYS[2]", "math.random"} {

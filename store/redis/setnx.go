@@ -10,14 +10,14 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// A SetNX keeps each lock as one string under its very name, set if there was none, as redsync, redislock, redis-py,
-// Spring, node-redlock and most others do, so that they and stile exclude each other. There is no queue in it: who asks
-// at the right moment is next, there are no readers and no permits, and tickets are worth nothing to a resource, since
-// the others give none. Use it to move to stile name by name, and a [Driver] otherwise.
+// A SetNX keeps each lock as one string under its very name, by SET NX, as redsync, redislock, redis-py, Spring,
+// node-redlock and most others do. So they and stile exclude each other. It has no queue: the first to ask after a release
+// is next. It has no readers and no permits. Its tickets are worth nothing to a resource, since the others have none. Use it
+// to move to stile name by name, and a [Driver] otherwise.
 type SetNX struct {
 	valueLock
 	last     atomic.Int64 // ticket
-	keyWatch *keyWatch    // nil if the server does not tell of changes
+	keyWatch *keyWatch    // nil if the server reports no changes
 }
 
 var _ interface {
@@ -51,8 +51,8 @@ func (s *SetNX) Alert(endangered func(ids ...string)) {
 	}
 }
 
-// Enter is one round trip, or two if somebody has the lock. A claim that does not hold has no place in the server:
-// entering again is another attempt.
+// Enter is one round trip, or two if the lock is taken. The server stores nothing of a claim that does not hold: entering
+// again is another attempt.
 func (s *SetNX) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := s.enters(ctx, c)
 	if err == nil && p.Holds {
@@ -66,7 +66,7 @@ func (s *SetNX) enters(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		if p, err := s.set(ctx, c); err != nil || p.Holds {
 			return p, err
 		}
-		// Somebody has the lock, or had it a moment ago: the script looks who, and takes the lock if it is free by now.
+		// The lock is taken, or was a moment ago: the script reads who has it, and takes the lock if it is free by now.
 	}
 	return s.valueLock.Enter(ctx, c)
 }
@@ -91,8 +91,8 @@ func (s *SetNX) Leave(ctx context.Context, l *driver.Release) error {
 	return s.valueLock.Leave(ctx, l)
 }
 
-// set is the usual attempt of a claim that would wait: SET NX costs the server a fraction of a script. Its answer
-// does not say who has the lock, and neither reads the server's time, so the ticket is made from this client's.
+// set is the usual attempt of a claim that would wait: SET NX costs the server a fraction of a script. Its answer does not
+// say who has the lock, and has no time of the server, so the ticket is made from this client's clock.
 func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if err := s.allows(c); err != nil {
 		return driver.Place{}, err
@@ -106,7 +106,7 @@ func (s *SetNX) set(ctx context.Context, c *driver.Claim) (driver.Place, error) 
 	return driver.Place{Ticket: ticket, Holds: true, TTL: ttl}, nil
 }
 
-// clock returns the time in microseconds, each another.
+// clock returns the time in microseconds, different at each call.
 func (s *SetNX) clock() int64 {
 	for {
 		last := s.last.Load()

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// The key is the name, byte for byte, so every library that is told the same name has the same key.
+// The key is the name, byte for byte, so every library uses the same key for the same name.
 func TestSetNXNames(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -41,14 +41,14 @@ func TestSetNXNames(t *testing.T) {
 	}
 }
 
-// set takes a lock as other libraries do, through the driver's connection, which finds the server of a cluster.
+// set takes a lock as other libraries do, over the driver's connection, which finds the server of a cluster.
 func set(t *testing.T, d *SetNX, name, token string) bool {
 	t.Helper()
 	got, err := d.conn.SetNX(timely(t), name, token, time.Minute.Milliseconds())
 	return err == nil && got
 }
 
-// Whatever another client wrote as its token, it is that client's lock: it keeps stile out and is not touched.
+// Any value that another client wrote is that client's lock: it keeps stile out, and stile does not change it.
 func TestSetNXForeignTokens(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -97,7 +97,7 @@ func TestSetNXForeignTokens(t *testing.T) {
 	}
 }
 
-// A key of another type is somebody's data: every verb says so, and it stays as it is.
+// A key of another type is foreign data: every verb reports it, and does not change it.
 func TestSetNXForeignTypes(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -132,7 +132,7 @@ func TestSetNXForeignTypes(t *testing.T) {
 	}
 }
 
-// A key that somebody made last for ever is given its end again by its holder, and freed by it.
+// If somebody makes the key permanent, its holder sets the expiry again, and can release it.
 func TestSetNXPersisted(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -154,7 +154,7 @@ func TestSetNXPersisted(t *testing.T) {
 	}
 }
 
-// A right that is missing is not taken for somebody's data.
+// A missing right is not reported as foreign data.
 func TestSetNXWithoutRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -18,22 +18,22 @@ const (
 	lookAfresh   = time.Second           // after the server did not answer
 )
 
-// A keyWatch lets a client learn at once that somebody deleted or overwrote the key of its claim. The server reports
-// each change of a key that was read (CLIENT TRACKING), so this client's own renewals too. After each change the key
-// is read once more, so that the server reports the next one. If the claim does not stand there, it is renewed, and
-// the answer to that decides. Reading changes no key, so no report follows from it. A client that locks and unlocks
-// at once pays nothing: see listenAfter.
+// A keyWatch lets a client learn at once that somebody deleted or overwrote the key of its claim. The server reports each
+// change of a key that was read (CLIENT TRACKING), including this client's own renewals. After each change the key is read
+// once more, so that the server reports the next one. If the key no longer has the claim, the claim is renewed, and the
+// answer to that decides. Reading changes no key, so it causes no report. A client that locks and unlocks at once pays
+// nothing: see listenAfter.
 type keyWatch struct {
 	conn     *conn.Conn
 	endanger atomic.Pointer[func(ids ...string)]
 
-	mu    sync.Mutex           // guards what follows
+	mu    sync.Mutex           // guards the fields below
 	held  map[string]heldKey   // by key
-	due   map[string]time.Time // when keys are to be read; for the other keys a report comes first
-	timed bool                 // a look is to come
+	due   map[string]time.Time // when keys are to be read; the other keys wait for a report
+	timed bool                 // a read is scheduled
 }
 
-// A heldKey is the claim that holds by a key, and when it is surely over if it is not renewed here, by boottime.
+// A heldKey is the claim that holds by a key, and when it is surely over without a renewal by this client; by boottime.
 type heldKey struct {
 	id    string
 	until time.Duration
@@ -58,7 +58,7 @@ func (w *keyWatch) holds(c *driver.Claim, key string) {
 	w.held[key] = heldKey{c.ID, known.Until(c.TTL)}
 }
 
-// parts notes that a claim does not hold any more.
+// parts notes that a claim no longer holds.
 func (w *keyWatch) parts(c *driver.Claim, key string) {
 	if w == nil {
 		return
@@ -117,7 +117,7 @@ func (w *keyWatch) readDue() {
 	}
 }
 
-// read renews the claims that do not stand where they did.
+// read renews the claims whose keys no longer have them.
 func (w *keyWatch) read(keys, values []string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func (w *keyWatch) read(keys, values []string, ok bool) {
 		case !held:
 		case !ok:
 			w.readWithinLocked(lookAfresh, key)
-		case known.Over(k.until): // it was left to another process, which renews it
+		case known.Over(k.until): // another process has taken it over, and renews it
 			delete(w.held, key)
 		case !strings.HasPrefix(values[i], "stile1\n"+k.id+"\n"):
 			gone = append(gone, k.id)

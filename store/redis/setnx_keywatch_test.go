@@ -22,7 +22,7 @@ func alertedOfKeys(d driver.Alerter) chan string {
 	return heard
 }
 
-// keyIsHeard waits until a holder was told of its key's present value.
+// keyIsHeard waits until a holder knows its key's present value.
 func keyIsHeard(t *testing.T, d *SetNX, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the holder listens to "+c.Name, func() bool {
@@ -31,10 +31,10 @@ func keyIsHeard(t *testing.T, d *SetNX, c *driver.Claim) {
 		_, due := d.keyWatch.due[d.key(c.Name)]
 		return d.keyWatch.held[d.key(c.Name)].id == c.ID && !due && !d.keyWatch.timed
 	})
-	_, _ = d.keyWatch.conn.Values(timely(t), []string{d.key(c.Name)}) // behind a read that is under way
+	_, _ = d.keyWatch.conn.Values(timely(t), []string{d.key(c.Name)}) // after a read that may be under way
 }
 
-// A holder hears at once that its key is gone or another's, whoever did it, on one server and behind Sentinel.
+// A holder learns at once that its key was deleted or overwritten, by any client, on one server and behind Sentinel.
 func TestSetNXBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	s, set := servertest.Redis(t), servertest.RedisSentinel(t)
@@ -80,7 +80,7 @@ func TestSetNXBreakIsHeard(t *testing.T) {
 	}
 }
 
-// A client's own renewals change the key: each is looked at once, nothing follows from that, and nobody is alerted.
+// A client's own renewals change the key: each causes one read and no alert.
 func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -108,7 +108,7 @@ func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	}
 	keyIsHeard(t, d, c)
 	after := gets(t, s)
-	// The script of a renewal reads the key as well.
+	// The script of a renewal reads the key too.
 	if n := after - before; n < renewals+renewals/2 || n > 2*renewals+2 {
 		t.Errorf("the key was read %d times in %d renewals; want twice in each", n, renewals)
 	}
@@ -121,14 +121,15 @@ func TestSetNXRenewalsAreLookedAtOnce(t *testing.T) {
 	}
 }
 
-// A claim that another process goes on with is forgotten once its lease would be over, and one that nobody renews with its key.
+// A claim that another process renews is forgotten when its lease would be over. A claim that nobody renews is forgotten
+// with its key.
 func TestSetNXDetachedClaimsAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	url := "redis://" + s.Addr
 	d, other := openSetNX(t, url), openSetNX(t, url)
 	kept, left := claim("kept", "kept"), claim("left", "left")
-	kept.TTL, left.TTL = 2*time.Second, 2*time.Second // a machine with much to do still renews in time
+	kept.TTL, left.TTL = 2*time.Second, 2*time.Second // a busy machine still renews in time
 	enter(t, d, kept)
 	enter(t, d, left)
 	servertest.Until(t, "both are forgotten", func() bool {
@@ -141,7 +142,7 @@ func TestSetNXDetachedClaimsAreForgotten(t *testing.T) {
 	})
 }
 
-// gets counts commands that read a string.
+// gets counts the commands that read a string.
 func gets(t *testing.T, s *servertest.Server) (n int) {
 	t.Helper()
 	if _, err := fmt.Sscanf(s.RedisInfo("cmdstat_get"), "calls=%d,", &n); err != nil {

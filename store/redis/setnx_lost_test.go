@@ -23,12 +23,12 @@ func openClient(t *testing.T, url string, ttl time.Duration) *stile.Client {
 	return c
 }
 
-// A holder whose key was deleted or overwritten by a client that does not compare is told so while its lease would still
-// run, and does not remove what came after it.
+// A holder whose key was deleted or overwritten by a client that does not compare learns of this before its lease would end,
+// and does not remove the new value.
 func TestSetNXHolderIsToldOfTheft(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
-	const ttl = 12 * time.Second // it is told after a third of it
+	const ttl = 12 * time.Second // it learns of this after a third of it
 	for what, theft := range map[string][][]string{
 		"deleted":           {{"DEL", "deleted"}},
 		"deleted and taken": {{"DEL", "deleted and taken"}, {"SET", "deleted and taken", "theirs", "NX", "PX", "60000"}},
@@ -63,7 +63,7 @@ func TestSetNXHolderIsToldOfTheft(t *testing.T) {
 	}
 }
 
-// A lock is not waited for where nobody will give it back: the caller is told what is in the way.
+// A claim does not wait for a lock that nobody will release: its caller gets an error that names the obstacle.
 func TestSetNXWaiterIsToldOfForeignKeys(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -10,11 +10,11 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A stamper is a client of the old recipe, in which the value of the key is the time at which the lock ends, by the
-// holder's clock: SETNX, and GETSET once that time is over.
+// A stamper is a client of an old recipe, in which the key's value is the time at which the lock ends, by the holder's
+// clock: SETNX, and GETSET after that time.
 type stamper struct {
 	server *servertest.Server
-	ahead  time.Duration // by how much its clock is ahead of the others'
+	ahead  time.Duration // how far its clock is ahead of the others'
 }
 
 const stampFor = 10 * time.Second
@@ -35,7 +35,7 @@ func (c *stamper) lock(name string) bool {
 
 func (c *stamper) unlock(name string) { c.server.Redis([]string{"DEL", name}) }
 
-// In each of these, two clients of the recipe hold at once. docs/stores/setnx.md lists them.
+// In each of these cases, two clients of the recipe hold at once. docs/stores/setnx.md lists them.
 func TestTimeStampRecipeLetsTwoHold(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -57,7 +57,7 @@ func TestTimeStampRecipeLetsTwoHold(t *testing.T) {
 	holds("the first", a.lock("late"))
 	s.Redis([]string{"SET", "late", strconv.FormatInt(a.now()-1, 10)}) // its time is over
 	holds("the second", b.lock("late"))
-	a.unlock("late") // which removes the second's
+	a.unlock("late") // it removes the second's
 	holds("a third, beside the second", c.lock("late"))
 
 	stamp := strconv.FormatInt(a.now()-1, 10)
@@ -65,14 +65,14 @@ func TestTimeStampRecipeLetsTwoHold(t *testing.T) {
 	seen := s.Redis([]string{"GET", "race"}) // c is about to send GETSET
 	holds("the second", b.lock("race"))
 	had := s.Redis([]string{"GET", "race"})
-	// c does, and is told that it lost
+	// c sends it, and learns that it lost
 	s.Redis([]string{"GETSET", "race", strconv.FormatInt(c.now()+3*stampFor.Milliseconds(), 10)})
 	if got := s.Redis([]string{"GET", "race"}); seen != stamp || got == had {
 		t.Errorf("the holder's stamp is %v as it was; want it overwritten by the one who lost", got)
 	}
 }
 
-// The same with stile's layout: one holds, whatever the clients' clocks say, and a late release frees nothing.
+// The same cases in stile's layout: one client holds, whatever the clients' clocks say, and a late release frees nothing.
 func TestSetNXWhereTheRecipeFails(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// node-redlock takes several names at once or none: a name that stile holds keeps it from all of them, and each that it
+// node-redlock takes all of several names or none. A name that stile holds keeps it from all of them, and each name that it
 // took keeps stile out.
 func TestSetNXSeveralNamesAtOnce(t *testing.T) {
 	t.Parallel()
@@ -35,13 +35,13 @@ func TestSetNXSeveralNamesAtOnce(t *testing.T) {
 	}
 }
 
-// Behind Sentinel a waiter is told as it is by a server alone.
+// Behind Sentinel a waiter gets reports as from a single server.
 func TestSetNXBehindSentinel(t *testing.T) {
 	t.Parallel()
 	set := servertest.RedisSentinel(t)
 	d := openSetNX(t, "redis+sentinel://"+set.Sentinel.Addr+"/"+set.Name)
 	set.Primary.Redis(foreignLock("name", "theirs"))
-	d.safely = time.Hour // so that it hears of the release in no other way
+	d.safely = time.Hour // so that it learns of the release in no other way
 	told := awaiting(t, d, claim("name", "ours"))
 	tells(t, set.Primary)
 	set.Primary.Redis(foreignUnlock("name", "theirs"))
@@ -50,7 +50,7 @@ func TestSetNXBehindSentinel(t *testing.T) {
 	}
 }
 
-// Over the caller's own client, with a prefix.
+// The driver works over the caller's own client, with a prefix.
 func TestSetNXOverTheCallersClient(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -19,7 +19,7 @@ func openSetNX(t testing.TB, url string) *SetNX {
 	return d.(*SetNX)
 }
 
-// What other libraries do, in the server's own words.
+// The commands of other libraries.
 var (
 	foreignLock   = func(name, value string) []string { return []string{"SET", name, value, "NX", "PX", "60000"} }
 	foreignUnlock = func(name, value string) []string {
@@ -60,7 +60,7 @@ func TestSetNXExcludesOthers(t *testing.T) {
 		t.Errorf("the key is %q; want the other library's", got)
 	}
 
-	d.safely = time.Hour // so that it hears of the release in no other way
+	d.safely = time.Hour // so that it learns of the release in no other way
 	told := awaiting(t, d, claim("order {42}", "next"))
 	tells(t, s)
 	s.Redis(foreignUnlock("order {42}", "\x00theirs"))
@@ -160,13 +160,13 @@ func TestSetNXListsItsOwn(t *testing.T) {
 	}
 }
 
-// A server that may not tell of changes is looked at again and again.
+// If the user may not track changes, a waiter polls.
 func TestSetNXWithoutTracking(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
 	s.Redis([]string{"ACL", "SETUSER", "plain", "on", ">secret", "~*", "&*", "+@all"})
 	d := openSetNX(t, "redis://plain:secret@"+s.Addr)
-	s.Redis([]string{"ACL", "SETUSER", "plain", "-client|tracking"}) // where it is so from the first, it is not asked
+	s.Redis([]string{"ACL", "SETUSER", "plain", "-client|tracking"}) // without it from the start, the driver does not ask
 	holder := claim("deaf", "holder")
 	enter(t, d, holder)
 	told := awaiting(t, d, claim("deaf", "waiter"))
@@ -198,7 +198,7 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 		}
 	}()
 	tells(t, s)
-	s.Restart() // with nothing on disk: the lock is gone
+	s.Restart() // it has nothing on disk: the lock is gone
 	if p := <-told; !p.Holds {
 		t.Errorf("the waiter = %+v; want it to hold", p)
 	}
@@ -207,7 +207,7 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 	})
 }
 
-// tells waits until a server would report the change of a key to somebody, so a waiter waits for its message.
+// tells waits until the server tracks a key for somebody, so a waiter waits for its message.
 func tells(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	servertest.Until(t, "the server tells of a key", func() bool {

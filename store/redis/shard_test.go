@@ -37,8 +37,8 @@ func TestContractOfShardsInMove(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: opener(url)})
 }
 
-// With one server of three killed, its names fail and the others go on, for clients that were open before and for those
-// that are opened then. When it is back, all goes on.
+// One server of three is killed. Its names fail and the others go on, for earlier clients and for new ones. When it is back,
+// all go on.
 func TestShardsWithOneServerDown(t *testing.T) {
 	t.Parallel()
 	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}
@@ -91,8 +91,8 @@ func TestShardsWithOneServerDown(t *testing.T) {
 	}
 }
 
-// A fourth server is added under load: the clients with three, those with both lists and those with four exclude each
-// other, two neighbours at a time.
+// A fourth server is added under load. Clients with three servers, with both lists, and with four exclude each other, two
+// neighbouring stages at a time.
 func TestShardsAreAddedUnderLoad(t *testing.T) {
 	t.Parallel()
 	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}
@@ -115,7 +115,7 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 				if inside[i].Add(1) != 1 {
 					t.Errorf("name%d is held by two at stage %d", i, stage)
 				}
-				servers[i%len(servers)].Redis([]string{"PING"}) // long enough for others to come
+				servers[i%len(servers)].Redis([]string{"PING"}) // long enough for others to enter
 				inside[i].Add(-1)
 				return nil
 			})
@@ -134,7 +134,7 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 		}
 		return func() { cancel(); work.Wait() }
 	}
-	// together waits until the clients of some stages have locked all names a few times more.
+	// together waits until the clients of some stages have locked all names a few more times.
 	together := func(stages ...int) {
 		for _, stage := range stages {
 			enough := locked[stage].Load() + 10*names
@@ -155,7 +155,7 @@ func TestShardsAreAddedUnderLoad(t *testing.T) {
 	third()
 }
 
-// Tickets are made of the servers' time, so a name's tickets rise through a move between servers whose clocks agree.
+// Tickets come from the servers' time, so a name's tickets rise through a move between servers whose clocks agree.
 func TestTicketsRiseThroughMove(t *testing.T) {
 	t.Parallel()
 	servers := []*servertest.Server{servertest.Redis(t), servertest.Redis(t), servertest.Redis(t)}
@@ -168,7 +168,7 @@ func TestTicketsRiseThroughMove(t *testing.T) {
 		for i := range 40 {
 			name := fmt.Sprint("name", i%20)
 			err := c.Mutex(name).Do(t.Context(), func(ctx context.Context) error {
-				ticket := stile.FromContext(ctx).Ticket() // while stores change it is not said to be a token
+				ticket := stile.FromContext(ctx).Ticket() // while stores change, it is not promised as a token
 				if ticket <= last[name] {
 					t.Errorf("the ticket of %s is %d; want above %d", name, ticket, last[name])
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// An answer that nobody asked for ends its connection and nothing else. The client listens, so the library reads in a goroutine of
-// its own: a panic there would end the process, whatever its callers do.
+// An answer without a request ends its connection and nothing else. The client listens, so the library reads in a goroutine
+// of its own: a panic there would end the process.
 func TestAnswerThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,7 +38,7 @@ func openTair(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	return d, nil
 }
 
-// newTair makes the driver of a layout other than the queue, as far as the server has the commands for it.
+// newTair makes the driver of a layout other than the queue, if the server has the commands for it.
 func newTair(ctx context.Context, c *conn.Conn, layout, prefix string) (driver.Driver, error) {
 	if layout == layoutExSet {
 		return newExSet(ctx, c, prefix)
@@ -48,7 +48,7 @@ func newTair(ctx context.Context, c *conn.Conn, layout, prefix string) (driver.D
 		return nil, err
 	}
 	s := newSetNX(ctx, c, prefix)
-	s.keyWatch = nil // it is not known whether a Tair reports a CAS
+	s.keyWatch = nil // whether a Tair reports a CAS is unknown
 	if len(missing) == 0 {
 		return newTairCAS(s), nil
 	}

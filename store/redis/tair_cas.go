@@ -14,25 +14,25 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// A tairCAS is a [SetNX] on a server with the commands CAS and CAD, by which it renews and releases: they cost the
+// A tairCAS is a [SetNX] on a server with the commands CAS and CAD. It renews and releases by them, since they cost the
 // server less than a script. It enters as the SetNX does.
 //
-// A command can return neither how much of a lease is left nor whether only a lock-delay is. So a script renews
-// leases that a command could make shorter, and renews and releases claims with a lock-delay, claims that another
-// client entered, and amended ones.
+// A command can return neither the remaining lease nor whether only a lock-delay remains. So a script renews leases that a
+// command could make shorter, and renews and releases claims with a lock-delay, claims that another client entered, and
+// amended claims.
 type tairCAS struct {
 	*SetNX
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	held  map[string]*heldClaim
 	limit known.Limit
 }
 
-// A heldClaim is a claim that holds, as this client knows it.
+// A heldClaim is this client's knowledge of a claim that holds.
 type heldClaim struct {
 	value string        // of the key
-	ttl   time.Duration // longest lease that was asked for
-	until time.Duration // when it is surely over, if nothing else is heard; by boottime
+	ttl   time.Duration // longest lease requested so far
+	until time.Duration // when it is surely over without a renewal; by boottime
 }
 
 func newTairCAS(s *SetNX) *tairCAS {
@@ -48,7 +48,7 @@ func (s *tairCAS) Enter(ctx context.Context, c *driver.Claim) (driver.Place, err
 	return p, err
 }
 
-// noteValue notes what stands in the key of a claim.
+// noteValue notes the value of a claim's key.
 func (s *tairCAS) noteValue(c *driver.Claim, ticket int64) {
 	begin, end := valueOf(c)
 	s.mu.Lock()
@@ -98,14 +98,14 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 	var (
 		renewals = make([]driver.Renewal, len(cs))
 		others   []*driver.Claim
-		at       []int // where their answers belong
+		at       []int // the indexes of their answers
 		commands []conn.Comparison
 		asked    []int
 		once     = map[string]bool{} // the claims that are among those commands; a second command could shorten the first's lease
 	)
 	for i, c := range cs {
 		if c.Amend != nil {
-			s.forget(c) // its value is another from now on, or may be
+			s.forget(c) // its value changes, or may change
 		}
 		p := s.known(c)
 		if p == nil || c.TTL < p.ttl || once[c.ID] {
@@ -124,7 +124,7 @@ func (s *tairCAS) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 			s.renewed(c)
 			renewals[asked[j]].TTL = time.Duration(millis(c.TTL)) * time.Millisecond
 		case errors.Is(err, driver.ErrGone):
-			s.forget(c) // somebody may have amended it, and it stands with another value
+			s.forget(c) // somebody may have amended it, so that its key has another value
 			others, at = append(others, c), append(at, asked[j])
 			return
 		case errors.Is(err, driver.ErrForeign):
@@ -155,7 +155,7 @@ func (s *tairCAS) Leave(ctx context.Context, l *driver.Release) error {
 	s.conn.Compare(ctx, []conn.Comparison{q}, func(_ int, e error) { err = e })
 	if errors.Is(err, driver.ErrGone) {
 		s.forget(c)
-		return s.SetNX.Leave(ctx, l) // it may have been amended, and stand with another value
+		return s.SetNX.Leave(ctx, l) // it may have been amended, so that its key has another value
 	}
 	// After a lost answer the claim stays known: the next Leave must compare the same value again.
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {

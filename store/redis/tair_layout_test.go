@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// A tairServer is a server with the commands of TairString, the real one that the environment names or one that plays them.
+// A tairServer is a server with the commands of TairString: the real one that the environment names, or an imitation.
 type tairServer struct {
 	url string
 	*servertest.RedisConn
@@ -43,7 +43,7 @@ func newTairServer(t *testing.T) *tairServer {
 	return &tairServer{"tair://" + addr, c, t}
 }
 
-// do runs a command, as another client of the server does.
+// do runs a command as another client.
 func (s *tairServer) do(args ...string) string {
 	s.t.Helper()
 	got, err := s.Do(args...)
@@ -64,7 +64,7 @@ func (s *tairServer) open(layout string) driver.Driver {
 	return d
 }
 
-// overtakes enters a claim again and again until the one before has run out.
+// overtakes enters a claim repeatedly until the one before has run out.
 func overtakes(t *testing.T, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the next claim holds", func() bool {
@@ -73,8 +73,8 @@ func overtakes(t *testing.T, d driver.Driver, c *driver.Claim) {
 	})
 }
 
-// The hole of locks by version: a version that begins at 1 for each holder lets a late one delete its successor's lock.
-// That of a stile lock is the ticket.
+// Locks by version have a hole: if versions begin at 1 for each holder, a late one can delete its successor's lock. The
+// version of a stile lock is its ticket.
 func TestExSetVersionsAreTickets(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
@@ -117,7 +117,7 @@ func TestExSetVersionsAreTickets(t *testing.T) {
 	}
 }
 
-// Others that lock by EXSET NX are kept out, and keep out.
+// stile and clients that lock by EXSET NX exclude each other.
 func TestExSetExcludesOthers(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
@@ -144,7 +144,7 @@ func TestExSetExcludesOthers(t *testing.T) {
 	}
 }
 
-// A lock that somebody wrote over is lost, also if the new value is the old one.
+// A lock that somebody overwrote is lost, even if the new value equals the old one.
 func TestTairIsLostWhenOthersTakeIt(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
@@ -202,8 +202,8 @@ func value(s *tairServer, name string) string {
 	return found.([]any)[0].(string)
 }
 
-// In layout setnx a claim is renewed and released by CAS and CAD where that says all, and by scripts elsewhere: whoever
-// may not run scripts can renew and release what it has.
+// In layout setnx a claim is renewed and released by CAS and CAD where these suffice, and by scripts otherwise. So a user
+// who may not run scripts can renew and release claims.
 func TestTairCompares(t *testing.T) {
 	t.Parallel()
 	s := newTairServer(t)
@@ -252,7 +252,7 @@ func TestTairCompares(t *testing.T) {
 	}
 }
 
-// What is remembered of claims that nobody took out does not pile up.
+// The client forgets claims that nobody released.
 func TestHeldClaimsAreClearedAway(t *testing.T) {
 	t.Parallel()
 	s := &tairCAS{held: map[string]*heldClaim{}}
@@ -266,7 +266,7 @@ func TestHeldClaimsAreClearedAway(t *testing.T) {
 	}
 }
 
-// A Redis has no commands of Tair's: the queue needs none, layout setnx does without, and layout exset cannot.
+// Redis lacks Tair's commands: the queue needs none, layout setnx works without them, and layout exset fails.
 func TestTairOnRedis(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// tair returns the URL of a server with the commands of TairString: of the real one that the environment names, or of
-// one that plays them.
+// tair returns the URL of a server with the commands of TairString: the real one that the environment names, or an
+// imitation.
 func tair(t testing.TB) string {
 	t.Helper()
 	if url := os.Getenv("STILE_TEST_TAIR"); url != "" {
@@ -32,7 +32,7 @@ func TestContractOfTair(t *testing.T) {
 	}
 }
 
-// Where the server has no CAS and CAD, scripts do the same.
+// If the server has no CAS and CAD, scripts do the same.
 func TestContractOfTairOnRedis(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, drivertest.Store{Open: opener("tair://" + servertest.Redis(t).Addr + "?layout=setnx")})

@@ -13,11 +13,11 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// waitingTicket is the ticket of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: the server stores nothing of it. Real tickets are larger.
 const waitingTicket = 1
 
-// A valueLock keeps each lock as one value under its very name, by scripts. The layouts without a queue share it:
-// each has its own form of the value, and its own other parts.
+// A valueLock keeps each lock as one value under its very name, by scripts. The layouts without a queue share it: each has
+// its own form of the value, and further parts.
 type valueLock struct {
 	conn    *conn.Conn
 	prefix  string
@@ -27,10 +27,10 @@ type valueLock struct {
 	safely  time.Duration // between reads of a key whose changes the server reports
 
 	mu      sync.Mutex
-	endless map[string]time.Time // since when a claim waits for a key that never expires, by the claim's id
+	endless map[string]time.Time // by claim id: since when a claim waits for a key that never expires
 }
 
-// init makes it one over a connection, which it owns from now on. More are the scripts that the layout has of its own.
+// init makes it a lock over a connection, which it owns from now on. More are the layout's own scripts.
 func (s *valueLock) init(
 	ctx context.Context, c *conn.Conn, prefix, layout string, scripts *valueScripts, more ...*conn.Script,
 ) {
@@ -59,7 +59,7 @@ func (s *valueLock) Close() error {
 	return nil
 }
 
-// Enter is one round trip. A claim that does not hold has no place in the server: entering again is another attempt.
+// Enter is one round trip. The server stores nothing of a claim that does not hold: entering again is another attempt.
 func (s *valueLock) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.Ticket == waitingTicket {
 		return s.enter(ctx, c, s.scripts.stay)
@@ -67,7 +67,7 @@ func (s *valueLock) Enter(ctx context.Context, c *driver.Claim) (driver.Place, e
 	return s.enter(ctx, c, s.scripts.enter)
 }
 
-// allows refuses requests that the layout cannot do.
+// allows refuses requests that the layout cannot serve.
 func (s *valueLock) allows(c *driver.Claim) error {
 	if c.Weight != driver.All || c.Capacity != driver.All {
 		return fmt.Errorf("%w: layout %s has neither readers nor permits", driver.ErrUnsupported, s.layout)
@@ -113,7 +113,7 @@ func (s *valueLock) enter(ctx context.Context, c *driver.Claim, script *conn.Scr
 	}
 	left := time.Duration(a.Number(2)) * time.Millisecond
 	if !c.Try && s.endures(c, left) > max(c.TTL, c.Wait) {
-		s.over(c) // the claim has its answer, and does not come again
+		s.over(c) // the claim has its answer, and does not enter again
 		return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it",
 			driver.ErrForeign, s.key(c.Name))
 	}
@@ -134,7 +134,7 @@ func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	s.conn.RunAll(ctx, s.scripts.renew, requests, func(i int, a conn.Answer, err error) {
 		switch {
 		case errors.Is(err, driver.ErrForeign):
-			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // somebody's data stands where the claim was
+			err = fmt.Errorf("%w: %w", driver.ErrGone, err) // foreign data is in place of the claim
 		case err == nil && cs[i].Amend != nil:
 			if err = s.possible(cs[i]); err == nil {
 				err = unamended(cs[i], a)
@@ -145,7 +145,7 @@ func (s *valueLock) Renew(ctx context.Context, cs []*driver.Claim) []driver.Rene
 	return renewals
 }
 
-// possible returns why no claim can be amended so.
+// possible returns why a claim cannot be amended, or nil.
 func (s *valueLock) possible(c *driver.Claim) error {
 	if c.Amend.Weight != 0 && c.Amend.Weight < c.Weight {
 		return fmt.Errorf("%w: layout %s has no readers", driver.ErrUnsupported, s.layout)
@@ -157,7 +157,7 @@ func (s *valueLock) possible(c *driver.Claim) error {
 func (s *valueLock) Leave(ctx context.Context, l *driver.Release) error {
 	s.over(l.Claim)
 	c := l.Claim
-	head := "" // unless it is empty, a lock whose value begins so may be deleted without a further look
+	head := "" // unless it is empty, a lock whose value begins so may be deleted without a closer look
 	if begin, end := valueOf(c); c.Delay == 0 {
 		head = begin + number(c.Ticket) + strings.TrimSuffix(end, c.Record)
 	}
@@ -173,7 +173,7 @@ func (s *valueLock) Break(ctx context.Context, b *driver.BreakRequest) (driver.C
 	return remove(ctx, s.conn, s.scripts.remove, s.key(b.Name), b)
 }
 
-// quick returns the ticket of a claim that holds by a script's quick part, which says no more.
+// quick returns the ticket of a claim that holds by a script's quick part, whose answer has only the ticket.
 func quick(a conn.Answer) (ticket int64, ok bool) {
 	if len(a) != 1 {
 		return 0, false
@@ -201,5 +201,5 @@ func valueOf(c *driver.Claim) (begin, end string) {
 
 func (s *valueLock) key(name string) string { return s.prefix + name }
 
-// millis rounds up: the server keeps whole milliseconds, and a lease must not end before it was said to.
+// millis rounds up: the server keeps whole milliseconds, and a lease must not end early.
 func millis(t time.Duration) int64 { return (t + time.Millisecond - 1).Milliseconds() }

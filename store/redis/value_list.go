@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/store/redis/internal/conn"
 )
 
-// List is [driver.Lister]. One name is listed whoever holds it; of all names, the ones that stile holds, since any
-// string in the database could be another library's lock.
+// List is [driver.Lister]. For one name it shows any holder. For a prefix it shows only stile's locks, since any string in
+// the database could be another library's lock.
 func (s *valueLock) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name != "" {
 		a, err := s.conn.Run(ctx, s.scripts.look, s.key(q.Name), "", "")

@@ -43,14 +43,14 @@ var exSetKeysLua string
 // valueScripts are the scripts of one value. Stay is enter for a claim that waits.
 type valueScripts struct{ enter, stay, renew, leave, look, remove *conn.Script }
 
-// stringScripts returns the scripts of a value that is a string. All but enter begin with what lets them run when the memory
-// of the server is full, as with the queue.
+// stringScripts returns the scripts of a value that is a string. All but enter begin with the line that lets them run when
+// the memory of the server is full, as with the queue.
 func stringScripts(c *conn.Conn) *valueScripts {
 	return newValueScripts(c.EvenIfFull(), valueEnterLoneLua, valueLeaveLoneLua, "")
 }
 
-// exSetScripts returns the scripts of a value that is a TairString, whose commands come before the rest. The quick
-// parts are for strings.
+// exSetScripts returns the scripts of a value that is a TairString, whose commands come first. The quick parts are for
+// strings.
 func exSetScripts() *valueScripts { return newValueScripts("", "", "", exSetKeysLua) }
 
 func newValueScripts(evenIfFull, enterLone, leaveLone, commands string) *valueScripts {

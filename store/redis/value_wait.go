@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	lookLeast  = 5 * time.Millisecond   // between looks at a key, where the server does not tell
-	lookMost   = 100 * time.Millisecond // and after a while
-	lookSafely = time.Second            // where it does, in case its word was lost
+	lookLeast  = 5 * time.Millisecond   // between reads of a key, if the server reports no changes
+	lookMost   = 100 * time.Millisecond // the same, after a while
+	lookSafely = time.Second            // if the server reports changes, in case a report was lost
 )
 
-// endures notes how much is left of a key that refused a claim, negative if it never expires, and returns for how long the
-// claim has waited for one that never does.
+// endures notes how much is left of a key that refused a claim, negative if it never expires, and returns how long the claim
+// has waited for a key that never expires.
 func (s *valueLock) endures(c *driver.Claim, left time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,15 +32,15 @@ func (s *valueLock) endures(c *driver.Claim, left time.Duration) time.Duration {
 	return time.Since(since)
 }
 
-// over notes that a claim does not wait any more.
+// over notes that a claim no longer waits.
 func (s *valueLock) over(c *driver.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.endless, c.ID)
 }
 
-// Await waits until the key is free, or may be. The server reports every change of a key that this client has read,
-// whoever makes it (CLIENT TRACKING); where it cannot, the key is read again and again.
+// Await waits until the key is free, or may be. The server reports every change of a key that this client has read, by any
+// client (CLIENT TRACKING); if it cannot, Await polls.
 func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := s.key(c.Name)
 	pause := lookLeast
@@ -52,7 +52,7 @@ func (s *valueLock) Await(ctx context.Context, c *driver.Claim) (driver.Place, e
 	}
 }
 
-// waitFree looks at a key, and unless it is free waits until there is a reason to look again.
+// waitFree reads a key, and unless it is free waits until there is a reason to read it again.
 func (s *valueLock) waitFree(ctx context.Context, key string, pause time.Duration) (free bool, err error) {
 	left, signal, err := s.conn.Look(ctx, key)
 	defer s.conn.ReleaseSignal(key, signal)
@@ -69,7 +69,7 @@ func (s *valueLock) waitFree(ctx context.Context, key string, pause time.Duratio
 	return false, s.pause(ctx, signal, pause, time.Duration(left)*time.Millisecond)
 }
 
-// pause waits for a signal, or without one for about a pause, and in any case until nothing is left of the key.
+// pause waits for a signal, or without one for about a pause, and in any case no longer than the key lives.
 func (s *valueLock) pause(ctx context.Context, signal <-chan struct{}, pause, left time.Duration) error {
 	wait := pause/2 + rand.N(pause/2)
 	if signal != nil {

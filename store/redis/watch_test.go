@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// watching begins a watch, and returns when it stands. The channel gets an event for calls of changed, the latest at
-// least.
+// watching begins a watch, and returns when it stands. The channel gets an event for calls of changed, at least for the
+// latest.
 func watching(t *testing.T, d *Driver, name string) <-chan struct{} {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -42,7 +42,7 @@ func watching(t *testing.T, d *Driver, name string) <-chan struct{} {
 	return told
 }
 
-// comes waits until something is told, and returns how long that took.
+// comes waits for an event, and returns how long that took.
 func comes(t *testing.T, told <-chan struct{}) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -63,8 +63,8 @@ func quiet(t *testing.T, told <-chan struct{}, length time.Duration) {
 	}
 }
 
-// The server reports a change, whoever makes it, and nothing else: a watch that read again and again would be late
-// half of the time, and would not be quiet.
+// The server reports a change by any client, and nothing else. A watch that polls would be late half of the time, and would
+// not be quiet.
 func TestWatchIsPushed(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -83,12 +83,12 @@ func TestWatchIsPushed(t *testing.T) {
 	lane.Within(took[len(took)/2], watchPoll/4, "a change is told at once, in the median,")
 	enter(t, a, claim("another", "holder"))
 	quiet(t, told, 4*watchPoll)
-	// Somebody does it by hand, in one step: a watch that saw the string would end.
+	// The change is made by hand, in one step: a watch that saw the string would end.
 	s.Redis([]string{"EVAL", "redis.call('SET', KEYS[1], 'x') return redis.call('DEL', KEYS[1])", "1", b.key("name")})
 	comes(t, told)
 }
 
-// Two watches of one client hear the same change.
+// Two watches of one client get the same change.
 func TestWatchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
@@ -98,7 +98,7 @@ func TestWatchesOfOneClient(t *testing.T) {
 	comes(t, two)
 }
 
-// A watch that has ended, and a waiter that no longer waits, leave nothing behind in the client.
+// A watch that has ended, and a waiter that gave up, leave nothing behind in the client.
 func TestWhoeverWaitedLeavesNoSignal(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -134,7 +134,7 @@ func TestWatchTellsOfExpiry(t *testing.T) {
 	t.Parallel()
 	d := open(t, "redis://"+servertest.Redis(t).Addr)
 	holder, waiter := claim("name", "holder"), claim("name", "waiter")
-	holder.TTL, waiter.Wait, waiter.TTL = 4*time.Second, time.Minute, time.Minute // the holder is there when the watch begins
+	holder.TTL, waiter.Wait, waiter.TTL = 4*time.Second, time.Minute, time.Minute // it holds when the watch begins
 	enter(t, d, holder)
 	enter(t, d, waiter)
 	told := watching(t, d, "name")
@@ -145,7 +145,7 @@ func TestWatchTellsOfExpiry(t *testing.T) {
 	})
 }
 
-// A connection that was lost is made again, and what happened meanwhile is told.
+// A lost connection is made again, and the watch reports the changes meanwhile.
 func TestWatchOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)
@@ -155,7 +155,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	for line := range strings.Lines(s.Redis([]string{"CLIENT", "LIST"}).(string)) {
 		id, rest, _ := strings.Cut(strings.TrimPrefix(line, "id="), " ")
 		_, flags, _ := strings.Cut(rest, " flags=")
-		if flags, _, _ = strings.Cut(flags, " "); strings.Contains(flags, "t") { // it is told of changes
+		if flags, _, _ = strings.Cut(flags, " "); strings.Contains(flags, "t") { // it tracks changes
 			s.Redis([]string{"CLIENT", "KILL", "ID", id})
 			killed++
 		}
@@ -168,7 +168,7 @@ func TestWatchOutlivesItsConnection(t *testing.T) {
 	comes(t, told)
 }
 
-// A server that may not tell of changes is looked at again and again.
+// If the user may not track changes, a watch polls.
 func TestWatchWithoutTracking(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

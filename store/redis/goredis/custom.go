@@ -27,13 +27,13 @@ func named(f any) string {
 // ofLibrary begins the names of the functions of go-redis.
 const ofLibrary = "github.com/redis/go-redis/v9."
 
-// ownDialer reports whether a dialer is the program's.
+// ownDialer reports whether a dialer is the program's own.
 func ownDialer(f func(context.Context, string, string) (net.Conn, error)) bool {
 	name := named(f)
 	return name != "" && !(strings.HasPrefix(name, ofLibrary) && strings.Contains(name, "NewDialer.func"))
 }
 
-// ownNewClient reports whether the function that makes the clients of a cluster's servers is the program's.
+// ownNewClient reports whether the function that makes the clients of a cluster's servers is the program's own.
 func ownNewClient(f func(*redis.Options) *redis.Client) bool {
 	name := named(f)
 	return name != "" && name != ofLibrary+"NewClient"

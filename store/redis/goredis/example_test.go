@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/store/redis/goredis"
 )
 
-// A program that has a client of go-redis keeps locks on the same servers.
+// A program with a go-redis client keeps locks on the same servers.
 func ExampleOpen() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", Username: "shop", Password: "secret"})

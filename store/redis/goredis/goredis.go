@@ -4,14 +4,14 @@
 //	…
 //	locks, err := stile.New(driver, nil)
 //
-// The driver has connections of its own, since a lock needs other ones than commands do: they carry many requests at a
-// time, a request is never repeated without stile's knowledge, and a silent connection is given up before a lease runs out.
-// The driver takes over everything that leads to the servers: addresses, Sentinel or cluster, user and password or their
+// The driver has connections of its own, since a lock needs other connections than commands do: they carry many requests at
+// a time, a request is never repeated without stile's knowledge, and a silent connection is given up before a lease runs
+// out. The driver copies all options that lead to the servers: addresses, Sentinel or cluster, user and password or their
 // source, database, TLS, and the bound of connecting. Sizes of pools, timeouts of reads and writes, retries, the protocol's
-// version, and the choice of the server to read from only concern commands; the driver has its own.
+// version, and the choice of the server to read from concern commands only; the driver has its own.
 //
-// If an option would change the way to the servers and cannot be carried over, there is an error that names it: a dialer,
-// OnConnect, a limiter, hooks, and others.
+// If an option would change the way to the servers and cannot be copied, the error names it: a dialer, OnConnect, a limiter,
+// hooks, and others.
 package goredis
 
 import (
@@ -29,13 +29,13 @@ import (
 type Options struct {
 	Prefix string // the beginning of keys and channels, "stile/" by default; without braces
 
-	// IgnoreHooks lets the client have hooks, such as those that trace or count commands. They do not see the driver's
+	// IgnoreHooks accepts a client with hooks, such as hooks that trace or count commands. They do not see the driver's
 	// requests.
 	IgnoreHooks bool
 }
 
-// Open connects to the servers of a client of one server, or of a cluster. Closing the driver does not close the client,
-// nor the other way round. Only the options with which the client was made count; later changes do not.
+// Open connects to the servers of a client of one server, or of a cluster. Closing the driver does not close the client, nor
+// the other way round. Only the options with which the client was made count, not later changes.
 //
 // A client by [redis.NewFailoverClient] does not show its Sentinels: see [OpenFailover]. A [redis.Ring] is refused: its
 // shards are servers that do not know each other, and [github.com/stilelock/stile/store/shard] is for them.
@@ -72,8 +72,8 @@ func Open(ctx context.Context, client redis.UniversalClient, o *Options) (*stile
 	return stileredis.Dial(ctx, servers, &stileredis.Options{Prefix: o.Prefix})
 }
 
-// OpenFailover connects to the servers to which [redis.NewFailoverClient] and [redis.NewFailoverClusterClient] would lead. It
-// always uses the primary.
+// OpenFailover connects to the servers to which [redis.NewFailoverClient] and [redis.NewFailoverClusterClient] would lead.
+// It always uses the primary.
 func OpenFailover(ctx context.Context, failover *redis.FailoverOptions, o *Options) (*stileredis.Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -143,7 +143,7 @@ func behindSentinel(o *redis.FailoverOptions) (*stileredis.Servers, error) {
 	}, err
 }
 
-// A setting is an option that cannot be carried over, and whether it is set.
+// A setting is an option that cannot be copied, and whether it is set.
 type setting struct {
 	name string
 	set  bool
@@ -159,7 +159,7 @@ func firstSet(list []setting) error {
 	return nil
 }
 
-// credentials asks the provider that go-redis would ask, which is the first.
+// credentials asks the first credentials provider, as go-redis does.
 func credentials(
 	first func(context.Context) (string, string, error), second func() (string, string),
 ) func(context.Context) (user, password string, err error) {

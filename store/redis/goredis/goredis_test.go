@@ -26,7 +26,7 @@ func timely(t testing.TB) context.Context {
 	return ctx
 }
 
-// locks takes a lock by the driver and wants it to be a key of this server, and returns once it is released.
+// locks takes a lock by the driver, checks that it is a key of this server, and releases it.
 func locks(t *testing.T, d *stileredis.Driver, err error, key string, exists func(key string) bool) {
 	t.Helper()
 	if err != nil {
@@ -62,7 +62,7 @@ func TestSingle(t *testing.T) {
 	}
 }
 
-// Who the user is may be asked at each connecting.
+// The driver asks the credentials provider at each connecting.
 func TestCredentialsProvider(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--requirepass", "secret")
@@ -145,7 +145,7 @@ type limiter struct{}
 func (limiter) Allow() error       { return nil }
 func (limiter) ReportResult(error) {}
 
-// What cannot be carried over is refused, by its name, before anybody is connected to.
+// Options that cannot be copied are refused by name, before the driver connects.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -208,7 +208,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A client without hooks, a dialer or a limiter is not taken for one that has them, and hooks can be ignored.
+// A client without hooks, dialer or limiter is accepted, and hooks can be ignored.
 func TestTaken(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

@@ -35,7 +35,7 @@ func clientOption(a *driver.Address) (o rueidis.ClientOption, err error) {
 	return o, a.Done()
 }
 
-// locate sets the addresses of the servers, and everything else that depends on how they are found.
+// locate sets the addresses of the servers, and all options that depend on how the servers are found.
 func locate(a *driver.Address, scheme string, o *rueidis.ClientOption) (err error) {
 	switch scheme {
 	case "redis":

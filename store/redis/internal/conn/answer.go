@@ -11,13 +11,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// An Answer has a script's results after key, id and status, or one text that begins with the id.
+// An Answer has a script's results without key, id and status, or one text that begins with the id.
 type Answer []rueidis.RedisMessage
 
 // ErrOther says that an answer belongs to another request.
 var ErrOther = errors.New("redis answered another request than this one: the connection is not to be trusted")
 
-// Mixed gives the connections up, since an answer belonged to another request, and each later one may too. The caller's own
+// Mixed gives up the connections, since an answer belonged to another request, and later answers may too. The caller's own
 // client keeps its connections. Mixed returns the error for the request, whose outcome is unknown.
 func (c *Conn) Mixed() error {
 	c.Doubt()
@@ -25,13 +25,13 @@ func (c *Conn) Mixed() error {
 	return ErrOther
 }
 
-// read takes an answer apart and checks that it belongs to this request.
+// read parses an answer and checks that it belongs to this request.
 func (c *Conn) read(ctx context.Context, r rueidis.RedisResult, s *Script, q Request) (Answer, error) {
 	c.note(r)
 	m, err := r.ToMessage()
 	if err = c.explain(ctx, err); errors.Is(err, driver.ErrForeign) {
 		keys := s.keys(q.Key)
-		if wrongType(r) { // a script looks at the first key's type itself
+		if wrongType(r) { // a script checks the first key's type itself
 			return nil, fmt.Errorf("%w: key %q is of another type than stile's", driver.ErrForeign, keys[len(keys)-1])
 		}
 		return nil, foreignKey(q.Key, "string")
@@ -70,7 +70,7 @@ func begins(text, line string) bool {
 	return strings.HasPrefix(text, line) && (len(text) == len(line) || text[len(line)] == '\n')
 }
 
-// note remembers that a call found no connection, so that the next one makes sure of one before it sends its request.
+// note remembers that a call found no connection, so that the next call checks for one before it sends its request.
 func (c *Conn) note(r rueidis.RedisResult) {
 	if r.NonRedisError() != nil {
 		c.Doubt()
@@ -86,7 +86,7 @@ func foreignKey(key, kind string) error {
 	return fmt.Errorf("%w: key %q is a %s", driver.ErrForeign, key, kind)
 }
 
-// Text returns a text of the answer, empty if there is none there.
+// Text returns a text of the answer, or "" if the answer has none there.
 func (a Answer) Text(i int) string {
 	if i >= len(a) {
 		return ""
@@ -95,7 +95,7 @@ func (a Answer) Text(i int) string {
 	return s
 }
 
-// Number returns a number of the answer, 0 if there is none there.
+// Number returns a number of the answer, or 0 if the answer has none there.
 func (a Answer) Number(i int) int64 {
 	if i >= len(a) {
 		return 0
@@ -107,7 +107,7 @@ func (a Answer) Number(i int) int64 {
 // Span returns a number of microseconds as a duration.
 func (a Answer) Span(i int) time.Duration { return time.Duration(a.Number(i)) * time.Microsecond }
 
-// Standings takes the claims apart that begin at i.
+// Standings parses the claims that begin at i.
 func (a Answer) Standings(i int) []driver.ClaimInfo {
 	const fields = 7
 	var list []driver.ClaimInfo

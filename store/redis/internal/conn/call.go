@@ -8,17 +8,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Request has the arguments of a script: one key, the id that the answer must name, and further ones.
+// A Request has the arguments of a script: one key, the id that the answer must repeat, and further ones.
 type Request struct {
 	Key, ID string
 	Args    []string
 }
 
-// AtOnce is how many requests one pipeline carries, so that a batch does not keep the server from others for long.
+// AtOnce is how many requests one pipeline carries, so that a batch does not block the server for long.
 const AtOnce = 256
 
-// call runs do on the server that has a key, when there is a connection and room. Its error says that the call was not
-// made, or was made on a server that is no longer the primary.
+// call runs do on the server of a key, when there is a connection and room. The error says that the call was not made, or
+// was made on a server that is no longer the primary.
 func (c *Conn) call(ctx context.Context, key string, do func(ctx context.Context)) error {
 	if err := c.connected(ctx, key); err != nil {
 		return c.explain(ctx, err)
@@ -46,7 +46,7 @@ func (c *Conn) RunTogether(ctx context.Context, s *Script, keys, args []string) 
 func (c *Conn) run(ctx context.Context, s *Script, keys []string, q Request) (Answer, error) {
 	var r rueidis.RedisResult
 	err := c.call(ctx, q.Key, func(ctx context.Context) {
-		if r = c.client.Do(ctx, c.evalsha(s, keys, q)); noScript(r) { // the server was restarted, or its scripts were flushed
+		if r = c.client.Do(ctx, c.evalsha(s, keys, q)); noScript(r) { // after a restart, or a flush of the scripts
 			r = c.client.Do(ctx, c.eval(s, keys, q))
 		}
 	})
@@ -59,9 +59,8 @@ func (c *Conn) run(ctx context.Context, s *Script, keys []string, q Request) (An
 // Spread reports whether keys may be on several servers.
 func (c *Conn) Spread() bool { return c.client.Mode() == rueidis.ClientModeCluster }
 
-// SetNX sets a key that is not there, for some milliseconds, and reports whether it did. No other answer than these
-// two is accepted. OK does not name its request; a PING that goes with it, as in ordered, would do so, and cost as
-// much as the SET.
+// SetNX sets a key unless it exists, for some milliseconds, and reports whether it did. Any answer other than OK and nil is
+// an error. OK does not name its request; a PING after it, as in ordered, would do so, but cost as much as the SET.
 func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool, error) {
 	var r rueidis.RedisResult
 	err := c.call(ctx, key, func(ctx context.Context) {
@@ -83,7 +82,7 @@ func (c *Conn) SetNX(ctx context.Context, key, value string, millis int64) (bool
 	return false, c.explain(ctx, err)
 }
 
-// RunAll runs a script on many keys, and hands each answer over with the index of its request.
+// RunAll runs a script on many keys, and passes on each answer with the index of its request.
 func (c *Conn) RunAll(ctx context.Context, s *Script, all []Request, each func(i int, a Answer, err error)) {
 	for begin := 0; begin < len(all); begin += AtOnce {
 		part := all[begin:min(begin+AtOnce, len(all))]
@@ -95,7 +94,7 @@ func (c *Conn) RunAll(ctx context.Context, s *Script, all []Request, each func(i
 func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each func(i int, a Answer, err error)) {
 	first := 0
 	for err := error(nil); first < len(part); first++ {
-		// In a cluster each name may be on another server; elsewhere one server has all names.
+		// In a cluster each name may be on another server; otherwise one server has all names.
 		if first == 0 || c.client.Mode() == rueidis.ClientModeCluster {
 			err = c.connected(ctx, part[first].Key)
 		}
@@ -132,7 +131,7 @@ func (c *Conn) pipeline(ctx context.Context, s *Script, part []Request, each fun
 	}
 }
 
-// primary returns the address of the server that gets the client's requests, if that server can change.
+// primary returns the address of the primary, or "" if it cannot change.
 func (c *Conn) primary() string {
 	if c.client.Mode() == rueidis.ClientModeSentinel {
 		for addr := range c.client.Nodes() {
@@ -143,8 +142,8 @@ func (c *Conn) primary() string {
 }
 
 // deposed returns an error if the server at an address, which had a request, is no longer the primary. Such a server may
-// have been stopped with the request while another one became the primary, and now goes on as if it were the primary
-// itself. Its grants and renewals count for nobody else. So its answer is worthless.
+// have stopped with the request, while another became the primary, and go on as if it were still the primary. Its grants and
+// renewals are unknown to the new primary, so its answer is worthless.
 func (c *Conn) deposed(at string) error {
 	if now := c.primary(); now != at {
 		err := fmt.Errorf("redis at %s had the request, and %s is the primary now", at, now)
@@ -166,7 +165,7 @@ func noScript(r rueidis.RedisResult) bool {
 	return ok && refusal.IsNoScript()
 }
 
-// Keep returns the value of a key, which is the given one if the key had none.
+// Keep sets a key to a value unless it exists, and returns the key's value.
 func (c *Conn) Keep(ctx context.Context, key, value string) (string, error) {
 	var r rueidis.RedisResult
 	err := c.call(ctx, key, func(ctx context.Context) {

@@ -11,11 +11,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ordered sends commands whose answers do not name their request, and checks the order of the answers: behind the commands
-// it sends a PING, which must be answered with its own word, and no other request has this word. So one answer too many
-// before it, or one too few, is an error of unknown outcome. This takes the same round trip. A proxy may answer PING
-// without the word, and a user may lack the right to PING; such an answer does not belong to the commands. In a cluster the
-// commands must be for one server.
+// ordered sends commands whose answers do not name their request, and checks the order of the answers. After the commands it
+// sends a PING with a word that no other request has. One answer too many or too few before it is an error of unknown
+// outcome. This takes the same round trip. A proxy may answer PING without the word, and a user may lack the right to PING;
+// such an answer does not belong to the commands. In a cluster the commands must be for one server.
 func (c *Conn) ordered(ctx context.Context, cmds ...rueidis.Completed) ([]rueidis.RedisResult, error) {
 	word := rand.Text()
 	rs := c.client.DoMulti(ctx, append(cmds, c.client.B().Ping().Message(word).Build())...)
@@ -42,8 +41,8 @@ func allRefused(rs []rueidis.RedisResult) bool {
 	})
 }
 
-// A Comparison is a command that compares the value of a key, and answers 1, or 0 if the key has another, or -1 if the key
-// is not there.
+// A Comparison is a command that compares the value of a key. It answers 1, or 0 if the key has another value, or -1 if the
+// key does not exist.
 type Comparison struct {
 	Key, Verb string
 	Args      []string
@@ -96,7 +95,7 @@ func (c *Conn) matched(ctx context.Context, r rueidis.RedisResult, key string) e
 	return c.Mixed()
 }
 
-// Lacks returns the commands that the server does not have. It sends them without arguments, so that no server acts on
+// Lacks returns the commands that the server does not have. It sends them without arguments, so that no server executes
 // them; a server that has the command answers with another error.
 func (c *Conn) Lacks(ctx context.Context, commands ...string) (missing []string, err error) {
 	for _, command := range commands {

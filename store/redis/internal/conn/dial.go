@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A dialer makes the connections of a client, and can end them all. A connection is made for the next caller, so it
-// does not depend on the context of the call that asked for it first.
+// A dialer makes the connections of a client, and can end them all. A connection is also for later callers, so it does not
+// depend on the context of the call that needed it first.
 type dialer struct {
 	timeout time.Duration
 	silence time.Duration   // a connection that owes an answer for this long is given up
@@ -21,7 +21,7 @@ type dialer struct {
 	made    atomic.Int64  // connections so far, each counted before its first use
 	under   chan struct{} // has one element for each call under way, and room for mostCalls
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	open    map[*socket]bool
 	minding bool      // mind will run again
 	last    time.Time // when all connections were given up
@@ -33,9 +33,9 @@ func newDialer(timeout, silence time.Duration) *dialer {
 	return t
 }
 
-// mind gives up connections that have owed an answer for too long, as long as there are connections. The library sends some
-// requests without a bound, and lets others wait meanwhile. One of them asks whether a server that Sentinel named is the
-// primary: until it is answered, nobody receives Sentinel's news of another primary.
+// mind gives up connections that have owed an answer for too long, and goes on while there are connections. The library
+// sends some requests without a bound, and other calls wait for these. One such request asks whether a server that Sentinel
+// named is the primary: until it is answered, the library reads no news of another primary from Sentinel.
 func (d *dialer) mind() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +50,7 @@ func (d *dialer) mind() {
 	}
 }
 
-// A dialError says which address could not be reached, and for how long that was tried.
+// A dialError says which address could not be reached, and for how long the dialer tried.
 type dialError struct {
 	addr  string
 	tried time.Duration
@@ -98,8 +98,8 @@ func (d *dialer) dial(_ context.Context, addr string, _ *net.Dialer, secure *tls
 	return owned, nil
 }
 
-// resetEvery is how often all connections may be given up: requests that are refused at the same moment concern the same
-// connections.
+// resetEvery is the least time between two resets of all connections: requests that are refused at one moment concern the
+// same connections.
 const resetEvery = 250 * time.Millisecond
 
 // reset ends all connections. Calls on them have an unknown outcome.
@@ -115,7 +115,7 @@ func (d *dialer) reset() {
 	}
 }
 
-// close ends all connections, and those that are being made.
+// close ends all connections, and all dials under way.
 func (d *dialer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// deaf takes connections and never answers.
+// deaf starts a listener that accepts connections and never answers.
 func deaf(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -22,7 +22,7 @@ func deaf(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// A call that outlives its context is ended, and other calls on other connections go on.
+// A call that outlives its context ends, and calls on other connections go on.
 func TestInterruptEndsOneCall(t *testing.T) {
 	t.Parallel()
 	addr := deaf(t)
@@ -58,7 +58,7 @@ func TestInterruptEndsOneCall(t *testing.T) {
 	<-over //nolint:errcheck // it ends
 }
 
-// The context of a call ends with its caller's.
+// The context of a call ends with its caller's context.
 func TestCallEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	d := newDialer(time.Minute, time.Minute)
@@ -84,7 +84,7 @@ func TestCallEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A call for which there is no room waits for it, or ends with its caller or with the dialer, and was not sent.
+// A call waits for room, or ends with its caller or the dialer, and then was not sent.
 func TestCallsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	d := newDialer(time.Minute, time.Minute)
@@ -132,7 +132,7 @@ func begun(t *testing.T, d *dialer, caller context.Context) bounded { //nolint:r
 	return call
 }
 
-// A connection that owes an answer for long is given up; one that owes none is not.
+// A connection that owes an answer for long is given up; one that owes none is kept.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	addr := deaf(t)
@@ -170,8 +170,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// The connection of a call has the deadline of the call's context, and may notice it first. It is the context's end all the
-// same, and not the server's silence.
+// The connection of a call has the deadline of the call's context, and may notice it first. Its error is still the context's
+// end, not the server's silence.
 func TestDeadlineIsTheCallers(t *testing.T) {
 	t.Parallel()
 	c := newConn()

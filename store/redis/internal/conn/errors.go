@@ -16,13 +16,13 @@ type unsent struct{ error }
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// explain turns an error of the client into one of the driver: who refused, the meaning, whether the request may have
-// been applied. The scripts write once and last, so a request that the server answered with an error was not applied.
+// explain turns an error of the client into an error of the driver: who refused, the meaning, and the outcome. The scripts
+// write once and last, so a request that the server answered with an error was not applied.
 func (c *Conn) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) { // where nothing, or such an answer, does not answer the request
+	if rueidis.IsRedisNil(err) || rueidis.IsParseErr(err) { // the request has no such answer
 		return c.Mixed()
 	}
 	if refusal, ok := errors.AsType[*rueidis.RedisError](err); ok {
@@ -56,7 +56,7 @@ func (c *Conn) explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to redis broke before the answer came: %w", foreign(err)))
 }
 
-// foreign hides that an error is a context's, since it is the context of another call.
+// foreign hides that an error is a context's error, since it belongs to the context of another call.
 func foreign(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer in time")

@@ -16,18 +16,18 @@ import (
 // request. HELLO would show this too, but needs a right of its own.
 const protocolLua = "return {double=1}"
 
-// ErrReplica says that all servers are replicas, and none is the primary.
+// ErrReplica says that all servers are replicas.
 var ErrReplica = errors.New(notPrimary)
 
-// facts are one server's own description.
+// facts is one server's description of itself.
 type facts struct {
 	product  string // its name and version; "" if unknown
 	version  int    // the major version; 0 if unknown
 	role     string
 	info     map[string]string // empty if unknown
-	fsync    string            // "" if the server does not tell
+	fsync    string            // "" if unknown
 	replicas int
-	tells    bool // of changes of keys
+	tells    bool // it reports changes of keys
 }
 
 // factsOf asks one server for all of its facts, in one round trip.
@@ -81,7 +81,7 @@ func factsOf(ctx context.Context, node rueidis.Client) (*facts, error) {
 	return f, nil
 }
 
-// keeps reports whether a server never loses an acknowledged write, and if it may, in which event.
+// keeps reports whether a server keeps every acknowledged write; if not, it returns the event that may lose one.
 func (f *facts) keeps() (bool, string) {
 	switch policy := f.info["maxmemory_policy"]; {
 	case f.info["aof_enabled"] != "1":
@@ -102,10 +102,10 @@ type Server struct {
 	Up     time.Duration // since it was started, or less
 	Clock  time.Time     // its wall clock
 	Keeps  bool          // it never loses an acknowledged write
-	Reason string        // the event in which it may, for people
+	Reason string        // the event in which it may lose one, for people
 }
 
-// Server returns which server answers, where there is one. The key is any that the user may read.
+// Server describes the server that answers, for a Conn to one server. The key is any key that the user may read.
 func (c *Conn) Server(ctx context.Context, key string) (*Server, error) {
 	var (
 		f      *facts

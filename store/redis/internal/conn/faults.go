@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/internal/secure"
 )
 
-// A fault is an error of the server, with its meaning. The scripts write once and last, and the server checks the
-// rights before it runs a command, so a request that a server answers with an error was not applied. A proxy between
-// cannot promise that.
+// A fault is an error of the server, with its meaning. The scripts write once and last, and the server checks the rights
+// before it runs a command, so a request that the server answers with an error was not applied. A proxy between client and
+// server cannot promise this.
 type fault struct {
 	code     string // the answer's first word; "" if any
 	contains string // a part of the answer; "" if anything
@@ -31,9 +31,9 @@ const (
 	doubtful                // from a proxy, which does not know what the server did
 )
 
-// faults are in the order in which they are looked for.
+// faults are searched in this order.
 var faults = []fault{
-	{contains: "data string too short", verdict: notStile}, // a script found less than a queue
+	{contains: "data string too short", verdict: notStile}, // a script found fewer bytes than a queue has
 	{code: "WRONGTYPE", verdict: notStile},
 
 	{code: "LOADING", says: "redis is still reading its data", verdict: forNow},
@@ -95,9 +95,9 @@ func faultOf(text string) *fault {
 
 const wrongPassword = "redis does not accept %s with this password"
 
-// bare returns the answer to a command in a script. Redis before 7 puts it behind the place in the script.
+// bare returns the answer to a command in a script. Redis before 7 puts it after the place in the script.
 func bare(text string) string {
-	if !strings.HasPrefix(text, "Error running script") { // the client library leaves out that this is an ERR
+	if !strings.HasPrefix(text, "Error running script") { // the client library removes the ERR before it
 		return text
 	}
 	_, line, _ := strings.Cut(text, "@user_script: ")
@@ -135,14 +135,14 @@ func (c *Conn) refused(text string) error {
 	return driver.Refused(err)
 }
 
-// presentable removes from a server's error the parts that are secret, or help nobody.
+// presentable removes secret and useless parts from a server's error.
 func (c *Conn) presentable(text string) string {
 	text, _, _ = strings.Cut(bare(text), ", with args beginning with") // the arguments may contain a password
 	text, _, _ = strings.Cut(text, " script: ")                        // and a digest and a line
 	return secure.Hide(strings.Join(strings.Fields(text), " "), c.secret...)
 }
 
-// lacks reports whether an error says that the server lacks a command, or does not let the user run it. If a user may run
+// lacks reports whether an error says that the server lacks a command, or that the user may not run it. If the user may run
 // it, but not on this key or channel, the error is another one.
 func lacks(err error) bool {
 	refusal, ok := errors.AsType[*rueidis.RedisError](err)
@@ -159,8 +159,8 @@ func forbids(err error) bool {
 	return ok && faultOf(refusal.Error()).verdict == forEver
 }
 
-// strays gives all connections up: the address now leads elsewhere, or the server there is no longer the primary, which a
-// kept connection would never find out. The next request uses a new connection. The caller's own client keeps its
+// strays gives up all connections: the address now leads elsewhere, or the server there is no longer the primary, and on a
+// kept connection this would never show. The next request uses a new connection. The caller's own client keeps its
 // connections.
 func (c *Conn) strays() {
 	if c.dialer != nil && c.client != nil {

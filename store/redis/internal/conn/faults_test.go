@@ -13,7 +13,7 @@ const (
 	unknown = driver.OutcomeUnknown
 )
 
-// inWords are the faults that the servers of these tests are not made to show, in the words that they are known by.
+// inWords are the faults that the servers of these tests do not show, with a text that has each fault.
 var inWords = map[string]struct {
 	text    string
 	outcome driver.Outcome
@@ -47,13 +47,13 @@ var inWords = map[string]struct {
 	"Connection refused":       {"ERR Connection refused", refused, true},
 }
 
-// onServers are the faults that a server shows in these tests; TestRefusals and TestMisconf have them by name.
+// onServers are the faults that a server shows in these tests; TestRefusals and TestMisconf use their names.
 var onServers = []string{
 	"READONLY", "MASTERDOWN", "NOREPLICAS", "OOM", "NOPERM", "WRONGTYPE", "MISCONF", "BUSY", "LOADING",
 	"CLUSTERDOWN", "MOVED", "WRONGPASS", "NOAUTH", "DB index is out of range", "",
 }
 
-// Every fault of the table means in this package what the table says, and has a test that says so too.
+// TestFaultsHaveTests checks that every fault of the table is in one of these lists.
 func TestFaultsHaveTests(t *testing.T) {
 	c := newConn()
 	for _, f := range faults {
@@ -76,7 +76,7 @@ func TestFaultsHaveTests(t *testing.T) {
 	}
 }
 
-// The texts that no server here can be brought to say.
+// The driver explains the texts that no server here can show.
 func TestRefusedTexts(t *testing.T) {
 	c := &Conn{secret: []string{"hunter2-canary"}, user: "bob"}
 	tests := []struct {

@@ -8,20 +8,21 @@ import (
 	"sync"
 )
 
-// errUnasked ends a connection on which an answer came that no request explains. The library panics at one, in a goroutine of its
-// own, and so ends the process ("protocol bug, message handled out of order"). A proxy that mixes connections up sends such answers;
-// and after one that was taken for the answer to a request, the request's own is such an answer.
+// errUnasked ends a connection on which an answer came without a request. At such an answer the library panics in a
+// goroutine of its own, and so ends the process ("protocol bug, message handled out of order"). A proxy that mixes
+// connections up sends such answers. And if a stray answer was taken for the answer to a request, the request's own answer
+// is left without one.
 var errUnasked = errors.New("redis sent an answer that nobody asked for: the connection is not to be trusted")
 
-// A ledger has the answers that a server owes on one connection, in their order. It reads both directions as far as
-// their framing needs, and expects the same as the library.
+// A ledger has the answers that a server owes on one connection, in order. It parses both directions as far as their framing
+// needs, and expects the same answers as the library.
 type ledger struct {
 	requests, answers frames // each used by one goroutine at a time: the writer, and the reader
 	resp3             bool   // pushes are marked as such; of the reader
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	owed       []debt
-	paid       int  // of them, from the front
+	paid       int  // how many of the debts, from the front
 	subscribes bool // a subscription was asked for
 }
 
@@ -36,11 +37,11 @@ type debtKind int
 const (
 	anything   debtKind = iota
 	confirmed           // a push for each channel, or an error
-	ignored             // pushes that count for nothing, or an error; the library has sent a PING behind it
+	ignored             // pushes without effect, or an error; the library has sent a PING after it
 	pongIsOwed          // the answer to that PING, after an error
 )
 
-// sends takes note of bytes that are about to be sent.
+// sends notes bytes that are about to be sent.
 func (l *ledger) sends(b []byte) {
 	for len(b) > 0 {
 		v, n := l.requests.next(b)
@@ -66,7 +67,8 @@ func (l *ledger) owe(request *value) {
 	l.owed = append(l.owed, d)
 }
 
-// receives takes note of bytes that have come. If one of their answers is to no request, none of them counts.
+// receives notes bytes that have arrived. If one of their answers is to no request, it returns errUnasked, and none of the
+// bytes counts.
 func (l *ledger) receives(b []byte) error {
 	for len(b) > 0 {
 		v, n := l.answers.next(b)
@@ -77,7 +79,7 @@ func (l *ledger) receives(b []byte) error {
 	return nil
 }
 
-// pays reports whether a value that came may come now.
+// pays reports whether a value may arrive now.
 func (l *ledger) pays(v *value) bool {
 	l.resp3 = l.resp3 || v.kind == '>' || v.kind == '%'
 	l.mu.Lock()
@@ -95,7 +97,7 @@ func (l *ledger) pays(v *value) bool {
 	l.paid++
 	if head.kind == ignored && l.paid < len(l.owed) {
 		if v.pong() {
-			l.paid++ // it was the PING's, and nothing is left to say
+			l.paid++ // it was the PING's answer, and nothing more is owed
 		} else {
 			l.owed[l.paid].kind = pongIsOwed
 		}
@@ -116,7 +118,7 @@ func (d *debt) paidBy(v *value) bool {
 	return true
 }
 
-// pushed reports whether a push may come now.
+// pushed reports whether a push may arrive now.
 func (l *ledger) pushed(first string, head *debt) bool {
 	switch first {
 	case "subscribe", "ssubscribe", "psubscribe":
@@ -138,29 +140,29 @@ func (v *value) pong() bool {
 	return v.first == "PONG" || v.first == "pong"
 }
 
-// frames finds the values in a stream of RESP that are no part of another value.
-// See [the protocol](https://redis.io/docs/latest/develop/reference/protocol-spec/).
+// frames finds the top-level values in a stream of RESP. See [the
+// protocol](https://redis.io/docs/latest/develop/reference/protocol-spec/).
 type frames struct {
-	line  []byte // of a header that has begun
-	skip  int    // bytes of a text that are still to come, with its end
-	parts int    // values that belong to the one that has begun
-	begun value  // whose first part is not known yet
-	opens bool   // there is one
-	take  bool   // skip is about that part
-	blind bool   // something that this does not know has come: nothing is known from then on
+	line  []byte // the part of a header that has arrived
+	skip  int    // how many bytes of a text are still to come, with its end
+	parts int    // how many values of the present top-level value are still to come
+	begun value  // a value whose first part is not known yet
+	opens bool   // begun is such a value
+	take  bool   // the text of skip is that first part
+	blind bool   // an unknown type has come: from then on nothing is known
 }
 
-// A value is one in the stream: its kind, and its beginning: its own line, or the first text of a list.
+// A value is a top-level value of the stream: its kind, and its own line or the first text of a list.
 type value struct {
 	kind  byte
 	parts int // of a list
 	first string
 }
 
-// longest is how much is kept of a text, or a header: more than any command's name.
+// longest bounds the kept part of a text or a header: more than any command's name.
 const longest = 64
 
-// next reads on until a value is known, and returns how many bytes that took. The value is nil if they are over before.
+// next reads until a value is known, and returns how many bytes it read. The value is nil if the bytes end before.
 func (f *frames) next(b []byte) (*value, int) {
 	at := 0
 	for at < len(b) {
@@ -198,12 +200,12 @@ func (f *frames) next(b []byte) (*value, int) {
 	return nil, at
 }
 
-// noteHeader keeps a header, or the beginning of a long one.
+// noteHeader keeps the beginning of a header, up to longest.
 func (f *frames) noteHeader(b []byte) {
 	f.line = append(f.line, b[:min(len(b), max(0, longest-len(f.line)))]...)
 }
 
-// known returns the value that has begun, whose first part is known now, if there is one.
+// known returns begun, whose first part is known now, or nil if there is none.
 func (f *frames) known() *value {
 	if !f.opens {
 		return nil
@@ -212,7 +214,7 @@ func (f *frames) known() *value {
 	return &f.begun
 }
 
-// header takes note of a line that begins a value, or a part of one. It returns the value that is known by it.
+// header notes a line that begins a value, or a part of one. It returns the value that it completes, or nil.
 func (f *frames) header(line []byte) *value {
 	top := f.parts == 0
 	if top {
@@ -248,7 +250,7 @@ func (f *frames) header(line []byte) *value {
 		return f.known()
 	case '%':
 		n *= 2
-	case '|': // it comes before the value that it is about, and the two count as one
+	case '|': // it precedes the value that it describes, and the two count as one
 		f.parts += 2*max(n, 0) + 1
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a conversation on one connection owes, whatever pieces it comes in. A line that begins with < is an answer; unasked is the
-// first one that nobody asked for.
+// A ledger finds the first answer without a request in a conversation, whatever pieces it arrives in. A line that begins
+// with < is an answer; unasked says that the last one has no request.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	const get, ok = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", "+OK\r\n"
@@ -16,7 +16,7 @@ func TestLedger(t *testing.T) {
 	subscribe := func(verb string) string { return "*2\r\n$" + "9" + "\r\n" + verb + "\r\n$1\r\nc\r\n" }
 	for name, c := range map[string]struct {
 		talk    []string
-		unasked bool // the last one
+		unasked bool // the last answer has no request
 	}{
 		"an answer to each":     {[]string{get, get, "<+OK\r\n", "<$1\r\nx\r\n", get, "<$-1\r\n"}, false},
 		"one too many":          {[]string{get, "<+OK\r\n", "<+OK\r\n"}, true},
@@ -77,7 +77,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces, nothing breaks, and the pieces do not matter.
+// The frames of any bytes do not depend on the pieces in which they arrive.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("*2\r\n$3\r\nGET\r\n$1\r\na\r\n+OK\r\n|1\r\n:1\r\n:2\r\n%1\r\n:1\r\n:2\r\n"), 3)
 	f.Add([]byte(">2\r\n$10\r\ninvalidate\r\n*-1\r\n$-5\r\n*99999999999\r\n"), 1)
@@ -89,7 +89,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// values lists what a stream has, read in pieces.
+// values lists the values of a stream that is read in pieces.
 func values(b []byte, size int) string {
 	var f frames
 	var all strings.Builder

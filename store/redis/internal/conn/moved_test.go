@@ -13,13 +13,13 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A led client goes to one of two servers, as a Sentinel's client does that hears of a failover.
+// A led client leads to one of two servers, as a Sentinel's client does at a failover.
 type led struct {
 	rueidis.Client
-	now atomic.Pointer[led] // where requests go; nil means to this server
+	now atomic.Pointer[led] // the client that gets the requests; nil means this one
 }
 
-// at returns where requests go.
+// at returns the client that gets the requests.
 func (l *led) at() rueidis.Client {
 	if now := l.now.Load(); now != nil {
 		return now.Client
@@ -38,8 +38,8 @@ func (l *led) Nodes() map[string]rueidis.Client {
 	return nil
 }
 
-// A client of Sentinel connects to a new primary, and asks it for its role before requests go to it. Whoever asks meanwhile
-// what the store promises is answered by the old primary, which is not the last word.
+// A client of Sentinel connects to a new primary, and asks it for its role before requests go to it. Meanwhile the old
+// primary answers for the store's promises. These must be asked for again.
 func TestPrimaryOfBeforeIsNotTheLastWord(t *testing.T) {
 	t.Parallel()
 	server := func(args ...string) *led {

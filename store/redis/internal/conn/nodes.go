@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// othersWithin is how long the other servers have once the first one has answered. A server that is silent for longer costs no more.
+// othersWithin bounds the wait for the other servers after the first one has answered, since a server may be silent.
 const othersWithin = 1500 * time.Millisecond
 
 // askAll sends a request to servers at the same time, and returns the answers and the errors by address.

@@ -16,14 +16,14 @@ import (
 const (
 	defaultDialTimeout = 5 * time.Second
 
-	// keepAlive is how often an idle connection is checked, and patience how long its answer may take before the connection
-	// is given up. They bound how long a call without a deadline can hang on a dead server.
+	// keepAlive is how often an idle connection is checked. An answer may take as long as patience before the connection is
+	// given up. They bound how long a call without a deadline can hang on a dead server.
 	keepAlive = 5 * time.Second
 	patience  = 5 * time.Second
 
-	// hung is how long a server behind Sentinel may owe an answer until the connection to it is given up: another may have
-	// taken its place, and the library does not look before the first has answered. Connecting is bounded for the same
-	// reason.
+	// hung is how long a server behind Sentinel may owe an answer before its connection is given up: another server may have
+	// taken its place, and the library does not look before the first has answered. For the same reason it bounds
+	// connecting.
 	hung                = time.Second
 	sentinelDialTimeout = 2 * time.Second
 
@@ -34,8 +34,7 @@ const (
 	smallBuffer = 32 << 10
 )
 
-// Open connects to the servers at an address. The parameters of a layout were read before; any others left over are
-// an error.
+// Open connects to the servers at an address. The caller has read the parameters of a layout; unread ones are an error.
 func Open(ctx context.Context, a *driver.Address) (*Conn, error) {
 	o, err := clientOption(a)
 	if err != nil {
@@ -57,7 +56,7 @@ func servers(a *driver.Address, o *rueidis.ClientOption) *secure.Servers {
 	return s
 }
 
-// open connects with these options; scheme names them in messages.
+// open connects with these options; scheme is for messages.
 func open(ctx context.Context, scheme string, o rueidis.ClientOption) (*Conn, error) {
 	c := newConn()
 	c.user, c.store = o.Username, "redis"
@@ -106,8 +105,8 @@ func (c *Conn) notOpened(ctx context.Context, o *rueidis.ClientOption, tried tim
 	return c.explain(ctx, err)
 }
 
-// isCluster makes sure that the client of a cluster is one: with a single host the library makes the client of one server
-// where that does not tell of the others, and most names are not on it.
+// isCluster checks that the client of a cluster is one: with a single host that does not list the others, the library makes
+// the client of one server, and most names are not on it.
 func (c *Conn) isCluster(ctx context.Context, scheme string) error {
 	if !strings.HasSuffix(scheme, "+cluster") || c.client.Mode() == rueidis.ClientModeCluster {
 		return nil
@@ -143,7 +142,7 @@ func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Cl
 	case m = <-done:
 	case <-ctx.Done():
 		t.close()
-		m = <-done // the library ends, now that it cannot dial, and may have made a client before
+		m = <-done // the library ends, now that it cannot dial; it may have made a client before
 		m.err = ctx.Err()
 	}
 	if m.err != nil {
@@ -156,19 +155,19 @@ func connect(ctx context.Context, t *dialer, o rueidis.ClientOption) (rueidis.Cl
 	return m.client, nil
 }
 
-// ordinary returns the options of all connections. Retries are off: the driver's caller knows better when to give up.
+// ordinary returns the options of all connections. Retries are off: the driver's caller decides when to give up.
 func ordinary() rueidis.ClientOption {
 	return rueidis.ClientOption{
 		ClientName:   "stile",
 		DisableCache: true, DisableRetry: true,
-		PipelineMultiplex:  -1, // one connection: what many goroutines send at once travels together
+		PipelineMultiplex:  -1, // one connection: requests of many goroutines travel together
 		ConnWriteTimeout:   patience,
 		ReadBufferEachConn: smallBuffer, WriteBufferEachConn: smallBuffer, RingScaleEachConn: ringScale,
 		Dialer: net.Dialer{KeepAlive: keepAlive},
 	}
 }
 
-// sentinel returns how to ask Sentinel for the primary of this name, with the dialer and the TLS of the options.
+// sentinel returns the options for asking Sentinel for the primary of this name, with the dialer and the TLS of the client.
 func sentinel(o *rueidis.ClientOption, primary, user, password string) rueidis.SentinelOption {
 	return rueidis.SentinelOption{
 		MasterSet: primary, TopologyRefreshInterval: topology, Dialer: o.Dialer, TLSConfig: o.TLSConfig,

@@ -13,10 +13,10 @@ import (
 // MinLease is the shortest lease.
 const MinLease = 100 * time.Millisecond
 
-// probeWithin bounds each request that the Conn sends on its own behalf.
+// probeWithin bounds each of the Conn's own requests.
 const probeWithin = 5 * time.Second
 
-// probe asks every server for its promises, and settles how to talk to it. The error says that no server answered.
+// probe asks every server for its promises, and decides how to talk to the servers. The error says that no server answered.
 func (c *Conn) probe(ctx context.Context) error {
 	found, err := c.examine(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Conn) probe(ctx context.Context) error {
 	return nil
 }
 
-// askTraits asks every server again for its promises. It does not choose again how to talk to the servers.
+// askTraits asks every server again for its promises. It does not decide again how to talk to the servers.
 func (c *Conn) askTraits(ctx context.Context) (driver.Traits, error) {
 	found, err := c.examine(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Conn) examine(ctx context.Context) ([]*facts, error) {
 	return nil, driver.Refused(driver.Unreachable(ErrReplica))
 }
 
-// promise returns the weakest of the servers' promises.
+// promise returns the promises that all servers make.
 func (c *Conn) promise(servers []*facts) (t driver.Traits) {
 	t.Store, t.Delay, t.Restart, t.Clock = c.store, true, true, "server"
 	t.MinTTL, t.MaxTTL, t.Granularity = MinLease, driver.MaxTTL, time.Millisecond

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// InPlace reports whether the user may change a part of a string, and the expiry of its key. The commands that test this
-// use a key that does not exist, and change nothing. If a server does not answer, that counts as yes.
+// InPlace reports whether the user may change a part of a string, and the expiry of its key. The test commands use a key
+// that does not exist, and change nothing. A server that does not answer counts as yes.
 func (c *Conn) InPlace(ctx context.Context, key string) bool {
 	ctx, cancel := c.briefly(ctx)
 	defer cancel()
@@ -36,8 +36,9 @@ for i = 2, #ARGV do
 end
 return lacking`
 
-// Lacking returns which of some commands that publish or listen the user may not use with a channel, or the server does not have. The
-// scripts publish by pcall, so nothing else would say that nobody is told. A server that does not answer is no reason to name any.
+// Lacking returns which of some commands that publish or listen the user may not use with a channel, or the server does not
+// have. The scripts publish by pcall, so nothing else would show that no message is sent. If a server does not answer,
+// Lacking returns none.
 func (c *Conn) Lacking(ctx context.Context, channel string, verbs ...string) []string {
 	ctx, cancel := c.briefly(ctx)
 	defer cancel()
@@ -54,7 +55,8 @@ func (c *Conn) Lacking(ctx context.Context, channel string, verbs ...string) []s
 	return lacking
 }
 
-// briefly bounds a request while the Conn is made: in a cluster this server may hang, and the others not.
+// briefly bounds a request while the Conn is made. In a cluster the bound is short, since this server may hang and others
+// not.
 func (c *Conn) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.Spread() {
 		return context.WithTimeout(ctx, othersWithin)

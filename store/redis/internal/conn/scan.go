@@ -18,9 +18,9 @@ import (
 // scanAtOnce is how many keys the server reads in one step of a search.
 const scanAtOnce = 1000
 
-// Keys returns the keys that match a pattern, on any server, in order. Like says where a key like them would be. It looks
-// through all keys of all primaries at once, in many short steps. A server that does not answer costs one bounded wait. It is no
-// matter if the others say that it is no primary; else the error names it.
+// Keys returns the keys that match a pattern, on all servers, in order; like is a key of the same kind, by which it finds a
+// server. It scans all keys of all primaries at once, in many short steps. A server that does not answer costs one bounded
+// wait. If the others say that it is no primary, this does not matter; otherwise the error names it.
 func (c *Conn) Keys(ctx context.Context, like, pattern string) ([]string, error) {
 	if err := c.connected(ctx, like); err != nil {
 		return nil, c.explain(ctx, err)
@@ -35,7 +35,7 @@ func (c *Conn) Keys(ctx context.Context, like, pattern string) ([]string, error)
 		}
 	}
 	maps.DeleteFunc(nodes, func(addr string, _ rueidis.Client) bool { return roles[addr] != "master" })
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	var keys []string
 	var failed error
 	var all sync.WaitGroup
@@ -98,8 +98,8 @@ func (c *Conn) scanPage(ctx context.Context, node rueidis.Client, cursor uint64,
 	return node.Do(bounded.Context, node.B().Scan().Cursor(cursor).Match(pattern).Count(scanAtOnce).Build()).AsScanEntry()
 }
 
-// lacking returns an error if a primary is not among the servers that were asked, so that its names are not known. Those that
-// answered say which the primaries are.
+// lacking returns an error if a silent server is a primary, so that its names are not known. The servers that answered know
+// which servers are primaries.
 func (c *Conn) lacking(ctx context.Context, asked map[string]rueidis.Client, silent map[string]error) error {
 	told, _ := askAll(ctx, c, asked, func(ctx context.Context, addr string, node rueidis.Client) ([]string, error) {
 		return primaries(addr, node.Do(ctx, node.B().ClusterSlots().Build()))
@@ -152,5 +152,5 @@ func primaries(addr string, r rueidis.RedisResult) (list []string, _ error) {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// Literal escapes a text for a pattern, so that it only matches itself.
+// Literal escapes a text for a pattern, so that the pattern matches only the text.
 func Literal(text string) string { return escapes.Replace(text) }

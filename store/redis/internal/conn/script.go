@@ -8,16 +8,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Script is constant: all input comes through KEYS and ARGV. It answers with its first key, ARGV[1], a status word and
-// its results, so that another request's answer is not mistaken for this one's; see [Answer].
+// A Script is constant: all input comes through KEYS and ARGV. It answers with its first key, ARGV[1], a status word and its
+// results, so that an answer to another request is not mistaken for its own; see [Answer].
 type Script struct {
 	text, sha string
-	beside    func(key string) string // names a second key that it uses; nil if there is none
+	beside    func(key string) string // names a second key of the script; nil if it has none
 }
 
-// NewScript returns a script that uses one key and, unless beside is nil, the one that this names for it.
+// NewScript returns a script that uses one key and, unless beside is nil, the key that beside returns for it.
 func NewScript(text string, beside func(key string) string) *Script {
-	sum := sha1.Sum([]byte(text)) // the server's name for the script, not a defence
+	sum := sha1.Sum([]byte(text)) // the server's name for the script, not a security measure
 	return &Script{text: text, sha: hex.EncodeToString(sum[:]), beside: beside}
 }
 
@@ -35,8 +35,8 @@ func (s *Script) keys(key string) []string {
 	return []string{key, s.beside(key)}
 }
 
-// EvenIfFull returns the first line of a script that must run even if the servers' memory is full; empty if they do not
-// know such a line.
+// EvenIfFull returns the first line of a script that must run even if the servers' memory is full, or "" if the servers do
+// not know such a line.
 func (c *Conn) EvenIfFull() string {
 	if c.allowOOM {
 		return "#!lua flags=allow-oom\n"
@@ -44,8 +44,8 @@ func (c *Conn) EvenIfFull() string {
 	return ""
 }
 
-// Load sends scripts to the servers. A failure does not matter: a missing script is sent along with its call. In a cluster
-// Load does not wait, since one of the servers may hang.
+// Load sends scripts to the servers. A failure does not matter: a missing script is sent with its call. In a cluster Load
+// does not wait, since one of the servers may hang.
 func (c *Conn) Load(ctx context.Context, scripts ...*Script) {
 	load := func(ctx context.Context) {
 		askAll(ctx, c, c.client.Nodes(), func(ctx context.Context, _ string, node rueidis.Client) (struct{}, error) {

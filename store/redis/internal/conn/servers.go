@@ -13,17 +13,18 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Servers are the servers that a program names by itself, without a URL. There is one server, unless Primary or Cluster is
-// set. The zero values of the other fields mean the same as in a URL.
+// Servers are the servers of a program that names them without a URL. There is one server, unless Primary or Cluster is set.
+// The zero values of the other fields mean the same as in a URL.
 type Servers struct {
 	Addrs    []string // host:port of the server, of every Sentinel, or of some servers of the cluster
 	Primary  string   // the name by which the Sentinels know the primary
 	Cluster  bool
-	Database int // not in a cluster
+	Database int // none in a cluster
 
 	User, Password                 string
 	SentinelUser, SentinelPassword string
-	// Credentials is asked for user and password at each connecting, in place of User and Password, if it is not nil.
+	// Credentials is asked for user and password at each connecting, in place of User and Password; nil means that these are
+	// used.
 	Credentials func(context.Context) (user, password string, err error)
 
 	TLS         *tls.Config // nil means none; Sentinels get the same

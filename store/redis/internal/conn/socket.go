@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// A socket is a connection that informs its dialer when it is closed, and that can end a call made on it. As long as
-// only one goroutine uses the client, the library writes and reads in that goroutine. That is quick, but it obeys the
-// deadline of a context and not its cancellation. The library sets the connection's deadline before each such call,
-// and clears it when it begins to read in a goroutine of its own.
+// A socket is a connection that informs its dialer when it is closed, and that can end a call. While only one goroutine uses
+// the client, the library writes and reads in that goroutine. This is fast, but it obeys only the deadline of a context, not
+// its cancellation. The library sets the connection's deadline before each such call, and clears it when it begins to read
+// in a goroutine of its own.
 type socket struct {
 	net.Conn
 	from *dialer
-	owes atomic.Int64 // since when nothing came after something was sent, in nanoseconds; 0 if it does not
+	owes atomic.Int64 // since when it owes an answer, in nanoseconds; 0 if it owes none
 	came atomic.Bool  // something was received
-	book ledger       // exactly the answers that are owed
+	book ledger       // the answers that are owed
 
 	mu    sync.Mutex // orders deadlines
-	until time.Time  // the deadline that the last call in its caller's goroutine set; zero if there is no such call
+	until time.Time  // the deadline of the last call in its caller's goroutine; zero if there is no such call
 }
 
 // Write is [net.Conn].
@@ -39,7 +39,7 @@ func (s *socket) Read(b []byte) (int, error) {
 		if !s.came.Load() {
 			s.came.Store(true)
 			if bytes.HasPrefix(b[:n], []byte("-ERR "+noRoom)) {
-				return 0, errNoRoom // the library would go on to the end of the connection, and say only that
+				return 0, errNoRoom // the library would read to the end of the connection, and report only the end
 			}
 		}
 		if unasked := s.book.receives(b[:n]); unasked != nil {
@@ -70,9 +70,9 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// interrupt ends the call with a deadline, if it is on this connection. If the call has ended meanwhile, and the
-// connection is idle, this does no harm: the next call sets its own deadline. If the next call has set it already,
-// the deadlines differ, and this leaves that call alone.
+// interrupt ends the call with a deadline, if it is on this connection. If the call has ended and the connection is idle,
+// this does no harm: the next call sets its own deadline. If the next call has already set it, the deadlines differ, and
+// interrupt leaves that call alone.
 func (s *socket) interrupt(deadline time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands whenever the servers confirm
-// the subscription, or end it, and told with each message.
+// Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands when the servers confirm or end
+// the subscription, and told with each message.
 func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool), told func(string)) error {
 	if c.sharded {
 		return c.subscribeSharded(ctx, channel, stands, told)
@@ -17,10 +17,10 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, stands func(bool),
 	return c.SubscribeBroad(ctx, channel, stands, told)
 }
 
-// SubscribeBroad is Subscribe to a channel that is on all servers, on a connection of its own.
+// SubscribeBroad is Subscribe for a channel that is on all servers, on a connection of its own.
 func (c *Conn) SubscribeBroad(ctx context.Context, channel string, stands func(bool), told func(string)) error {
-	// A connection of its own keeps calls on the other one quick. It leads to the present primary, and is useless once
-	// there is another: the old primary may be stopped, or report a turn that only it knows of.
+	// A connection of its own keeps calls on the other one fast. It leads to the present primary, and is useless after a
+	// failover: the old primary may be stopped, or report a turn that only it knows.
 	at := c.primary()
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -51,7 +51,7 @@ func (c *Conn) SubscribeBroad(ctx context.Context, channel string, stands func(b
 	}
 }
 
-// whileTrue returns when a condition is no longer true, which it checks now and then, or when ctx ends.
+// whileTrue checks a condition from time to time, and returns when it is false or ctx ends.
 func whileTrue(ctx context.Context, is func() bool) {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
@@ -63,8 +63,7 @@ func whileTrue(ctx context.Context, is func() bool) {
 	}
 }
 
-// subscribeSharded listens on the connection to the server that has the channel. It also ends when the channel moves to
-// another server.
+// subscribeSharded listens on the connection to the channel's server. It also ends when the channel moves to another server.
 func (c *Conn) subscribeSharded(ctx context.Context, channel string, stands func(bool), told func(string)) error {
 	b := c.client.B()
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) { stands(s.Kind == "ssubscribe") })

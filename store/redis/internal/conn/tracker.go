@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	refusedFor = 30 * time.Second       // until the server is asked again whether it reports changes
+	refusedFor = 30 * time.Second       // until the server is asked again to report changes
 	lookAround = 100 * time.Millisecond // between two checks whether the primary has changed
 )
 
-// NoKey is the server's answer for the time left of a missing key.
+// NoKey is the server's answer for the remaining time of a missing key.
 const NoKey = -2
 
 // A tracker receives the server's reports of changed keys (CLIENT TRACKING), on a connection of its own. This connection is
@@ -33,7 +33,7 @@ type tracker struct {
 	mu           sync.Mutex
 	tracking     *trackingConn        // the tracker listens on it; nil if it is silent or refused
 	refusedUntil time.Time            // when the tracker asks again
-	onChange     func(keys ...string) // see OnChange
+	onChange     func(keys ...string) // set by OnChange
 }
 
 // A trackingConn is a connection on which the server reports changes.
@@ -41,19 +41,18 @@ type trackingConn struct {
 	conn    rueidis.DedicatedClient
 	ctx     context.Context // ends when the connection is given up
 	giveUp  context.CancelFunc
-	primary string                // the address that it goes to; "" where there is no other
+	primary string                // its server's address; "" if there is no other
 	signals map[string]*keySignal // by key; nil once the connection is given up; guarded by the tracker's mu
 }
 
-// A keySignal is given once. It exists as long as somebody waits for it.
+// A keySignal is given once. It exists while somebody waits for it.
 type keySignal struct {
 	given   chan struct{} // closed when the key has changed
-	waiters int           // waiters that have not released it
+	waiters int           // callers that have not released it
 }
 
-// Look returns how many milliseconds are left of a key, NoKey if it does not exist, or another number below 0 if it never
-// expires. It also returns a channel that is closed when the key has changed since; nil if the servers do not report
-// changes.
+// Look returns how many milliseconds are left of a key, NoKey if it does not exist, or another negative number if it never
+// expires. It also returns a channel that is closed when the key has changed since; nil if the servers report no changes.
 func (c *Conn) Look(ctx context.Context, key string) (left int64, signal <-chan struct{}, err error) {
 	bounded, err := c.bound(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (c *Conn) ReleaseSignal(key string, given <-chan struct{}) {
 	}
 }
 
-// Signals returns for how many keys somebody waits.
+// Signals returns the number of keys for which somebody waits.
 func (c *Conn) Signals() int {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
@@ -119,9 +118,8 @@ func (c *Conn) Signals() int {
 	return len(c.tracker.tracking.signals)
 }
 
-// OnChange sets the function that is called with the keys that have changed since Values read them, or without keys if any
-// of them may have changed. The function must return soon, and not call the Conn. It is set before the first call of
-// Values.
+// OnChange sets the function that gets the keys that have changed since Values read them, or no keys if any of them may have
+// changed. The function must return soon, and not call the Conn. OnChange is called before the first Values.
 func (c *Conn) OnChange(changed func(keys ...string)) {
 	c.tracker.mu.Lock()
 	defer c.tracker.mu.Unlock()
@@ -189,7 +187,8 @@ func (t *tracker) read(ctx context.Context, e *trackingConn, cmds ...rueidis.Com
 	return rs
 }
 
-// signalOf returns the signal of a key on a tracking connection; one that was given already, if the connection is given up.
+// signalOf returns the signal of a key on a tracking connection. If the connection was given up, the signal is already
+// given.
 func (t *tracker) signalOf(e *trackingConn, key string) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,8 +220,8 @@ func (t *tracker) listen(ctx context.Context) *trackingConn {
 	lost := conn.SetOnInvalidations(func(keys []rueidis.RedisMessage) { t.changed(e, keys) })
 	err := conn.Do(ctx, conn.B().ClientTracking().On().Build()).Error()
 	t.mu.Lock()
-	// Two races end here. Another caller may have made a tracking connection meanwhile: then others wait for its signals, and this
-	// one is closed. Or the primary changed while the connection was made: then it may lead to the old primary.
+	// Two races end here. Another caller may have made a tracking connection meanwhile: then others wait for its signals,
+	// and this one is closed. Or the primary changed during the dial: then the connection may lead to the old primary.
 	if err == nil && t.tracking == nil && t.c.primary() == e.primary && t.c.Go(func() { t.watchPrimary(e, lost, release) }) {
 		t.tracking = e
 		t.mu.Unlock()
@@ -240,7 +239,7 @@ func (t *tracker) listen(ctx context.Context) *trackingConn {
 }
 
 // watchPrimary waits until the connection is lost or given up, or its server is no longer the primary: such a server may be
-// stopped, or report changes that only it knows of.
+// stopped, or report changes that only it knows.
 func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func()) {
 	var moves <-chan time.Time
 	if e.primary != "" {
@@ -263,7 +262,7 @@ func (t *tracker) watchPrimary(e *trackingConn, lost <-chan error, release func(
 	release()
 }
 
-// forget gives up a tracking connection, and gives the signals of all keys, since nobody reports their changes any more.
+// forget gives up a tracking connection, and gives the signals of all keys, since no changes are reported any more.
 func (t *tracker) forget(e *trackingConn) {
 	e.giveUp()
 	t.mu.Lock()
@@ -278,7 +277,7 @@ func (t *tracker) forget(e *trackingConn) {
 	}
 }
 
-// changed gives the signals of keys; of all, if none are named.
+// changed gives the signals of some keys, or of all keys if none are named.
 func (t *tracker) changed(e *trackingConn, keys []rueidis.RedisMessage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
