@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What a lock and unlock of a free name costs, beside the least that rows could cost and beside PostgreSQL's own locks.
-// All sync what they must keep to the disk.
+// BenchmarkLock measures a lock and unlock of a free name, beside the least cost of rows and beside PostgreSQL's own locks.
+// All sync their durable data to the disk.
 func BenchmarkLock(b *testing.B) {
 	s := servertest.Postgres(b, "fsync = on")
 	d := open(b, fresh(s))
@@ -39,7 +39,7 @@ func BenchmarkLock(b *testing.B) {
 		}
 	}
 	b.Run("driver", lock)
-	b.Run("function", func(b *testing.B) { // as where a pooler is in between
+	b.Run("function", func(b *testing.B) { // as behind a pooler
 		d.pollReason = "no notifications"
 		defer func() { d.pollReason = "" }()
 		lock(b)
@@ -50,8 +50,8 @@ func BenchmarkLock(b *testing.B) {
 			must(pool.Exec(ctx, "DELETE FROM public.bare WHERE name = $1", []byte("name")))
 		}
 	})
-	// The other way to do it in one round trip: statements that are sent without waiting for each other's answers, with
-	// the rule in Go. It is the least of what the function does.
+	// The other way with one round trip: statements that are sent without waiting for each other's answers, with the rule in
+	// Go. It is the least part of the function's work.
 	b.Run("pipelined batch", func(b *testing.B) {
 		must(pool.Exec(ctx, "INSERT INTO public.bare VALUES ('name', 0) ON CONFLICT DO NOTHING"))
 		for i := range b.N {
@@ -91,7 +91,7 @@ func BenchmarkLock(b *testing.B) {
 			must(pool.Exec(ctx, "SELECT 1"))
 		}
 	})
-	// From the release by one client to the moment when another knows that it holds.
+	// From the release by one client until another knows that it holds.
 	b.Run("hand-over", func(b *testing.B) {
 		other := open(b, "postgres://postgres@"+s.Addr+"/postgres?schema="+d.tables.schema)
 		holder, next := d, other

@@ -17,33 +17,32 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing more.
 	listenAfter = 100 * time.Millisecond
 
-	// lookMostly is how many claims are renewed at once when the driver begins to listen, in case a message was sent before.
+	// lookMostly is how many claims are renewed at once when the driver begins to listen, in case of an earlier break.
 	lookMostly = 256
 
-	// alarmEvery is how often messages about one claim may have it renewed: every user of the database can forge them.
+	// alarmEvery is how often messages may renew one claim: every user of the database can forge them.
 	alarmEvery = time.Second
 )
 
-// A breakWatch lets a driver listen while its claims hold, so that it learns at once that somebody broke one. The transaction
-// that removes the claim notifies the channel on which all listeners of the tables listen for watches: breaks are
-// rare, and a claim that is alone has no channel in its row. A message only makes the driver renew its claim: the
-// answer to that decides.
+// A breakWatch lets a driver listen while its claims hold, so that it learns of a break at once. The transaction that
+// removes the claim notifies the channel for watches, to which all listeners of the tables listen: breaks are rare, and a
+// lone claim has no channel in its row. A message only makes the driver renew its claim: the answer to that decides.
 type breakWatch struct {
 	d      *Driver
 	broken known.Broken // by id
 
-	mu       sync.Mutex                 // guards what follows
-	endanger func(ids ...string)        // nil if nobody is to be told; then nothing is remembered
-	claims   map[claimKey]*watchedClaim // that are in the store, until they leave or run out
+	mu       sync.Mutex                 // guards the fields below
+	endanger func(ids ...string)        // nil if nobody wants alerts; then nothing is remembered
+	claims   map[claimKey]*watchedClaim // claims in the store, until they leave or run out
 	limit    known.Limit
-	timed    bool // it is looked at soon whether to listen
+	timed    bool // a check whether to listen is scheduled
 	listens  bool // a subscription has begun for the claims that hold, and has not ended
 }
 
-// A claimKey identifies a claim in the store, where its id is not known.
+// A claimKey identifies a claim in the store by its name and ticket, since a message has no id.
 type claimKey struct {
 	name   string
 	ticket int64
@@ -53,16 +52,16 @@ type claimKey struct {
 type watchedClaim struct {
 	id      string
 	holds   bool
-	since   time.Time     // when it was first heard that it holds
+	since   time.Time     // when the driver learned that it holds
 	until   time.Duration // see [known.Until]
-	alarmed time.Time     // the last time at which messages have it renewed, which may be yet to come
+	alarmed time.Time     // the last time at which messages renew it; may lie in the future
 }
 
 func newBreakWatch(d *Driver) *breakWatch {
 	return &breakWatch{d: d, claims: map[claimKey]*watchedClaim{}}
 }
 
-// alertTo sets the function that is called with claims in danger. A driver that gets no notifications never calls it.
+// alertTo sets the function that gets the ids of claims in danger. A driver without notifications never calls it.
 func (w *breakWatch) alertTo(endanger func(ids ...string)) {
 	if w.d.pollReason != "" {
 		return
@@ -95,20 +94,20 @@ func (w *breakWatch) stands(c *driver.Claim, ticket int64, holds bool) {
 	}
 }
 
-// parts notes that a claim is not in the store any more, or is about to leave.
+// parts notes that a claim is no longer in the store, or is about to leave.
 func (w *breakWatch) parts(c *driver.Claim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.claims, claimKey{c.Name, c.Ticket})
 }
 
-// sweepLocked forgets the claims that have run out, such as those that were left to another process.
+// sweepLocked forgets the claims that have run out, such as claims that another process renews.
 func (w *breakWatch) sweepLocked() {
 	maps.DeleteFunc(w.claims, func(_ claimKey, c *watchedClaim) bool { return known.Over(c.until) })
 	w.limit.Swept(len(w.claims))
 }
 
-// scheduleLocked checks soon whether to listen.
+// scheduleLocked schedules a check whether to listen.
 func (w *breakWatch) scheduleLocked() {
 	if !w.timed && !w.listens {
 		w.timed = true
@@ -116,7 +115,7 @@ func (w *breakWatch) scheduleLocked() {
 	}
 }
 
-// listenIfHeld begins to listen if a claim has held for long enough.
+// listenIfHeld begins to listen if a claim has held for listenAfter.
 func (w *breakWatch) listenIfHeld() {
 	w.mu.Lock()
 	w.timed = false
@@ -147,7 +146,7 @@ func (w *breakWatch) Needs(string) bool {
 	return w.listens
 }
 
-// Subscribed implements [inbox.Subscriber]. Breaks from before the driver listened are found by renewing.
+// Subscribed implements [inbox.Subscriber]. A renewal finds breaks from before the driver listened.
 func (w *breakWatch) Subscribed(string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,8 +164,8 @@ func (w *breakWatch) Subscribed(string) {
 // Received implements [inbox.Subscriber]. No break is reported on a driver's own channel.
 func (w *breakWatch) Received(string, string) {}
 
-// told takes a message about a claim that was broken. It returns the id of the claim, which may wait, if it is one of this
-// driver's, and whether the message is about a break at all.
+// told handles a message about a broken claim. It returns the id of the claim, which may wait, if it is this driver's, and
+// whether the message is about a break at all.
 func (w *breakWatch) told(text string) (id string, ok bool) {
 	at, record, ok := parseBroken(text)
 	if !ok {
@@ -181,7 +180,7 @@ func (w *breakWatch) told(text string) (id string, ok bool) {
 	w.broken.Heard(c.id, record)
 	now := time.Now()
 	if c.alarmed.After(now) {
-		return c.id, true // a renewal is to come
+		return c.id, true // a renewal is scheduled
 	}
 	if c.alarmed = c.alarmed.Add(alarmEvery); c.alarmed.Before(now) {
 		c.alarmed = now
@@ -196,7 +195,7 @@ func (w *breakWatch) alert(endanger func(ids ...string), ids ...string) {
 	w.d.link.Go(func() { endanger(ids...) })
 }
 
-// explain says of a claim that is gone that it was broken, if a message has said so, and forgets the claim.
+// explain returns the error of a claim that is gone: a [*driver.BrokenError] if a message has said so. It forgets the claim.
 func (w *breakWatch) explain(c *driver.Claim, err error) error {
 	if !errors.Is(err, driver.ErrGone) {
 		return err
@@ -205,12 +204,12 @@ func (w *breakWatch) explain(c *driver.Claim, err error) error {
 	return w.broken.Explain(c.ID, err)
 }
 
-// brokenMark begins a message about a claim that was broken. Older clients expect the name of a queue in hexadecimal
-// on this channel, and pass it over.
+// brokenMark begins a message about a broken claim. Older clients expect the name of a queue in hexadecimal on this channel,
+// and ignore the message.
 const brokenMark = "broken "
 
-// parseBroken takes such a message apart: the mark, the name in hexadecimal, the ticket, and the record in base64, which the
-// server takes whatever the encoding of the database is.
+// parseBroken parses such a message: the mark, the name in hexadecimal, the ticket, and the record in base64, which is valid
+// in any encoding of the database.
 func parseBroken(text string) (at claimKey, record string, ok bool) {
 	rest, ok := strings.CutPrefix(text, brokenMark)
 	words := strings.Split(rest, " ")

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// alerted returns a channel of the alerts of a driver.
+// alerted returns a channel of a driver's alerts.
 func alerted(d *Driver) chan string {
 	heard := make(chan string, 1000)
 	d.Alert(func(ids ...string) {
@@ -26,10 +26,10 @@ func alerted(d *Driver) chan string {
 	return heard
 }
 
-// hears fails unless a driver is alerted of a claim soon. The test has the lane.
+// hears fails unless a driver is soon alerted of a claim. The test has the lane.
 func hears(t *testing.T, heard chan string, want string) {
 	t.Helper()
-	lane, start := awake.Lane(t), time.Now() // the test has the lane since before it had claims
+	lane, start := awake.Lane(t), time.Now() // the test has had the lane since before its claims
 	for {
 		select {
 		case id := <-heard:
@@ -43,7 +43,7 @@ func hears(t *testing.T, heard chan string, want string) {
 	}
 }
 
-// earStands waits until a driver listens for its claims that hold, and has looked what was broken before.
+// earStands waits until a driver listens for its claims that hold, and has looked for earlier breaks.
 func earStands(t *testing.T, d *Driver, heard chan string, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the holder listens", func() bool { return d.inboxes.Stands(d.channel) })
@@ -66,8 +66,8 @@ func wasBroken(t *testing.T, what string, err error, record string) {
 	}
 }
 
-// A holder hears at once of a break, alone on its name or not, and so does a waiter. The longest record of any bytes arrives as it is,
-// with the longest name, also where the database has another encoding.
+// A holder learns of a break at once, alone on its name or not, and so does a waiter. The longest record of any bytes
+// arrives unchanged, with the longest name, even if the database has another encoding.
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	lane := awake.Lane(t)
@@ -113,8 +113,8 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// A message that is forged ends nothing, and many of them have a claim renewed at most once a second. A break that is told right
-// after one is heard all the same, and one about no claim of ours is passed over.
+// A forged message ends nothing, and many of them renew a claim at most once a second. A real break right after one is
+// noticed too. A message about a foreign claim is ignored.
 func TestForgedBreak(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -152,8 +152,8 @@ func TestForgedBreak(t *testing.T) {
 	wasBroken(t, "renewal", renew(t, d, c), "true")
 }
 
-// Who locks and unlocks at once does not listen. Who has held for long ends its subscription when it holds nothing, also if a claim
-// was left to another process.
+// A client that locks and unlocks at once does not listen. A client that has held for long ends its subscription when it
+// holds nothing, even if a claim was left to another process.
 func TestHoldersListen(t *testing.T) {
 	t.Parallel()
 	name := schema()
@@ -192,7 +192,8 @@ func TestHoldersListen(t *testing.T) {
 	}
 }
 
-// A server that takes no more connections is asked for one to listen on now and then. Those of the pool are used meanwhile.
+// If the server accepts no more connections, the driver tries again from time to time to connect for listening. Meanwhile it
+// uses the connections of its pool.
 func TestNoConnectionToListenOn(t *testing.T) {
 	t.Parallel()
 	pool, user := connect(t, server), "u_"+schema()
@@ -218,7 +219,8 @@ func TestNoConnectionToListenOn(t *testing.T) {
 	wasBroken(t, "renewal", renew(t, d, c), "why")
 }
 
-// A client behind a pooler that shares connections hears nothing, and says so. What it breaks is heard by others.
+// A client behind a pooler that shares connections does not learn of breaks, and its traits say so. Others learn of breaks
+// by this client.
 func TestBreakThroughPooler(t *testing.T) {
 	t.Parallel()
 	s := "/postgres?schema=" + schema()
@@ -242,7 +244,7 @@ func TestBreakThroughPooler(t *testing.T) {
 	}
 }
 
-// A program whose lock somebody takes away learns at once by whom and why, long before it would renew.
+// A program whose lock is broken learns at once by whom and why, long before its next renewal.
 func TestHolderLearnsWhy(t *testing.T) {
 	t.Parallel()
 	url := fresh(server)
@@ -250,7 +252,7 @@ func TestHolderLearnsWhy(t *testing.T) {
 	holds, err := stile.Open(timely(t), url, &stile.Options{
 		LockOptions: stile.LockOptions{TTL: time.Hour},
 		Observer: func(e stile.Event) {
-			if e.Kind == stile.EventRenewed { // as when its driver begins to listen
+			if e.Kind == stile.EventRenewed { // one of them is because its driver begins to listen
 				listens <- struct{}{}
 			}
 		},

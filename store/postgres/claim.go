@@ -16,7 +16,7 @@ import (
 type call struct {
 	verb    string
 	claim   *driver.Claim
-	channel *string // nil leaves it as it is
+	channel *string // nil: unchanged
 	keep    time.Duration
 }
 
@@ -55,10 +55,10 @@ func (a *answer) columns() []any {
 // ScanIndex implements pgtype.CompositeIndexScanner: the function's answer as one column.
 func (a *answer) ScanIndex(i int) any { return a.columns()[i] }
 
-// ScanNull implements pgtype.CompositeIndexScanner: it does nothing, since the function was called.
+// ScanNull implements pgtype.CompositeIndexScanner. The function was called, so the answer is not NULL.
 func (a *answer) ScanNull() error { return nil }
 
-// act does a call, by the function unless the claim is alone. An error that it answers is one of the contract's.
+// act makes a call, by the function unless the claim is alone. Errors in the answer are errors of the contract.
 func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	alone := d.alone(what)
 	itself := func() (*answer, error) { return d.byItself(ctx, what, alone) }
@@ -68,7 +68,7 @@ func (d *Driver) act(ctx context.Context, what *call) (*answer, error) {
 	return itself()
 }
 
-// byItself does a call by a statement of its own, which is for a claim that is alone if so said.
+// byItself makes a call by a statement of its own, for a lone claim if alone is true.
 func (d *Driver) byItself(ctx context.Context, what *call, alone bool) (*answer, error) {
 	a := &answer{}
 	var err error
@@ -88,7 +88,7 @@ func (d *Driver) byItself(ctx context.Context, what *call, alone bool) (*answer,
 	return a, nil
 }
 
-// byFunction does a call by the function.
+// byFunction makes a call by the function.
 func (d *Driver) byFunction(ctx context.Context, what *call, a *answer) error {
 	c := what.claim
 	return d.link.Query(ctx, d.statements.do, []any{
@@ -98,7 +98,7 @@ func (d *Driver) byFunction(ctx context.Context, what *call, a *answer) error {
 	}, func(rows pgx.Rows) error { return rows.Scan(a.columns()...) })
 }
 
-// tryAlone does a call by a statement that calls the function only if the claim is not alone.
+// tryAlone makes a call by a statement that calls the function only if the claim is not alone.
 func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 	var (
 		c             = what.claim
@@ -121,8 +121,8 @@ func (d *Driver) tryAlone(ctx context.Context, what *call, a *answer) error {
 	})
 }
 
-// alone reports whether a call is done without the function if the claim is or comes to be alone. Behind a pooler
-// answers come as text, and the one column of the function's answer could not be read.
+// alone reports whether a call first tries the short way of a lone claim. Behind a pooler answers come as text, and the one
+// column of the function's answer could not be read.
 func (d *Driver) alone(what *call) bool {
 	switch {
 	case d.pollReason != "":
@@ -141,7 +141,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.enter(ctx, c, c)
 }
 
-// Adopt is [driver.Adopter.Adopt]. A lease is never made shorter, so one of no length changes nothing.
+// Adopt is [driver.Adopter.Adopt]. It asks for a lease of length 0, and a lease is never made shorter.
 func (d *Driver) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if c.Ticket == 0 {
 		return driver.Place{}, driver.Refused(errors.New("a claim without a ticket cannot be adopted"))
@@ -151,11 +151,11 @@ func (d *Driver) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.enter(ctx, c, &found)
 }
 
-// enter has a claim enter on the terms of another one.
+// enter enters a claim on the terms of another one.
 func (d *Driver) enter(ctx context.Context, c, terms *driver.Claim) (driver.Place, error) {
-	// From here on the claim may be told that it holds, even before the answer is here.
+	// From here on a notification may say that the claim holds, even before the answer is here.
 	expected := !c.Try && d.inboxes.Expect(d.channel, c.ID)
-	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when somebody did
+	channel := d.channel // also while nobody listens: this may arrive after an Enter that was sent when the driver listened
 	if d.pollReason != "" {
 		channel = ""
 	}
@@ -183,14 +183,14 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	if err == nil || driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) {
 		d.failover.remove(l.Claim.ID)
 	}
-	if l.Keep > 0 && (err == nil || errors.Is(err, driver.ErrGone)) { // gone, if only the answer to the one before was lost
-		// The first that waits is to notice an end that has come nearer. If this is lost, it notices when it enters again.
+	if l.Keep > 0 && (err == nil || errors.Is(err, driver.ErrGone)) { // ErrGone after an unanswered Leave
+		// The first waiting claim must notice that the end is now sooner. If this is lost, it notices when it enters again.
 		_ = d.link.Query(ctx, d.statements.again, []any{[]byte(l.Claim.Name)}, func(pgx.Rows) error { return nil })
 	}
 	return err
 }
 
-// renewBatch is how many claims are renewed in one transaction, so that others get a turn in between.
+// renewBatch is how many claims one transaction renews, so that others get a turn in between.
 const renewBatch = 64
 
 // Renew sends few statements, each for many claims.
@@ -202,7 +202,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 			order = append(order, i)
 		}
 	}
-	// Transactions that lock the rows of names in one order cannot wait for each other in a circle.
+	// Transactions that lock the rows of names in the same order cannot wait for each other in a circle.
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(cs[a].Name, cs[b].Name) })
 	for part := range slices.Chunk(order, renewBatch) {
 		d.renew(ctx, cs, answers, part)
@@ -215,7 +215,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// amend renews a claim and changes it, in one statement.
+// amend renews and changes a claim, in one statement.
 func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) {
 	if d.revision < amendRevision {
 		return driver.Renewal{Err: driver.ErrUnsupported}
@@ -252,7 +252,7 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) (r driver.Renewal) 
 		return driver.Renewal{Err: d.breaks.explain(c, d.failover.gone())}
 	}
 	if status != "ok" {
-		// The function decided by its numbers, and this says the same in words.
+		// The function decided by its numbers, and Amended returns the same decision as an error.
 		_, _, err = c.Amended(c.Weight, string(have), status != "waits")
 		return driver.Renewal{Err: err}
 	}

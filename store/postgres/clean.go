@@ -15,10 +15,10 @@ const (
 )
 
 // tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many
-// clients live no longer than a job, and then now and then. After a failure it tries again, ever more seldom.
+// clients live no longer than a job, and then from time to time. After failures it tries again, less and less often.
 func (d *Driver) tidy() {
 	var pause, again time.Duration
-	if d.revision < 2 { // whose tables do not know when they were cleaned
+	if d.revision < 2 { // their tables do not know when they were cleaned
 		pause = cleanEvery/2 + rand.N(cleanEvery)
 	}
 	for {
@@ -41,7 +41,7 @@ func (d *Driver) tidy() {
 	}
 }
 
-// due cleans if nobody has done so for that time.
+// due cleans if nobody has cleaned for a period.
 func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err error) {
 	if d.revision < 2 {
 		return d.clean(ctx, cleanIdle, cleanMost)
@@ -51,7 +51,7 @@ func (d *Driver) due(ctx context.Context, every time.Duration) (n int64, err err
 	return n, err
 }
 
-// clean deletes the rows of names that were idle for so long, at most so many, and returns how many it has deleted.
+// clean deletes at most a number of rows of names that were idle for a period, and returns how many it has deleted.
 func (d *Driver) clean(ctx context.Context, idle time.Duration, most int) (n int64, err error) {
 	args := []any{micros(idle), int32(most)}
 	err = d.link.Query(ctx, d.statements.clean, args, func(rows pgx.Rows) error { return rows.Scan(&n) })

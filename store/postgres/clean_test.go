@@ -13,7 +13,7 @@ const (
 	claims = `"{schema}".{prefix}claim`
 )
 
-// Of jobs that come and go, one cleans if nobody has for an hour.
+// Among short-lived jobs, one cleans if none has cleaned for an hour.
 func TestJobsClean(t *testing.T) {
 	t.Parallel()
 	d, step := stepped(t)
@@ -21,7 +21,7 @@ func TestJobsClean(t *testing.T) {
 	c := claim("idle", "c")
 	enter(t, d, c)
 	leave(t, d, c)
-	for range 3 { // the first client cleaned when it came
+	for range 3 { // the first client cleaned when it opened
 		if n, err := d.due(timely(t), cleanEvery); err != nil || n > 0 {
 			t.Fatalf("cleaning = %d, %v; want that nothing is due, or nothing idle", n, err)
 		}

@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Locks that go with their connection, of which LockTx has the same.
+// Locks that end with their connection. LockTx excludes them.
 func TestContractOfSessions(t *testing.T) {
 	t.Parallel()
 	at := func(addrs ...string) string { return "postgres://postgres@" + addrs[0] + "/postgres?mode=session" }
@@ -70,7 +70,7 @@ func TestContractOfSessions(t *testing.T) {
 	})
 }
 
-// cleaning makes a store whose clock goes on as a test says.
+// cleaning makes a store whose clock the suite can move on.
 func cleaning(t testing.TB) *drivertest.Cleaning {
 	t.Helper()
 	d, step := stepped(t)
@@ -83,7 +83,7 @@ func cleaning(t testing.TB) *drivertest.Cleaning {
 	}
 }
 
-// fresher makes stores of a server, each in a schema of its own or under a prefix of its own.
+// fresher returns a function that makes stores on a server, each in a schema of its own or under a prefix of its own.
 func fresher(s *servertest.Server) func(testing.TB) func() driver.Driver {
 	shared := schema()
 	return func(t testing.TB) func() driver.Driver {

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers the names for which this driver's last claim that entered was not the first in the queue. The
-// next most likely is not either, and then trying the short way first costs the server more than leaving it out.
-// Names of one hash share the memory: a mistake costs no more than time.
+// contended remembers the names for which this driver's last claim was not the first in the queue when it entered. Most
+// likely the next one is not either, and then trying the short way first costs the server more than leaving it out. Names
+// with the same hash share an entry: a mistake only costs time.
 type contended struct {
 	seed  maphash.Seed
 	names [1024]atomic.Bool

@@ -13,9 +13,9 @@ import (
 	_ "github.com/stilelock/stile/store/postgres"
 )
 
-// A nightly job that instances in Go and in Java are all told to start at the same time, and that one of them runs: the
-// lock is a row of ShedLock's table. It stays taken for an hour from the start of the job, so that an instance whose
-// clock is a little late does not run the job again. The clock of the database alone decides.
+// A nightly job starts in Go and Java instances at the same time, and one of them runs it: the lock is a row of ShedLock's
+// table. The lock stays taken for an hour from the start of the job, so that an instance whose clock is a little late does
+// not run the job again. Only the clock of the database decides.
 func Example_nightly() {
 	ctx := context.Background()
 	database := os.Getenv("DATABASE_URL")
@@ -38,9 +38,8 @@ func Example_nightly() {
 	// two: it is done, or being done
 }
 
-// nightly is the job, as each instance starts it. With ShedLock it is
-// @SchedulerLock(name = "nightly-report", lockAtMostFor = "1m", lockAtLeastFor = "1h"), but that the minute is renewed while
-// the job runs, so that it may take longer.
+// nightly is the job that each instance starts. In ShedLock it is @SchedulerLock(name = "nightly-report", lockAtMostFor =
+// "1m", lockAtLeastFor = "1h"), except that stile renews the minute while the job runs, so the job may take longer.
 func nightly(ctx context.Context, locks *stile.Client, instance string) error {
 	lease, err := locks.Mutex("nightly-report").With(stile.LockOptions{TTL: time.Minute}).TryLock(ctx)
 	if errors.Is(err, stile.ErrHeld) {
@@ -55,13 +54,13 @@ func nightly(ctx context.Context, locks *stile.Client, instance string) error {
 	return errors.Join(err, lease.UnlockAfter(max(0, time.Until(again))))
 }
 
-// report is the work. It ends when its context does, since the lock is then lost.
+// report is the work. It ends with its context, since then the lock is lost.
 func report(ctx context.Context, instance string) error {
 	fmt.Println(instance, "writes the report")
 	return context.Cause(ctx)
 }
 
-// createShedLock makes the table that ShedLock's documentation asks for; where ShedLock is in use, it is there.
+// createShedLock makes the table of ShedLock's documentation; programs that use ShedLock have it.
 func createShedLock(ctx context.Context, database string) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {

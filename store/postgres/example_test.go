@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/postgres"
 )
 
-// Pays an order once, however many processes try at once and whichever of them dies: the lock, the look and the payment
-// are one transaction.
+// Pays an order once, even if many processes try at once and some of them die: the lock, the check and the payment are one
+// transaction.
 func ExampleLockTx() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

@@ -9,28 +9,28 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// A failoverWatch notices when another server answers than before. A promoted standby may lack the last claims, so all of
-// this driver's claims are renewed at once, to find the lost ones now. Another cluster, such as one that was made from a
-// copy, counts for nothing: then all claims are lost.
+// A failoverWatch notices that another server answers than before. A promoted standby may lack the last claims, so all of
+// this driver's claims are renewed at once, to find the lost ones. In another cluster, such as one made from a copy, no
+// claim counts: all are lost.
 type failoverWatch struct {
 	expression string // returns a server's id
 
-	mu         sync.Mutex // guards what follows
-	first, now string     // ids of the server when the driver was made, and now; empty if it does not tell
+	mu         sync.Mutex // guards the fields below
+	first, now string     // ids of the server when the driver was made, and now; empty if unknown
 	tell       func(ids ...string)
-	claims     known.IDs       // that this driver has entered, while anybody is to be told
-	fallen     map[string]bool // the servers that were in another cluster, until they leave or the next one answers
+	claims     known.IDs       // entered by this driver; empty if nobody wants alerts
+	fallen     map[string]bool // claims of another cluster, until they leave or the next cluster answers
 }
 
 // serverIDs are expressions whose value differs between a server and its successor: the timeline of its log, which a
-// promotion changes, and after a space the identifier of its cluster, which servers that report it keep for as long as they
-// live. The driver uses the first expression that it may ask for.
+// promotion changes, and after a space the identifier of its cluster, which never changes. The driver uses the first
+// expression that its user may read.
 var serverIDs = []string{
 	"(SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || ' ' || system_identifier FROM pg_control_system())",
 	"left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)",
 }
 
-// alert sets the function that is called with claims in danger.
+// alert sets the function that gets the ids of claims in danger.
 func (w *failoverWatch) alert(endangered func(ids ...string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *failoverWatch) remove(id string) {
 	delete(w.fallen, id)
 }
 
-// forget notes that a claim is said to be gone. One that has fallen stays so: the caller may not have heard the
-// answer, and asks again.
+// forget notes that a claim was reported gone. A fallen claim stays fallen: the caller may not have got the answer, and asks
+// again.
 func (w *failoverWatch) forget(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *failoverWatch) fell(id string) bool {
 	return w.fallen[id]
 }
 
-// gone is the error for a claim that is not there.
+// gone returns the error for a missing claim.
 func (w *failoverWatch) gone() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

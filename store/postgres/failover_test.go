@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A pooler that has lost its server says so in its own words, with the code of a broken protocol: what comes meanwhile works when
-// the server is back.
+// A pooler that has lost its server reports this in its own words, with the code of a broken protocol. Requests meanwhile
+// succeed when the server is back.
 func TestPoolerLosesServer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"transaction", "session"} {

@@ -59,7 +59,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// An administrator ends all connections of the driver: claims live in the tables, not in connections.
+// An administrator ends all connections of the driver. The claims stay: they are in the tables, not in connections.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	url := fresh(server, "application_name=victim")
@@ -97,8 +97,8 @@ func TestConnectionsKilled(t *testing.T) {
 
 var kills = flag.Int("kills", 25, "how often the server is killed while claims enter")
 
-// The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
-// given twice.
+// The server is killed again and again while claims enter. Every answered claim is still there, and no ticket is given
+// twice.
 func TestKilledWhileEntering(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t, "fsync = on", "wal_writer_delay = 10s")
@@ -179,7 +179,7 @@ func TestKilledWhileEntering(t *testing.T) {
 	t.Logf("%d claims entered in %d lives of the server", len(tickets), *kills)
 }
 
-// The reply to an entry is lost. Asked again, the claim is where it was.
+// The answer to an Enter is lost. The same Enter again finds the claim.
 func TestReplyLost(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
@@ -212,7 +212,7 @@ func TestReplyLost(t *testing.T) {
 	leave(t, d, a)
 }
 
-// The server hangs. A call ends with its context all the same, and says nothing about the outcome.
+// The server hangs. A call still ends with its context, and its outcome is unknown.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
@@ -230,7 +230,7 @@ func TestServerHangs(t *testing.T) {
 		start := time.Now()
 		err := verb(ctx)
 		cancel()
-		lane.Within(time.Since(start), 7*time.Second, "%s, whose context ends,", name) // half of what a call without a deadline has
+		lane.Within(time.Since(start), 7*time.Second, "%s, whose context ends,", name) // half of the driver's own bound
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s ends with %v; want the context's error", name, err)
 		}
@@ -253,7 +253,7 @@ func TestServerHangs(t *testing.T) {
 	lane.Within(time.Since(start), 5*time.Second, "the end of a call with its driver")
 }
 
-// A request that waits for another's transaction for too long is undone, by either limit, and says so.
+// A request that waits too long for another's transaction is undone, by either limit, and the error says so.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
@@ -264,7 +264,7 @@ func TestTimeouts(t *testing.T) {
 			t.Parallel()
 			admin := connect(t, server)
 			config := admin.Config()
-			var limited atomic.Bool // what need not wait could take as long, too, on a machine that stands still
+			var limited atomic.Bool // on a machine that stands still, a request that need not wait could take as long too
 			config.PrepareConn = func(ctx context.Context, c *pgx.Conn) (bool, error) {
 				value := map[bool]string{true: "100ms", false: "0"}[limited.Load()]
 				_, err := c.Exec(ctx, "SET "+setting+" = '"+value+"'")
@@ -306,8 +306,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// Somebody empties, drops or recreates the tables while locks are held: the holders are informed, and tickets go on
-// rising.
+// Somebody empties, drops or recreates the tables while locks are held. The holders learn of this, and tickets go on rising.
 func TestTablesTampered(t *testing.T) {
 	t.Parallel()
 	admin := connect(t, server)
@@ -323,7 +322,7 @@ func TestTablesTampered(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := open(t, fresh(server))
-			hasCleaned(t, d) // which waits for these tables the other way round
+			hasCleaned(t, d) // it waits for these tables in the reverse order
 			a := claim("name", "a")
 			enter(t, d, a)
 			exec(t, admin, d.tables.fill(test.change), asText)
@@ -351,7 +350,7 @@ func TestNoRoom(t *testing.T) {
 	d := open(t, fresh(server))
 	admin := connect(t, server)
 	enter(t, d, claim("name", "a"))
-	// The code that the server answers when its disk is full.
+	// The server's error when its disk is full.
 	exec(t, admin, d.tables.fill(`CREATE FUNCTION "{schema}".full() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
 CREATE TRIGGER t BEFORE INSERT ON "{schema}".{prefix}claim EXECUTE FUNCTION "{schema}".full()`), asText)
@@ -368,8 +367,8 @@ func TestStandbyRefused(t *testing.T) {
 	marks(t, err, true, false)
 }
 
-// A standby that followed late is promoted. Claims that it lacks are lost at once, with the reason, those that it has are
-// not, and tickets go on rising.
+// A late standby is promoted. The claims that it lacks are lost at once, with the reason; the others are not, and tickets go
+// on rising.
 func TestStandbyPromoted(t *testing.T) {
 	t.Parallel()
 	primary := servertest.Postgres(t)
@@ -405,7 +404,7 @@ func TestStandbyPromoted(t *testing.T) {
 	scan(t, second, &cut, "SELECT pg_promote()")
 	for all := false; !all; {
 		select {
-		case ids := <-alerted: // also those that hold, whenever the driver begins to listen
+		case ids := <-alerted: // also with claims that hold, when the driver begins to listen
 			slices.Sort(ids)
 			all = slices.Equal(ids, []string{"a", "b", "c"})
 		case <-timely(t).Done():
@@ -425,8 +424,8 @@ func TestStandbyPromoted(t *testing.T) {
 	}
 }
 
-// Another cluster answers at the same address, here with a copy of the claims. All leases are lost at once, with the
-// reason, and tickets go on rising.
+// Another cluster answers at the same address, here with a copy of the claims. All leases are lost at once, with the reason,
+// and tickets go on rising.
 func TestOtherCluster(t *testing.T) {
 	t.Parallel()
 	one, other := servertest.Postgres(t), servertest.Postgres(t)
@@ -462,7 +461,8 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
-// A synchronous standby is waited for, whatever the default of the user's transactions, so a failover to it loses nothing.
+// The server waits for a synchronous standby, whatever the default of the user's transactions, so a failover to it loses
+// nothing.
 func TestSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := servertest.PostgresPair(t)
@@ -475,7 +475,7 @@ func TestSynchronousStandby(t *testing.T) {
 	}
 	var claims []*driver.Claim
 	for i := range 20 {
-		before := claim(fmt.Sprint("alone/", i), "before") // after which the name is known, and empty
+		before := claim(fmt.Sprint("alone/", i), "before") // makes the row of the name, which is then empty
 		enter(t, d, before)
 		leave(t, d, before)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The first answer of another cluster breaks off behind the row of one claim. Nobody was told then that the claim is lost, so the
-// next renewal says it, although that cluster has a copy of the claim.
+// The first answer of another cluster ends after the row of one claim, so no caller has learned that the claim is lost. The
+// next renewals report it, although that cluster has a copy of the claim.
 func TestOtherClusterIsHeardInVain(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://postgres@" + server.Addr + "/postgres?pool_max_conns=1")
@@ -31,19 +31,19 @@ func TestOtherClusterIsHeardInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	d.failover.alert(func(...string) {}) // and not the driver, which would listen and hear of it first
+	d.failover.alert(func(...string) {}) // in place of the driver, which would listen and learn of it first
 	a := claim("name", "a")
 	enter(t, d, a)
 	id, err := d.serverID(timely(t), d.link.Pool())
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.failover.begin("00000001 1") // so the server is another than the one that the claim was in
+	d.failover.begin("00000001 1") // so the server is another than the claim's
 	torn.Store(&id)
 	if err := renew(t, d, a); !driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeUnknown {
 		t.Fatalf("renewal whose answer breaks off = %v, %v; want an unknown outcome", err, driver.OutcomeOf(err))
 	}
-	for range 2 { // who asks again had no break watch for the first
+	for range 2 { // the second has no break watch of the claim
 		err := renew(t, d, a)
 		if !errors.Is(err, driver.ErrGone) {
 			t.Fatalf("renewal of a copy = %v; want ErrGone", err)
@@ -52,10 +52,10 @@ func TestOtherClusterIsHeardInVain(t *testing.T) {
 	}
 }
 
-// A tearing connection ends behind the first row that has a text, once.
+// A tearing connection ends once, after the first row that contains a text.
 type tearing struct {
 	net.Conn
-	torn *atomic.Pointer[string] // nil if it is not to end
+	torn *atomic.Pointer[string] // nil: it does not end
 }
 
 func (c *tearing) Read(p []byte) (int, error) {

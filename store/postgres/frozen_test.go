@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// The standby freezes that the server waits for with each commit: a call ends in one bounded wait.
+// If the synchronous standby freezes, a call ends after one bounded wait.
 func TestStandbyFreezes(t *testing.T) {
 	t.Parallel()
 	primary, standby := servertest.PostgresPair(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// groups has requests for names that are alone go together, each with its own outcome, if they would have to wait for a
-// connection otherwise. A request for which there is a connection goes at once, by a statement of its own.
+// groups lets requests for lone claims go together, each with its own outcome, if they would otherwise wait for a
+// connection. If a connection is free, a request goes at once, by a statement of its own.
 //
 //	asked ──a turn is free──▶ by itself ──▶ done
 //	  │                          ▲  ▲
@@ -30,24 +30,24 @@ import (
 //	  ▼
 //	done
 //
-// A statement for many waits for no row, so it is as quick as one, and no name holds back another. If its outcome is
-// unknown, it is unknown for all the requests that it carried, and for no other.
+// A statement for many names waits for no row, so it is as fast as one for a single name, and no name delays another. If its
+// outcome is unknown, it is unknown for all the requests in it, and for no others.
 //
-// Over a link with a round trip of 4.8 ms, 64 goroutines on 64 names make 0.22 of the locks one by one, and the server takes 3.8 times
-// the processor for each.
+// Without groups, over a link with a round trip of 4.8 ms, 64 goroutines on 64 names make 0.22 of the locks, and the server
+// takes 3.8 times the processor for each.
 type groups struct {
 	d    *Driver
-	off  atomic.Bool // the server does not let this user call the functions
+	off  atomic.Bool // this user may not call the functions
 	seen seen
 
-	mu    sync.Mutex // guards what follows
-	turns int        // that are free; if some are, nobody is queued
-	asked uint64     // requests that were queued so far
+	mu    sync.Mutex // guards the fields below
+	turns int        // free turns; if there are any, no request is queued
+	asked uint64     // requests queued so far
 	enter []*member
 	leave []*member
 }
 
-// A member is a request that is queued.
+// A member is a queued request.
 type member struct {
 	what  *call
 	nth   uint64
@@ -55,26 +55,26 @@ type member struct {
 	told  chan said   // has room for one
 }
 
-// A memberState is how far a request has come that is queued.
+// A memberState is the state of a queued request.
 type memberState int
 
 const (
-	memberQueued    memberState = iota // also while a turn that it shares with others awaits a connection
-	memberTaken                        // it was sent, or was told of its turn
+	memberQueued    memberState = iota // also while a shared turn waits for a connection
+	memberTaken                        // it was sent, or has a turn
 	memberWithdrawn                    // it will not be sent
 )
 
-// A member's answer. The zero value says that its request was not made, and must be made by itself.
+// A said is a member's answer. The zero value means that its request was not sent, and must go by itself.
 type said struct {
-	turn   bool // and has a turn
+	turn   bool // its request goes by itself, and has a turn
 	answer *answer
 	err    error
 }
 
-// mostNames is how many one statement is for.
+// mostNames is how many names one statement has at most.
 const mostNames = 64
 
-// newGroups gives as many turns as there are connections.
+// newGroups makes as many turns as there are connections.
 func newGroups(d *Driver, conns int32) *groups {
 	return &groups{d: d, turns: int(conns), seen: seen{seed: maphash.MakeSeed()}}
 }
@@ -87,7 +87,7 @@ func (g *groups) fits(what *call) bool {
 	return what.verb == "leave" || g.seen.has(what.claim.Name)
 }
 
-// act does a call, with others or by itself.
+// act makes a call, with others or by itself.
 func (g *groups) act(ctx context.Context, what *call, itself func() (*answer, error)) (*answer, error) {
 	m := g.queue(what)
 	if m == nil {
@@ -114,7 +114,7 @@ func (g *groups) act(ctx context.Context, what *call, itself func() (*answer, er
 		return g.heed(&s, itself)
 	case <-ctx.Done():
 	}
-	select { // a turn was told before the member could not be withdrawn any more, and is not to be lost
+	select { // the turn was given before the member could be withdrawn, and must not be lost
 	case s := <-m.told:
 		return g.heed(&s, itself)
 	default:
@@ -133,7 +133,7 @@ func (g *groups) heed(s *said, itself func() (*answer, error)) (*answer, error) 
 	return s.answer, s.err
 }
 
-// queue takes a turn, or else queues a request and returns it.
+// queue takes a turn, or queues a request and returns it.
 func (g *groups) queue(what *call) *member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -152,7 +152,7 @@ func (g *groups) queue(what *call) *member {
 	return m
 }
 
-// withdraw takes a request back, and reports whether it could: it has not been sent, and has been told of no turn.
+// withdraw removes a request from the queue, and reports whether it could: the request was not sent and has no turn.
 func (g *groups) withdraw(m *member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,7 +168,7 @@ func (g *groups) withdraw(m *member) bool {
 	return true
 }
 
-// take returns the requests that were not withdrawn, which are sent now.
+// take returns the requests that were not withdrawn. They are sent now.
 func (g *groups) take(ms []*member) (sent []*member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -181,14 +181,14 @@ func (g *groups) take(ms []*member) (sent []*member) {
 	return sent
 }
 
-// pass gives a turn back, or to queued members.
+// pass gives a turn back, or passes it to queued members.
 func (g *groups) pass() {
 	if ms := g.next(); ms != nil && !g.d.link.Go(func() { g.run(ms) }) {
-		g.run(ms) // the driver is closed: they are told so
+		g.run(ms) // the driver is closed, and their answers say so
 	}
 }
 
-// next gives a turn to the members that have waited longest for one, and returns them if they go together.
+// next gives a turn to the members that have waited longest, and returns them if they go together.
 func (g *groups) next() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,14 +212,14 @@ func (g *groups) next() []*member {
 	return ms
 }
 
-// run makes the requests of a turn, and of the turns that follow.
+// run sends the requests of a turn, and of the turns after it.
 func (g *groups) run(ms []*member) {
 	for ; ms != nil; ms = g.next() {
 		g.send(ms)
 	}
 }
 
-// send makes requests of one verb together, and gives each its outcome once all outcomes are known. Until there is a
+// send sends requests of one verb together, and gives each its outcome when all outcomes are known. Until there is a
 // connection, each can be withdrawn.
 func (g *groups) send(ms []*member) {
 	statement, args := g.d.statements.enters, enters
@@ -241,7 +241,7 @@ func (g *groups) send(ms []*member) {
 		return err
 	})
 	if driver.OutcomeOf(err) == driver.OutcomeRefused && !errors.Is(err, driver.ErrClosed) {
-		// All of it was undone, because of one of them or of the functions: each hears its own answer.
+		// All of it was undone, because of one request or of the functions: each goes again by itself.
 		if code := link.Code(err); code == "42501" || code == "42883" {
 			g.off.Store(true)
 		}
@@ -257,7 +257,7 @@ func (g *groups) send(ms []*member) {
 	}
 }
 
-// enters returns the arguments of the statement that enters claims. They hold, so they need no channel.
+// enters returns the arguments of the statement that enters claims. The claims hold, so they need no channel.
 func enters(ms []*member) []any {
 	n := len(ms)
 	names, ids, clients, channels := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]string, n)
@@ -280,8 +280,8 @@ func leaves(ms []*member) []any {
 	return []any{names, ids}
 }
 
-// seen remembers names that claims of this driver entered recently: most likely they have a row, which a claim that
-// goes with others needs. A mistake costs no more than time.
+// seen remembers names that this driver's claims entered recently. Most likely they have a row, which a claim in a group
+// needs. A mistake only costs time.
 type seen struct {
 	seed  maphash.Seed
 	names [4096]atomic.Uint64

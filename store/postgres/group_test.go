@@ -30,7 +30,7 @@ func (g *groups) free() int {
 	return g.turns
 }
 
-// knows makes a driver know names, which are free then.
+// knows makes a driver know names, and leaves them free.
 func knows(t *testing.T, d *Driver, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -41,7 +41,7 @@ func knows(t *testing.T, d *Driver, names ...string) {
 	d.groups.seen.all(names...)
 }
 
-// all remembers names. Two of them may take each other's place, and then others are looked for.
+// all remembers names. If two of them share an entry, it tries another seed.
 func (s *seen) all(names ...string) {
 	for _, name := range names {
 		s.add(name)
@@ -54,7 +54,7 @@ func (s *seen) all(names ...string) {
 	}
 }
 
-// prepares has the one connection of a driver prepare the statement by which claims enter together.
+// prepares lets the one connection of a driver prepare the statement by which claims enter together.
 func prepares(t *testing.T, d *Driver) {
 	t.Helper()
 	knows(t, d, "one", "two")
@@ -66,8 +66,8 @@ func prepares(t *testing.T, d *Driver) {
 	leave(t, d, two)
 }
 
-// holdBack makes calls that all wait for a turn, and returns what lets them go, together, and what waits for them. Some may have
-// been withdrawn meanwhile.
+// holdBack makes calls that all wait for a turn. It returns a function that lets them go together, and one that waits for
+// them. Some may have been withdrawn meanwhile.
 func holdBack(t *testing.T, d *Driver, calls ...func()) (release, wait func()) {
 	t.Helper()
 	turns := d.groups.free()
@@ -87,7 +87,7 @@ func holdBack(t *testing.T, d *Driver, calls ...func()) (release, wait func()) {
 	return release, all.Wait
 }
 
-// A group of claims that enter, as they are told by their names.
+// An arrivals records the answers to a group of claims that enter, by name and id.
 type arrivals struct {
 	sync.Mutex
 	places map[string]driver.Place
@@ -108,8 +108,8 @@ func arrive() *arrivals {
 	return &arrivals{places: map[string]driver.Place{}, errs: map[string]error{}}
 }
 
-// Claims of free names enter in one transaction and leave in one. A name that is not free, one whose row another transaction
-// has, and one that two claims want have the outcomes that they have alone, and hold back nobody.
+// Claims of free names enter in one transaction and leave in one. A name that is taken, a name whose row another transaction
+// has locked, and a name that two claims want have the same outcomes as alone, and delay no other name.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	url := fresh(server)
@@ -173,7 +173,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("another client enters behind with %+v", p)
 	}
 
-	// The lone claims among them leave in one transaction, and the one that others wait behind hands over.
+	// The lone claims among them leave in one transaction, and the claim with a waiter hands over.
 	errs, calls := sync.Map{}, nil
 	for _, name := range append(names, "new", "nobody") {
 		c := claims[name]
@@ -200,12 +200,12 @@ func TestGroup(t *testing.T) {
 	servertest.Until(t, "all turns are free", func() bool { return d.groups.free() == int(d.link.Pool().Stat().MaxConns()) })
 }
 
-// What is wrong with one of them undoes all that goes together. Each hears its own answer.
+// A fault in one request undoes the whole group. Each request gets its own answer.
 func TestGroupUndone(t *testing.T) {
 	t.Parallel()
 	for wrong, test := range map[string]struct {
 		do  string
-		off bool // they go no more together
+		off bool // after it, requests no longer go together
 	}{
 		"a name": {`CREATE FUNCTION "{schema}".full() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN IF NEW.name = 'bad' AND NEW.id = 'one' THEN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END IF; RETURN NEW; END $$;
@@ -240,8 +240,8 @@ CREATE TRIGGER t BEFORE UPDATE ON "{schema}".{prefix}name FOR EACH ROW EXECUTE F
 	}
 }
 
-// One whose context ends in the queue was not sent. One whose context ends later does not know, and the others hear
-// what came of theirs.
+// A request whose context ends in the queue was not sent. If its context ends later, its outcome is unknown, and the others
+// get their answers.
 func TestGroupContextEnds(t *testing.T) {
 	t.Parallel()
 	s := schema()
@@ -285,7 +285,7 @@ func TestGroupContextEnds(t *testing.T) {
 	}
 }
 
-// One whose context ends while its group awaits a connection was not sent, and never will be. The others go on.
+// A request whose context ends while its group waits for a connection is never sent. The others go on.
 func TestGroupContextEndsBeforeConnection(t *testing.T) {
 	t.Parallel()
 	s := schema()
@@ -325,7 +325,7 @@ func TestGroupContextEndsBeforeConnection(t *testing.T) {
 	servertest.Until(t, "all turns are free", func() bool { return d.groups.free() == 1 })
 }
 
-// The answer of a group is lost: none of it knows, and no request is made again.
+// The answer to a group is lost: all its outcomes are unknown, and no request is repeated.
 func TestGroupLost(t *testing.T) {
 	t.Parallel()
 	s := schema()
@@ -354,7 +354,7 @@ func TestGroupLost(t *testing.T) {
 	}
 }
 
-// The driver is closed while requests wait for a turn and while a group is under way.
+// The driver is closed while requests wait for a turn, and while a group is under way.
 func TestGroupClosed(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -371,7 +371,8 @@ func TestGroupClosed(t *testing.T) {
 	}
 }
 
-// Many goroutines of two clients lock few names by one connection each. No two hold one name, and its tickets rise.
+// Many goroutines of two clients lock a few names over one connection each. No two hold a name at once, and its tickets
+// rise.
 func TestGroupsExclude(t *testing.T) {
 	t.Parallel()
 	url := fresh(server, "pool_max_conns=1")

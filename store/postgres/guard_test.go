@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/internal/guardtest"
 )
 
-// guarded makes a new schema for what locks protect, and opens it by database/sql. It returns the URL too.
+// guarded makes a new schema for guarded data, and opens it by database/sql. It also returns the URL.
 func guarded(t testing.TB, params ...string) (*sql.DB, string) {
 	t.Helper()
 	schema := "data_" + strings.ToLower(rand.Text())
@@ -44,7 +44,7 @@ func TestGuardColumns(t *testing.T) {
 	guardtest.Columns(t, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
 }
 
-// As behind a transaction pooler, where no statement is prepared.
+// As behind a transaction pooler, without prepared statements.
 func TestGuardBySimpleProtocol(t *testing.T) {
 	t.Parallel()
 	db, _ := guarded(t, "default_query_exec_mode=simple_protocol")
@@ -79,7 +79,7 @@ func BenchmarkGuard(b *testing.B) {
 	guardtest.Cost(b, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})
 }
 
-// The SQL that docs/howto/guard.md gives for shell scripts works, and refuses a stale token.
+// The SQL for shell scripts in docs/howto/guard.md works, and refuses a stale token.
 func TestGuardOfAScript(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("../..", "docs", "howto", "guard.md"))

@@ -16,38 +16,38 @@ import (
 var identityText string
 
 const (
-	// readIdentity reads whatever is in the table's place.
+	// readIdentity reads any table in the place of the id's.
 	readIdentity = `SELECT left(id::text, 256) FROM "{schema}".{prefix}id WHERE one = 1`
 
-	// drawIdentity draws an id unless there is one. Even an old server can do so: random() is seeded for each
-	// session, from the system's source.
+	// drawIdentity draws an id unless there is one. Even an old server can do so: random() is seeded for each session, from
+	// the system's source.
 	drawIdentity = `INSERT INTO "{schema}".{prefix}id (one, id)
 VALUES (1, md5(concat_ws(' ', random(), random(), clock_timestamp(), pg_backend_pid(), txid_current())))
 ON CONFLICT (one) DO NOTHING;
 `
 
-	// keepIdentity has the id on the disk before anybody sees it, whatever the default is here.
+	// keepIdentity writes the id to the disk before anybody sees it, whatever the default is.
 	keepIdentity = `PERFORM CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
 THEN set_config('synchronous_commit', 'on', true) END;
 `
 )
 
-// SQLSTATEs that say how things stand with the table of the id.
+// SQLSTATEs about the table of the id.
 const (
 	noTable  = "42P01"
 	noColumn = "42703"
 	noRight  = "42501"
 )
 
-// raced are the errors of a table that another client makes at the same moment, IF NOT EXISTS or not, or has been
-// making for a while.
+// raced are the errors for a table that another client makes at the same moment, even with IF NOT EXISTS, or has been making
+// for a while.
 var raced = []string{"23505", "42P07", "42710", "55P03"}
 
 // identityAttempts bounds how often the id is read, and drawn if there is none.
 const identityAttempts = 4
 
-// Identity is [driver.Identifier.Identity]. The id is in a table of its own, which the first call makes. It is asked for each
-// time: a standby that was behind when it took over may have another.
+// Identity is [driver.Identifier.Identity]. The id is in a table of its own, which the first call makes. Each call reads it:
+// a standby that was behind when it took over may have another id.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	var failed error
 	for range identityAttempts {
@@ -57,7 +57,7 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 		case id != "" || err != nil && !missing:
 			return id, err
 		case missing && errors.Is(failed, driver.ErrUnsupported):
-			return "", failed // and nobody else has made the table meanwhile
+			return "", failed // and no other client has made the table meanwhile
 		}
 		failed = d.draw(ctx, missing)
 		if failed != nil && !readsAgain(failed) {
@@ -70,15 +70,15 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 	return "", failed
 }
 
-// readsAgain reports whether there may be an id although this client has failed to draw one: another client may have made
-// the table, or the outcome of the request is unknown.
+// readsAgain reports whether there may be an id although this client failed to draw one: another client may have made the
+// table, or the outcome of the request is unknown.
 func readsAgain(failed error) bool {
 	return !driver.NotApplied(failed) || errors.Is(failed, driver.ErrUnsupported) || slices.Contains(raced, link.Code(failed))
 }
 
 func (d *Driver) identityTable() string { return d.tables.fill(`"{schema}".{prefix}id`) }
 
-// readIdentity returns the id, empty if the table has none.
+// readIdentity returns the id, or "" if the table has none.
 func (d *Driver) readIdentity(ctx context.Context) (string, error) {
 	var id *string
 	found := false
@@ -99,12 +99,11 @@ func (d *Driver) readIdentity(ctx context.Context) (string, error) {
 	return *id, nil
 }
 
-// draw draws an id unless there is one, and first makes the table for it if that is missing. It is one statement, so one
-// transaction, through a pooler too. Clients that make tables take turns, since two that make the same table would block
-// each other.
+// draw draws an id unless there is one, and first makes the table if it is missing. It is one statement, so one transaction,
+// through a pooler too. Clients that make tables take turns, since two that make the same table would block each other.
 func (d *Driver) draw(ctx context.Context, missing bool) error {
 	steps := keepIdentity
-	if missing { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one
+	if missing { // read first, since IF NOT EXISTS needs the right to make a table even if it exists
 		steps += fmt.Sprintf("PERFORM set_config('lock_timeout', '%d', true);\nPERFORM pg_advisory_xact_lock(%d);\n",
 			upgradeWithin.Milliseconds(), int64(d.tables.hash())) + identityText
 	}

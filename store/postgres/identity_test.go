@@ -23,7 +23,8 @@ func identityOf(t testing.TB, d *Driver) string {
 	return id
 }
 
-// A user who may not make the table is told which right is missing, and needs only to read it once it is there.
+// The error names the missing right of a user who may not make the table. If the table exists, the user needs only the right
+// to read it.
 func TestIdentityRights(t *testing.T) {
 	t.Parallel()
 	pool, s := connect(t, server), schema()
@@ -45,12 +46,12 @@ GRANT SELECT, UPDATE ON stile.stile_meta TO locks`), asText)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second leaves the id as it is
+	for range 2 { // the second leaves the id unchanged
 		exec(t, pool, text, asText)
 	}
 	id := identityOf(t, owner)
 	exec(t, pool, text, asText)
-	if err := ask(); errors.Is(err, driver.ErrUnsupported) { // there is an id, by which others go
+	if err := ask(); errors.Is(err, driver.ErrUnsupported) { // there is an id, which others use
 		t.Errorf("without the right to read: %v; want a refusal", err)
 	} else {
 		says(t, err, "permission denied for table stile_id")
@@ -88,7 +89,7 @@ func TestIdentityForeign(t *testing.T) {
 	}
 }
 
-// drawing has a client draw an id while another's table is not committed, and returns when it waits for that.
+// drawing lets a client draw an id while another client's table is not committed, and returns when the first waits for it.
 func drawing(t *testing.T, d *Driver) (other pgx.Tx, drawn <-chan func() (string, error)) {
 	t.Helper()
 	pool := connect(t, server)
@@ -114,7 +115,7 @@ func drawing(t *testing.T, d *Driver) (other pgx.Tx, drawn <-chan func() (string
 	return other, answer
 }
 
-// IF NOT EXISTS does not see a table that somebody is making, and fails when that is committed.
+// IF NOT EXISTS does not see an uncommitted table, and fails when it is committed.
 func TestIdentityMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -128,7 +129,7 @@ func TestIdentityMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// The reply to the request that draws is lost. The id is read then.
+// The answer to the request that draws is lost. Then the id is read.
 func TestIdentityReplyLost(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
@@ -150,7 +151,7 @@ func TestIdentityReplyLost(t *testing.T) {
 	}
 }
 
-// A server that has come to be read-only cannot draw an id, which is no reason to say that it keeps none.
+// A server that has become read-only cannot draw an id. This does not mean that it keeps none.
 func TestIdentityReadOnly(t *testing.T) {
 	t.Parallel()
 	config := connect(t, server).Config()

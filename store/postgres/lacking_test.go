@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lacking makes roles that may do all to the tables but what is taken from them again.
+// lacking makes roles that have all rights to the tables except some.
 func lacking() map[string]func(testing.TB) func() (driver.Driver, error) {
 	all := map[string]func(testing.TB) func() (driver.Driver, error){}
 	for what, revoke := range map[string]string{

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A client sends an Enter before it listens, and one more when it does. The first arrives after the second, and the
-// client is told that its claim holds all the same.
+// A client sends an Enter before it listens, and another after. The first arrives after the second, and the client is still
+// notified that its claim holds.
 func TestLateEnterLeavesBreakWatch(t *testing.T) {
 	t.Parallel()
 	url := "postgres://postgres@" + server.Addr + "/postgres"
@@ -47,7 +47,7 @@ func TestLateEnterLeavesBreakWatch(t *testing.T) {
 	await(t, d, b)
 }
 
-// heldBack traces a client of which the next of some statements is held back until it goes.
+// heldBack is a tracer that holds back the next statement with a given text until goes is closed.
 type heldBack struct {
 	statement  atomic.Pointer[string]
 	sent, goes chan struct{}

@@ -37,7 +37,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 			flush()
 			name = n
 		}
-		// Entries that are over count for nothing, as if the next change had removed them.
+		// Expired entries do not count, as if the next change had removed them.
 		part.Capacity, part.Entries = capacity, append(part.Entries, e)
 		part.Expire(now)
 		return nil
@@ -49,7 +49,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, e
 	return list, nil
 }
 
-// scanEntry reads a row of a listing. Of the claim's texts it has the record alone.
+// scanEntry reads a row of a listing. Of the claim's texts it has only the record.
 func scanEntry(rows pgx.Rows) (name string, e driver.Entry, capacity, now int64, err error) {
 	var n, record []byte
 	err = rows.Scan(&now, &n, &e.Ticket, &e.Weight, &capacity, &e.Since, &e.Ends, &e.Delay, &e.Notified, &e.Left, &record)
@@ -57,7 +57,7 @@ func scanEntry(rows pgx.Rows) (name string, e driver.Entry, capacity, now int64,
 	return string(n), e, capacity, now, err
 }
 
-// after returns the first text, in order of bytes, behind all that begin with prefix; nil if there is none.
+// after returns the first text, in order of bytes, that is behind all texts with a prefix; nil if there is none.
 func after(prefix string) []byte {
 	for b := []byte(prefix); len(b) > 0; b = b[:len(b)-1] {
 		if last := len(b) - 1; b[last] < 0xff {

@@ -15,12 +15,12 @@ import (
 
 const (
 	listenWithin = 5 * time.Second // how long the server may take to listen
-	tryEvery     = 5 * time.Second // how often an idle connection is tried
+	tryEvery     = 5 * time.Second // how often an idle connection is tested
 	echoes       = time.Second     // bounds the return of a notification
 )
 
-// A listener is where the inboxes of a driver get their messages from: one connection that listens to the driver's own
-// channel, on which claims are told their tickets, and to the one of watches and breaks.
+// A listener is the source of messages for a driver's inboxes: one connection that listens to the driver's own channel, for
+// claims' turns, and to the channel for watches and breaks.
 type listener struct{ d *Driver }
 
 // Context is [inbox.Source].
@@ -35,9 +35,9 @@ func (l *listener) Doubt() {
 	l.d.watch.all()
 }
 
-// Await waits for the server's message. The first time, and after the connection was lost, it returns early once the driver
-// listens, so that the claim enters again and sees what happened before. Where notifications do not come through, it polls,
-// with one statement for all claims of the driver.
+// Await waits for the server's message. The first time, and after the connection was lost, it returns early when the driver
+// listens, so that the claim enters again and sees earlier changes. If notifications do not arrive, it polls, with one
+// statement for all claims of the driver.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	if d.pollReason != "" {
 		return d.poller.wait(ctx, c)
@@ -78,7 +78,7 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 			told(n.Payload)
 			continue
 		case err == nil:
-			if id, broken := l.d.breaks.told(n.Payload); broken { // if it waits, it enters again and finds out that it is gone
+			if id, broken := l.d.breaks.told(n.Payload); broken { // if it waits, it enters again and learns that it is gone
 				told("0 " + hex.EncodeToString([]byte(id)))
 			} else {
 				l.d.watch.told(n.Payload)
@@ -87,7 +87,7 @@ func (l *listener) Subscribe(ctx context.Context, channel string, stands func(bo
 		case ctx.Err() != nil || !over || conn.IsClosed():
 			return err
 		}
-		// Nothing came for a while: is the connection still there?
+		// Nothing came for a while: test the connection.
 		ask, cancel := context.WithTimeout(ctx, tryEvery)
 		_, err = conn.Exec(ask, "SELECT 1", link.Plain)
 		cancel()
@@ -116,9 +116,9 @@ func (l *listener) connect(ctx context.Context, channels ...string) (*pgx.Conn, 
 var errNoNotify = errors.New("notifications do not come through: " +
 	"a pooler that shares connections between transactions is in between")
 
-// try finds out whether a notification sent on one connection comes to another that listens. A connection of a pooler that is shared
-// goes on listening when this client has gone, so it listens to nothing that others send: each notification would go to
-// whichever client has the connection then, and PgBouncer 1.18 to 1.20 ends if one comes while a query on it is being cancelled.
+// try tests whether a notification from one connection reaches another that listens. A pooler's shared connection goes on
+// listening when this client has gone, so try uses a channel to which nobody else sends. Otherwise each notification would
+// reach the connection's next client, and PgBouncer 1.18 to 1.20 ends if one comes while a query on it is being cancelled.
 func (l *listener) try(ctx context.Context) error {
 	conn, err := l.connect(ctx, l.d.channel)
 	if err != nil {
@@ -135,9 +135,9 @@ func (l *listener) try(ctx context.Context) error {
 	return nil
 }
 
-// comes looks twice for the given time, and reports whether a notification comes on a channel. If a process stood
-// still during the first look, the notification has come by the second. A notification on another channel proves
-// nothing: a pooler's connection still listens for the client that had it before.
+// comes waits twice for the given time, and reports whether a notification arrives on a channel. If a process stood still
+// during the first wait, the notification arrives in the second. A notification on another channel proves nothing: a
+// pooler's connection still listens for its former client.
 func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Duration) bool {
 	for _, lasts := range looks {
 		within, cancel := context.WithTimeout(ctx, lasts)
@@ -153,7 +153,7 @@ func comes(ctx context.Context, conn *pgx.Conn, channel string, looks ...time.Du
 	return false
 }
 
-// parseTold takes a message apart, "ticket id". Ticket 0 makes the claim enter again.
+// parseTold parses a message, "ticket id". Ticket 0 makes the claim enter again.
 func parseTold(text string) (claim string, ticket int64, ok bool) {
 	first, rest, _ := strings.Cut(text, " ")
 	ticket, err := strconv.ParseInt(first, 10, 64)

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// losses lose answers that the server gave, or is about to give.
+// losses lose answers after the server gave them, or before.
 func losses(s *servertest.Server) map[string]func(testing.TB) *drivertest.Loss {
 	return map[string]func(testing.TB) *drivertest.Loss{
 		"a pooler of transactions loses its server": func(t testing.TB) *drivertest.Loss { return poolerLoses(t, s, "transaction") },
@@ -18,8 +18,8 @@ func losses(s *servertest.Server) map[string]func(testing.TB) *drivertest.Loss {
 	}
 }
 
-// poolerLoses cuts a pooler's connections to the server. The pooler reports that in its own words, with the code of a
-// broken protocol.
+// poolerLoses cuts a pooler's connections to the server. The pooler reports this in its own words, with the code of a broken
+// protocol.
 func poolerLoses(t testing.TB, s *servertest.Server, mode string) *drivertest.Loss {
 	proxy := servertest.NewProxy(t, s.Addr)
 	pooler := servertest.PgBouncer(t, &servertest.Server{Addr: proxy.Addr}, mode)
@@ -31,8 +31,8 @@ func poolerLoses(t testing.TB, s *servertest.Server, mode string) *drivertest.Lo
 	}
 }
 
-// cancelled has commits wait for a standby that does not follow, until somebody cancels them. The server then says yes, with a
-// warning that no standby may have what was committed: a failover could lose it.
+// cancelled lets commits wait for a standby that does not follow, until they are cancelled. The server then reports success,
+// with a warning that the standby may not have the commit: a failover could lose it.
 func cancelled(t testing.TB) *drivertest.Loss {
 	primary, standby := servertest.PostgresPair(t)
 	url := fresh(primary)
@@ -43,12 +43,12 @@ func cancelled(t testing.TB) *drivertest.Loss {
 	}
 }
 
-// A standstill is the way of a commit to a standby, which can stand still.
+// A standstill is the way of a commit to a standby that can stand still.
 type standstill struct {
-	drivertest.Way // nothing else can happen on it
+	drivertest.Way // it has no other trouble
 	t              testing.TB
 	admin, standby *pgxpool.Pool
-	still          int // the process that does not follow; 0: it does
+	still          int // the stopped process; 0 if it runs
 }
 
 func (s *standstill) Freeze(_, answers bool) {
@@ -66,13 +66,13 @@ func (s *standstill) Drop() {
 	if s.still == 0 {
 		return
 	}
-	// One that is cancelled and has not noticed is told yes if the standby follows again.
+	// A cancelled statement that has not noticed yet would succeed if the standby followed again.
 	servertest.Until(s.t, "no commit waits", func() bool { return s.waits("count(*) FILTER (WHERE pg_cancel_backend(pid))") == 0 })
 	s.signal(syscall.SIGCONT)
 	s.still = 0
 }
 
-// waits asks about the requests whose commits wait for the standby, and not about a cleaning that a client begins by itself.
+// waits selects a value over the requests whose commits wait for the standby, without a client's own cleaning.
 func (s *standstill) waits(what string) (n int) {
 	s.t.Helper()
 	const those = " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%stile_do(%'"

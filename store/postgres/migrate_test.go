@@ -17,7 +17,7 @@ import (
 //go:embed testdata/schema_1.sql
 var revision1 string
 
-// oldClaim has an old client's arguments besides names and ids: exclusive, and for ten minutes.
+// oldClaim has an old client's arguments after names and ids: exclusive, for ten minutes.
 const oldClaim = `'old', '', '', '', 2147483647, 2147483647, 600000000, 600000000, 0, 0, 0, false, false`
 
 // older makes a schema of the first revision, with a claim that holds and one that waits.
@@ -36,8 +36,8 @@ func (t tables) url(user string) string {
 	return "postgres://" + user + "@" + server.Addr + "/postgres?schema=" + t.schema
 }
 
-// Tables of the first revision are brought up to date by the first client of a new one, while clients of the old one use
-// them. Claims stay, each finds the others', and an old client can be started after that too.
+// The first client of a new revision upgrades tables of the first revision while old clients use them. Claims stay, each
+// client finds the others' claims, and an old client can still start.
 func TestUpgradeBesideOldClients(t *testing.T) {
 	t.Parallel()
 	p := older(t)
@@ -89,14 +89,14 @@ func TestUpgradeBesideOldClients(t *testing.T) {
 		t.Errorf("the new client's place is %+v; want it to hold", p)
 	}
 	var version int
-	scan(t, pool, &version, p.fill(`SELECT version FROM "{schema}".{prefix}meta`)) // as an old client asks when it starts
+	scan(t, pool, &version, p.fill(`SELECT version FROM "{schema}".{prefix}meta`)) // as an old client does at its start
 	if version != 1 {
 		t.Errorf("the version is %d; want 1", version)
 	}
 	exec(t, pool, p.fill(`SELECT "{schema}".{prefix}clean(1000, 10)`))
 }
 
-// A user who may not change the tables works with tables of the older revision, and learns whom to ask.
+// A user who may not change the tables works with tables of the older revision, and the traits say whom to ask.
 func TestOlderTablesWithoutRights(t *testing.T) {
 	t.Parallel()
 	p := older(t)
@@ -132,7 +132,7 @@ GRANT SELECT, UPDATE ON "{schema}".{prefix}meta TO `+user), asText)
 	}
 }
 
-// What "migrate --print" prints can be run twice, and does nothing to tables of a newer stile.
+// The output of "migrate --print" can be run twice, and does not change tables of a newer stile.
 func TestSchemaTwice(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, server)

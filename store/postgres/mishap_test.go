@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// toStandby is the mishap that an address leads to a standby for a while, as a virtual IP can in a failover. When it leads to
-// the primary again, the connections to the standby are as good as ever.
+// toStandby returns the mishap in which an address leads to a standby for a while, as a virtual IP can in a failover. When
+// it leads to the primary again, the connections to the standby still work.
 func toStandby(t testing.TB) *drivertest.Mishap {
 	primary := servertest.Postgres(t)
 	standby := servertest.PostgresStandby(t, primary)
@@ -35,8 +35,8 @@ func toStandby(t testing.TB) *drivertest.Mishap {
 	}
 }
 
-// sharing is the mishap that the pooler in between, which gave each client a connection of its own, shares them from now on.
-// Whoever asks next is led to the connection that was used last, which is the holder's.
+// sharing returns the mishap in which a pooler that gave each client its own connection now shares connections. The next
+// request uses the last used connection, which is the holder's.
 func sharing(t testing.TB) *drivertest.Mishap {
 	pooler := servertest.PgBouncer(t, server, "session")
 	address := pooler.Addr

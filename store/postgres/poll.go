@@ -9,17 +9,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A poller looks at the database for all claims of a driver that wait, where notifications do not come through.
+// A poller polls the database for all waiting claims of a driver, if notifications do not arrive.
 type poller struct {
 	d    *Driver
-	kick chan struct{} // somebody began to wait: look soon
+	kick chan struct{} // a claim began to wait: poll soon
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	on      bool       // its goroutine runs
 	waiters map[*waiter]bool
 }
 
-// A waiter waits for a claim to be told that it holds.
+// A waiter waits for a claim's turn.
 type waiter struct {
 	name, id string
 	ticket   int64
@@ -62,7 +62,7 @@ func (p *poller) wait(ctx context.Context, c *driver.Claim) (driver.Place, error
 	}
 }
 
-// run polls as long as anybody waits: soon after one has begun to or there was news, and less and less often then.
+// run polls while any claim waits: soon after one began to wait or there was news, and later less and less often.
 func (p *poller) run() {
 	pause := pollMin
 	timer := time.NewTimer(0)
@@ -79,7 +79,7 @@ func (p *poller) run() {
 		if len(ws) == 0 {
 			return
 		}
-		if news, _ := p.lookAtClaims(ws); news { // if this fails, the waiters enter again when their time is up
+		if news, _ := p.lookAtClaims(ws); news { // after a failure, the waiters enter again when their time is up
 			pause = pollMin
 		}
 		timer.Reset(pause)
@@ -99,7 +99,7 @@ func (p *poller) all() []*waiter {
 	return ws
 }
 
-// lookAtClaims ends the waits for which there is news, and reports whether there was any.
+// lookAtClaims ends the waits with news, and reports whether there was any.
 func (p *poller) lookAtClaims(ws []*waiter) (news bool, err error) {
 	var (
 		names, ids [][]byte
@@ -118,7 +118,7 @@ func (p *poller) lookAtClaims(ws []*waiter) (news bool, err error) {
 		}
 		w := ws[i-1]
 		news = true
-		place := driver.Place{} // a claim that is gone finds out by its next Enter
+		place := driver.Place{} // the next Enter reports a claim that is gone
 		if holds {
 			place = driver.Place{Ticket: w.ticket, Holds: true}
 		}

@@ -10,12 +10,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Through a pooler that shares connections between transactions all works but notifications: waiters poll, and the
+// Through a pooler that shares connections between transactions everything works except notifications: waiters poll, and the
 // traits say so.
 func TestContractThroughPooler(t *testing.T) {
 	t.Parallel()
-	// Connections go on listening for clients that have gone, unless they are reset. PgBouncer 1.18 to 1.20 ends if one is told
-	// something, be it what another client tries whether it hears, while a query of its next client is being cancelled.
+	// Connections go on listening for clients that have gone, unless they are reset. PgBouncer 1.18 to 1.20 ends if a
+	// notification arrives while a query of the connection's next client is being cancelled. It may even be the echo by
+	// which another client tests notifications.
 	pooler := servertest.PgBouncer(t, server, "transaction\nserver_reset_query_always = 1")
 	url := fresh(pooler)
 	traits := open(t, url).Traits()
@@ -25,8 +26,8 @@ func TestContractThroughPooler(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: opener(url), Fresh: fresher(pooler), Lease: time.Second})
 }
 
-// A connection that such a pooler shares goes on listening when the client has gone that tried whether notifications come through:
-// to nothing that other clients send.
+// A pooler's shared connection goes on listening after the test of notifications, but to no channel to which other clients
+// send.
 func TestPoolerIsToldNothing(t *testing.T) {
 	t.Parallel()
 	pooler := servertest.PgBouncer(t, server, "transaction\ndefault_pool_size = 1")
@@ -41,7 +42,7 @@ func TestPoolerIsToldNothing(t *testing.T) {
 	}
 }
 
-// A process that stands still while it waits for a notification finds it when it goes on.
+// A process that stands still while it waits for a notification finds it afterwards.
 func TestNotificationIsFoundLate(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, server)
@@ -58,7 +59,7 @@ func TestNotificationIsFoundLate(t *testing.T) {
 	if comes(t.Context(), conn.Conn(), channel, time.Millisecond, time.Millisecond) {
 		t.Error("a notification has come that nobody has sent")
 	}
-	// Through a pooler it is one for the client that had the connection before.
+	// Through a pooler this is a notification for the connection's former client.
 	exec(t, pool, "SELECT pg_notify($1, 'echo')", former)
 	const lasts = 200 * time.Millisecond
 	if comes(t.Context(), conn.Conn(), channel, lasts, lasts) {
@@ -72,7 +73,7 @@ func TestNotificationIsFoundLate(t *testing.T) {
 	}
 }
 
-// A pooler that has no second connection for a client, or takes no transactions, is named, with the setting that helps.
+// The error names a pooler without a second connection for a client, or without transactions, and the setting that helps.
 func TestPoolerInTheWay(t *testing.T) {
 	t.Parallel()
 	for mode, says := range map[string][]string{
@@ -89,7 +90,7 @@ func TestPoolerInTheWay(t *testing.T) {
 	enter(t, few, claim("name", "polls"))
 }
 
-// One that gives each client a connection of its own is not in the way.
+// A pooler that gives each client its own connection works.
 func TestSessionPooler(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(servertest.PgBouncer(t, server, "session")))

@@ -1,10 +1,10 @@
 // Package postgres keeps locks in PostgreSQL, as rows of two tables.
 //
-// A claim is a row, or, while it is alone, part of the row of its name, which serialises all that happens to the queue.
-// Each verb is one statement, so one round trip and one transaction: it changes the row of a name whose claim is alone, or
-// calls a function in the database. Claims of one client that are alone on names of their own share a statement if they would
-// wait for a connection otherwise. A client that lets others hold notifies exactly their clients, each of which listens on one
-// connection. Times are the server's. Importing the package registers the schemes postgres and postgresql.
+// A claim is a row, or, while it is alone, part of the row of its name, which serialises all changes of the queue. Each verb
+// is one statement, so one round trip and one transaction: it changes the row of a name whose claim is alone, or calls a
+// function in the database. Lone claims of one client on different names share a statement if they would otherwise wait for
+// a connection. A client that lets others hold notifies exactly their clients, each of which listens on one connection.
+// Times are the server's. Importing the package registers the schemes postgres and postgresql.
 //
 // The tables are made at their first use. [Schema] is the SQL for databases whose users may not make tables; a user who
 // only locks then needs these rights:
@@ -17,8 +17,8 @@
 //
 // [LockTx] is a lock that lives in the caller's own transaction. It needs no tables, no lease and no token.
 //
-// A URL with mode=session keeps locks as advisory locks of one connection instead: faster, without tables, and gone with
-// the connection. They have no tokens, no permits and no order.
+// A URL with mode=session keeps locks as advisory locks of one connection instead: faster, without tables, and gone with the
+// connection. They have no tokens, no permits and no order.
 package postgres
 
 import (
@@ -35,7 +35,7 @@ import (
 
 // Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Schema string // that the tables are in; empty means [DefaultSchema]
+	Schema string // schema of the tables; empty means [DefaultSchema]
 	Prefix string // begins the names of tables and functions; empty means [DefaultPrefix]
 }
 
@@ -48,10 +48,10 @@ type Driver struct {
 	statements statements
 	contended  *contended
 	groups     *groups
-	channel    string // where this driver listens, its own
+	channel    string // this driver's own channel
 	inboxes    *inbox.Set
 	breaks     *breakWatch
-	pollReason string // why waiters poll: notifications do not come through. Empty if they come through
+	pollReason string // why notifications do not arrive, so that waiters poll; empty if they arrive
 	poller     *poller
 	watch      *watch
 	failover   failoverWatch
@@ -82,12 +82,12 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Driver, error) {
 	return start(ctx, link.New(pool), t)
 }
 
-// OnNotice heeds the server's warning that somebody cancelled a commit's wait for the synchronous standby, after which the
-// outcome of the request is unknown. A pool that is handed to [New] needs it as the OnNotice of its ConnConfig, or called
-// by that: without it such a commit counts as done.
+// OnNotice heeds the server's warning that somebody cancelled a commit's wait for the synchronous standby. After it the
+// outcome of the request is unknown. A pool for [New] must have OnNotice as the OnNotice of its ConnConfig, or call it
+// there: without it such a commit counts as done.
 func OnNotice(conn *pgconn.PgConn, n *pgconn.Notice) { link.Heed(conn, n) }
 
-// start makes a driver, which closes the link when it is closed, also if it cannot be made.
+// start makes a driver. Closing the driver closes the link, and so does an error.
 func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	d := &Driver{link: l, tables: t, channel: "stile_" + rand.Text(), statements: newStatements(t, "''"), contended: newContended()}
 	d.inboxes, d.poller, d.breaks = inbox.New(&listener{d}, parseTold), newPoller(d), newBreakWatch(d)
@@ -103,10 +103,10 @@ func start(ctx context.Context, l *link.Link, t tables) (*Driver, error) {
 	return d, nil
 }
 
-// Traits returns the server's promises. They are read again after a reconnection.
+// Traits returns the server's promises. The driver asks for them again after a reconnection.
 func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
-// Close ends every call. It closes the pool too, unless that is the caller's own.
+// Close ends every call. It closes the pool too, unless it is the caller's own.
 func (d *Driver) Close() error {
 	d.link.Close()
 	return nil

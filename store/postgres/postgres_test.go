@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// server is shared by the tests that leave it as it is. Each has a schema of its own.
+// server is the server of the tests that do not change it. Each has a schema of its own.
 var server *servertest.Server
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func open(t testing.TB, url string) *Driver {
 	return d.(*Driver)
 }
 
-// listens waits until a waiting claim would hear its message.
+// listens waits until a waiting claim would get its message.
 func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	t.Helper()
 	servertest.Until(t, "the driver listens", func() bool {
@@ -54,7 +54,7 @@ func listens(t testing.TB, d *Driver, c *driver.Claim) {
 	})
 }
 
-// await waits until a claim holds, which it must be told.
+// await waits until a claim holds by a notification.
 func await(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
 	t.Helper()
 	p, err := d.Await(timely(t), c)

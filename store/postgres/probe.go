@@ -14,16 +14,16 @@ import (
 // probeWithin bounds the driver's own requests.
 const probeWithin = 10 * time.Second
 
-// facts are the server's own description.
+// facts is the server's own description.
 type facts struct {
 	link.Server
 	readOnly                          bool
 	fsync, pages, isolation, standbys string
 	replicas                          int
-	unlogged                          string // the tables that a crash empties
+	unlogged                          string // tables that a crash empties
 }
 
-// probe asks for the server's promises, makes the tables, and finds out whether notifications come through.
+// probe asks for the server's promises, makes the tables, and tests whether notifications arrive.
 func (d *Driver) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -43,7 +43,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	}
 	failed := (&listener{d}).try(ctx)
 	if errors.Is(failed, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
-		return driver.NotYet(d.link.Explain(ctx, failed)) // the first connection is answered, and no second one
+		return driver.NotYet(d.link.Explain(ctx, failed)) // only the first connection was answered
 	}
 	if failed != nil {
 		d.pollReason = d.reason(failed)
@@ -123,7 +123,7 @@ AND c.relname IN ('{prefix}name', '{prefix}claim', '{prefix}meta'))`), nil, func
 	return f, err
 }
 
-// check returns why locks cannot be kept in tables of a server like this.
+// check returns why locks cannot be kept in tables of this server, or nil.
 func (f *facts) check() error {
 	switch err := f.Check(); {
 	case err != nil:
@@ -137,7 +137,7 @@ func (f *facts) check() error {
 	return nil
 }
 
-// promise returns the traits of a server like this.
+// promise returns the traits of this server.
 func (f *facts) promise(pollReason string) driver.Traits {
 	t := driver.Traits{
 		Store: "postgres", Server: f.Product(), Ordered: true, Shared: true, Permits: true, Delay: true, Fencing: driver.DurableFencing,

@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// race lets two claims enter a name at once, again and again, and returns how often both held.
+// race repeatedly lets two claims enter a name at once, and returns how often both held.
 func race(t *testing.T, rounds int, enter func(name string, i int) (bool, error)) (both int) {
 	t.Helper()
 	for round := range rounds {
@@ -42,8 +42,8 @@ func race(t *testing.T, rounds int, enter func(name string, i int) (bool, error)
 	return both
 }
 
-// The tempting single statement takes a lock, inserts and counts who is ahead. It counts in a snapshot that was taken
-// before it waited for the lock, and lets two hold. The function does not.
+// A tempting single statement takes a lock, inserts and counts the claims ahead. It counts in a snapshot from before it
+// waited for the lock, and lets two hold. The function does not.
 func TestSingleStatementTrap(t *testing.T) {
 	t.Parallel()
 	const rounds = 60
@@ -99,7 +99,7 @@ INSERT INTO "{schema}".step VALUES ('0')`), asText)
 	}
 }
 
-// hasCleaned waits until a driver has cleaned for the first time, as it does when it is opened.
+// hasCleaned waits until a driver has cleaned for the first time, right after it was opened.
 func hasCleaned(t testing.TB, d *Driver) {
 	t.Helper()
 	servertest.Until(t, "the driver has cleaned for the first time", func() bool {
@@ -107,8 +107,8 @@ func hasCleaned(t testing.TB, d *Driver) {
 	})
 }
 
-// The clock of the server steps. Forward, leases end early, and their holders are told; back, they last longer. Tickets
-// rise all the same.
+// The server's clock steps. Forward, leases end early, and their holders learn of this. Back, leases last longer. Tickets
+// rise in any case.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	d, step := stepped(t)
@@ -131,7 +131,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// The rows of idle names are deleted, of those alone, and their tickets do not come again, even if the clock went back.
+// Only the rows of idle names are deleted, and their tickets do not come again, even if the clock went back.
 func TestClean(t *testing.T) {
 	t.Parallel()
 	d, step := stepped(t)
@@ -169,7 +169,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Names enter while their rows are cleaned away. Nobody holds beside another, and tickets rise.
+// Names enter while their rows are cleaned away. No two claims hold at once, and tickets rise.
 func TestCleanWhileEntering(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -218,7 +218,7 @@ func TestCleanWhileEntering(t *testing.T) {
 	}
 }
 
-// A notification that matches no claim means nothing.
+// A notification that matches no claim has no effect.
 func TestStrangeNotifications(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -242,7 +242,7 @@ func TestStrangeNotifications(t *testing.T) {
 	}
 }
 
-// Waiting costs the server nothing, and a client one connection to listen on.
+// Waiting costs the server no statements, and a client one connection for listening.
 func TestWaitingIsQuiet(t *testing.T) {
 	t.Parallel()
 	url := fresh(server, "application_name=quiet")
@@ -267,7 +267,7 @@ func TestWaitingIsQuiet(t *testing.T) {
 		<-told
 	}
 	exec(t, pool, "SELECT pg_notify($1, $2)", d.tables.channel(), hex.EncodeToString([]byte("name")))
-	<-told // its connection is not idle for as long as it must be to be tried
+	<-told // its connection is not idle for long enough to be tested
 	var last, now time.Time
 	const latest = "SELECT max(query_start) FROM pg_stat_activity WHERE application_name = 'quiet'"
 	scan(t, pool, &last, latest)
@@ -297,7 +297,7 @@ WHERE application_name = 'quiet' AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT
 	}
 }
 
-// A claim's lease and its ticket are on disk before it is told, even where the user's transactions need not be.
+// A claim's lease and ticket are on disk before the answer, even if the user's transactions are not synchronous.
 func TestCommitsAreSynchronous(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -313,7 +313,7 @@ func TestCommitsAreSynchronous(t *testing.T) {
 		"leave":  {"on", "off", "'leave', 'none', 'a', '', '', '', '', 1, 1, 0, 0, 0, 0, 0, false, false"},
 	} {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			if verb == "leave" { // of a claim that is there
+			if verb == "leave" { // of a claim in the store
 				enters := d.tables.fill(`SELECT "{schema}".{prefix}do('enter', 'none', ` + lasting + ")")
 				if _, err := tx.Exec(t.Context(), enters); err != nil {
 					return err

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires claims which survive a restart loses its leases when the server comes back with fsync off, and goes
-// on with synchronous_commit off, which its own transactions do not heed.
+// A client that requires claims to survive a restart loses its leases when the server comes back with fsync off. With
+// synchronous_commit off it goes on, since its own transactions do not use that setting.
 func TestRequiredAfterRestart(t *testing.T) {
 	t.Parallel()
 	for setting, fit := range map[string]bool{"fsync": false, "synchronous_commit": true} {
@@ -49,7 +49,7 @@ func TestRequiredAfterRestart(t *testing.T) {
 			if err := admin.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			servertest.KillPostgres(s) // at once, so that it is back long before the lease is over
+			servertest.KillPostgres(s) // at once, so that it is back long before the lease ends
 			for len(renewed) > 0 {
 				<-renewed
 			}

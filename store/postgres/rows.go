@@ -16,14 +16,14 @@ import (
 // rowLayouts are tables of other libraries, by the word for them in an address.
 var rowLayouts = map[string]sqlrow.Layout{"shedlock": sqlrow.ShedLock, "tb_distributed_lock": sqlrow.MethodLock}
 
-// A rows is a driver of one row per lock, with the link that it owns.
+// A rows is a driver with one row per lock, and the link that it owns.
 type rows struct {
 	*sqlrow.Driver
 	db   *sql.DB
 	link *link.Link
 }
 
-// openRows opens a table of another library's; see package sqlrow.
+// openRows opens a table of another library; see package sqlrow.
 func openRows(ctx context.Context, a *driver.Address, word string) (driver.Driver, error) {
 	layout, ok := rowLayouts[word]
 	if !ok {
@@ -47,7 +47,7 @@ func openRows(ctx context.Context, a *driver.Address, word string) (driver.Drive
 	return rows{d, db, l}, nil
 }
 
-// explainRow explains an error of the client for a table that is not stile's.
+// explainRow explains an error of the client for a table of another library.
 func explainRow(l *link.Link, err error) error {
 	const noTable, noRight = "42P01", "42501"
 	if r, ok := errors.AsType[*pgconn.PgError](err); ok && (r.Code == noTable || r.Code == noRight) {
@@ -60,7 +60,7 @@ func explainRow(l *link.Link, err error) error {
 	return l.Explain(context.Background(), err)
 }
 
-// Close is [driver.Driver]. Statements that are under way end with their connections.
+// Close is [driver.Driver]. Running statements end with their connections.
 func (r rows) Close() error {
 	err := r.Driver.Close()
 	r.db.Close()

@@ -21,28 +21,26 @@ import (
 //go:embed schema.sql
 var schemaText string
 
-// The version and revision of schema.sql. Clients of one version work with tables of every revision of it, so that
-// programs can be upgraded one by one: the first client of a new revision upgrades the tables, and older clients go
-// on with them. Any change of schema.sql makes another revision, or, if older clients could not work with it, another
-// version.
+// The version and revision of schema.sql. Clients of one version work with tables of every revision of it, so that programs
+// can be upgraded one by one: the first client of a new revision upgrades the tables, and older clients go on with them. Any
+// change of schema.sql makes another revision, or, if older clients could not work with it, another version.
 const (
-	amendRevision = 3 // the first that can change a claim where it stands
-	groupRevision = 6 // the first that can do one thing for claims of many names
+	amendRevision = 3 // the first that can change a claim in its place
+	groupRevision = 6 // the first whose statements take claims of many names
 
 	schemaVersion  = 1
 	schemaRevision = 6
 )
 
 const (
-	// DefaultSchema is the schema that the tables are in.
+	// DefaultSchema is the schema of the tables.
 	DefaultSchema = "stile"
 
 	// DefaultPrefix begins the names of tables and functions.
 	DefaultPrefix = "stile_"
 )
 
-// tables are the tables of one set of locks, by their schema and the beginning of their names, which have been
-// checked.
+// tables are the tables of one set of locks, by their schema and the beginning of their names, both checked.
 type tables struct{ schema, prefix string }
 
 // The characters of a quoted name: none may end a quote or a function's body.
@@ -77,20 +75,20 @@ func (t tables) fill(text string) string {
 	).Replace(text)
 }
 
-// hash is the same for the same tables everywhere.
+// hash is the same in all clients of the same tables.
 func (t tables) hash() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q", t.schema, t.prefix)
 	return h.Sum64()
 }
 
-// channel is where changes of watched queues are told. Channels belong to the database, not to a schema.
+// channel returns the channel for changes of watched queues. Channels belong to the database, not to a schema.
 func (t tables) channel() string { return fmt.Sprintf("stile_watch_%016x", t.hash()) }
 
-// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their
-// own, and that upgrades the tables of an older stile while they are in use. It may be run again. The user who runs
-// it owns them; the package documentation has the rights that other users need. An empty schema or prefix means the
-// default. The error says why a schema or prefix cannot be used.
+// Schema returns the SQL that makes the tables and functions of locks, for databases whose users may not make their own. It
+// also upgrades the tables of an older stile while they are in use. It may be run again. The user who runs it owns them; the
+// package documentation has the rights that other users need. An empty schema or prefix means the default. The error says
+// why a schema or prefix cannot be used.
 func Schema(schema, prefix string) (string, error) {
 	t, err := newTables(schema, prefix)
 	if err != nil {
@@ -99,8 +97,8 @@ func Schema(schema, prefix string) (string, error) {
 	return t.fill("BEGIN;\n\nCREATE SCHEMA IF NOT EXISTS \"{schema}\";\n\n" + schemaText + "\n" + identityText + drawIdentity + "\nCOMMIT;\n"), nil
 }
 
-// prepare makes the tables unless they are there, and brings them up to date. Many processes may do so at once. Tables of an
-// older revision do too, where the user may not change them or others do not let go of them.
+// prepare makes the tables unless they exist, and upgrades them. Many processes may do so at once. If the user may not
+// change the tables, or others keep them locked, tables of an older revision are used as they are.
 func (d *Driver) prepare(ctx context.Context) error {
 	v, err := d.version(ctx, d.link.Pool())
 	if err == nil && v.revision < schemaRevision && v.version <= schemaVersion {
@@ -137,8 +135,7 @@ type querier interface {
 
 // version returns the version of the tables.
 func (d *Driver) version(ctx context.Context, q querier) (v version, err error) {
-	// Not to_regclass: in a transaction that has waited for the maker of the table, it answers by its earlier
-	// knowledge.
+	// Not to_regclass: in a transaction that has waited for the maker of the table, it answers by its earlier knowledge.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.schema, d.tables.prefix+"meta").Scan(&v.exists)
 	if err != nil || !v.exists {
@@ -157,14 +154,14 @@ WHERE n.nspname = $1::text AND c.relname = $2::text)`, link.Plain, d.tables.sche
 	return v, d.link.Explain(ctx, err)
 }
 
-// upgradeWithin bounds the wait for the users of the tables that are upgraded: new requests wait behind it.
+// upgradeWithin bounds the upgrade's wait for the users of the tables: new requests wait behind it.
 const upgradeWithin = time.Second
 
-// turnAgain is how long a client that wants to make tables waits before it checks again whether it is its turn.
+// turnAgain is the pause of a client that waits for its turn to make tables.
 const turnAgain = 20 * time.Millisecond
 
-// takeTurn waits until a transaction has a key, in short statements: one that waits in the server keeps its snapshot, which holds back
-// VACUUM and CREATE INDEX CONCURRENTLY of others.
+// takeTurn waits until a transaction has a key, in short statements: a statement that waits in the server keeps its
+// snapshot, which delays VACUUM and CREATE INDEX CONCURRENTLY of others.
 func (d *Driver) takeTurn(ctx context.Context, tx pgx.Tx, key int64) error {
 	// An extended query would keep its portal, and so its snapshot, until the next.
 	const tryTurn = "SELECT pg_try_advisory_xact_lock($1)"
@@ -180,7 +177,7 @@ func (d *Driver) takeTurn(ctx context.Context, tx pgx.Tx, key int64) error {
 	}
 }
 
-// create makes the tables or brings them up to date, unless somebody else does so at the same time: that is waited for.
+// create makes or upgrades the tables. If another client does so at the same time, create waits for it.
 func (d *Driver) create(ctx context.Context) error {
 	tx, err := d.link.Pool().Begin(ctx)
 	if err != nil {
@@ -188,7 +185,7 @@ func (d *Driver) create(ctx context.Context) error {
 	}
 	// Without effect after the commit.
 	defer func() { _ = tx.Rollback(ctx) }()
-	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // one turn to make the schema, and one to make the tables
+	for _, turn := range []tables{{schema: d.tables.schema}, d.tables} { // a turn for the schema, one for its tables
 		if err := d.takeTurn(ctx, tx, int64(turn.hash())); err != nil {
 			return err
 		}
@@ -208,7 +205,7 @@ func (d *Driver) create(ctx context.Context) error {
 		return d.link.Explain(ctx, err)
 	}
 	text := d.tables.fill(schemaText)
-	if !exists { // asked for first, since IF NOT EXISTS needs the right to make one even if there is one
+	if !exists { // checked first, since IF NOT EXISTS needs the right to make a schema even if it exists
 		text = d.tables.fill("CREATE SCHEMA \"{schema}\";\n") + text
 	}
 	if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -18,8 +18,8 @@ func TestContractServed(t *testing.T) {
 	}, 0, 1, 2, 3)
 }
 
-// Trap: a turn is told to the driver by which a claim entered last. Another one adopts the claim, and then is told, and no lease
-// begins anew.
+// The server notifies the driver by which a claim entered last. Another driver that adopts the claim is notified in its
+// place, and the lease does not restart.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	url := fresh(server)
@@ -29,7 +29,7 @@ func TestAdopt(t *testing.T) {
 	enter(t, one, holder)
 	enter(t, one, waiter)
 	enter(t, one, brief)
-	listens(t, another, waiter) // it enters there, too
+	listens(t, another, waiter) // the claim enters by that driver too
 	enter(t, one, waiter)
 	if p, err := another.Adopt(timely(t), waiter); err != nil || p.Holds || p.Ticket != waiter.Ticket || p.Ahead != 1 {
 		t.Fatalf("adopt = %+v, %v; want its place behind the holder", p, err)

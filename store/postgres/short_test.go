@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// What the claims of a queue may be, as the columns id, weight, ends, told and departed; its capacity is 2.
+// The claims that a queue may have, as the columns id, weight, ends, told and departed; its capacity is 2.
 const (
 	ownWhole    = "'own', 2, 9e18, true, false"
 	ownShared   = "'own', 1, 9e18, true, false"
@@ -25,7 +25,7 @@ const (
 	nobody      = ""
 )
 
-// A leaver may take the function's short way, which leaves and notifies the same as the long way.
+// The function's short way of leaving leaves the same state and sends the same notifications as the long way.
 func TestShortWay(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
@@ -39,7 +39,7 @@ func TestShortWay(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `LISTEN "`+d.channel+`/"; LISTEN "`+watch+`"`, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	// leaves makes a queue, has "own" leave, and returns what came of it.
+	// leaves makes a queue, lets "own" leave, and returns the result.
 	leaves := func(name string, claims []string, watched, keep int64) (found []string) {
 		t.Helper()
 		exec(t, pool, d.tables.fill(`INSERT INTO "{schema}".{prefix}name (name, last, head, watched) VALUES ($1, 3, 1, $2)`),
@@ -74,13 +74,13 @@ WHERE n.name = $1 ORDER BY c.ticket`), link.Plain, []byte(name))
 			found = append(found, strings.ReplaceAll(n.Payload, hex.EncodeToString([]byte(name)), "the watch"))
 		}
 	}
-	const triedAlone = -1 // says to the function that the statement that calls it has tried to do without
+	const triedAlone = -1 // says to the function that its caller has tried the lone way
 	i, ways := 0, map[bool]int{}
 	for _, first := range []string{ownWhole, ownShared, ownRunOut, otherWhole} {
 		for _, second := range []string{nobody, waits, waitsShared, told, departed, runOut} {
 			thirds := []string{nobody, waits, waitsShared, ownWhole}
 			if first != otherWhole {
-				thirds = thirds[:3] // a claim stands in the queue once
+				thirds = thirds[:3] // a claim is in the queue once
 			}
 			for _, third := range thirds {
 				for _, watched := range []int64{0, 9e18} {

@@ -11,14 +11,14 @@ import (
 	"github.com/stilelock/stile/store/sqlrow"
 )
 
-// Rows of others are shown as they are and can be removed by hand, as stile's own can.
+// Rows of other libraries are listed unchanged and can be removed by hand, like stile's own.
 func TestRowsShownAndBroken(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name           string
 		layout         sqlrow.Layout
 		create, insert string
-		left           time.Duration // of what is inserted
+		left           time.Duration // lease left of the inserted row
 	}{
 		{
 			"shedlock", sqlrow.ShedLock, shedLockTable,
@@ -85,7 +85,7 @@ func TestRowsShownAndBroken(t *testing.T) {
 	}
 }
 
-// The rights that docs/stores/shedlock.md lists are enough, and without them the error says what is missing.
+// The rights in docs/stores/shedlock.md are enough. Without them, the error names the missing right.
 func TestRowsRights(t *testing.T) {
 	t.Parallel()
 	db := pool(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/store/sqlrow"
 )
 
-// The tables as their own documentation has them, but for the length of names.
+// The tables of the libraries' own documentation, with longer names.
 const (
 	shedLockTable = "CREATE TABLE %s (name varchar(1024) PRIMARY KEY, lock_until timestamp NOT NULL, " +
 		"locked_at timestamp NOT NULL, locked_by varchar(255) NOT NULL)"
@@ -25,7 +25,7 @@ const (
 		"dl_device_info varchar(100) NOT NULL, dl_operate_time timestamptz NOT NULL DEFAULT now())"
 )
 
-// table makes a table of another library's in a schema of its own.
+// table makes a table of another library in a schema of its own.
 func table(t testing.TB, db *sql.DB, create string) string {
 	t.Helper()
 	name := schema()
@@ -84,7 +84,7 @@ func TestContractOfMethodLock(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: rowOpener(db, sqlrow.MethodLock, locks), Jumps: jumps(sqlrow.MethodLock, locks)})
 }
 
-// affects runs a statement as another library would.
+// affects runs a statement as another library does, and returns the number of changed rows.
 func affects(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
 	t.Helper()
 	r, err := db.ExecContext(timely(t), statement, args...)
@@ -98,7 +98,7 @@ func affects(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
 	return n
 }
 
-// What ShedLock's PostgreSQL statements do with usingDbTime.
+// ShedLock's PostgreSQL statements with usingDbTime.
 const (
 	shedLockTake = `INSERT INTO %[1]s (name, lock_until, locked_at, locked_by)
 		VALUES ($1, timezone('utc', CURRENT_TIMESTAMP) + interval '60 s', timezone('utc', CURRENT_TIMESTAMP), 'java')
@@ -152,8 +152,8 @@ func TestShedLockExcludesJava(t *testing.T) {
 	}
 }
 
-// The holes of tb_distributed_lock as articles show it: a release by name deletes a successor's row, and of two who find
-// a stale row, the second deletes the first one's new row.
+// The holes of tb_distributed_lock as articles describe it: a release by name deletes a successor's row, and if two clients
+// find a stale row, the second deletes the first one's new row.
 func TestMethodLockHoles(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
@@ -185,7 +185,7 @@ func TestMethodLockHoles(t *testing.T) {
 		t.Errorf("enter behind another's row of 4:50 = %+v, %v; want it to wait: five minutes are not over", p, err)
 	}
 
-	// Many find the same stale row; one takes it over.
+	// Many clients find the same stale row; one takes it over.
 	affects(t, db, "UPDATE "+locks+" SET dl_operate_time = now() - interval '6 minutes'")
 	var holders atomic.Int64
 	var done sync.WaitGroup

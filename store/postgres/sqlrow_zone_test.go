@@ -23,15 +23,15 @@ func zoned(t testing.TB, zone string) *sql.DB {
 	return db
 }
 
-// Of two clients whose sessions are in different time zones, one holds. A table whose columns cannot have that is refused,
-// with what is to be done about it; then it can.
+// Of two clients whose sessions are in different time zones, one holds. A table whose columns do not allow this is refused,
+// and the error says what to change. After that change it works.
 func TestRowsInTwoZones(t *testing.T) {
 	t.Parallel()
 	db := pool(t)
 	for _, tt := range []struct {
 		name   string
 		layout sqlrow.Layout
-		create string // the table as it cannot be used
+		create string // the unusable table
 		change string
 	}{
 		{
@@ -96,7 +96,7 @@ func TestRowsInTwoZones(t *testing.T) {
 	}
 }
 
-// jumps are to another zone, in which the next client's session is.
+// jumps are changes of the time zone for the next client's session.
 func jumps(layout sqlrow.Layout, table string) map[string]func(testing.TB) *drivertest.Jump {
 	between := func(zone, other string) func(testing.TB) *drivertest.Jump {
 		return func(t testing.TB) *drivertest.Jump {

@@ -5,7 +5,7 @@ type statements struct {
 	do, enter, leave, enters, leaves, breaks, again, renew, amend, list, queue, waiting, mark, clean, tidy string
 }
 
-// do calls the function, and the others do so for a verb, after the statement has tried to do without.
+// do calls the function. The other statements call it too, after they have tried to do without.
 const (
 	do = `"{schema}".{prefix}do(
 $1::text, $2::bytea, $3::bytea, $4::bytea, $5::text, $6::bytea, $7::bytea,
@@ -15,14 +15,14 @@ $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint, -1, 0, $12::boolea
 	elseLeave = `"{schema}".{prefix}do('leave', $1::bytea, $2::bytea, '', NULL, '', '', 0, 0, 0, 0, 0, -1, 0, false, false)`
 )
 
-// A claim that is alone enters and leaves by one update of its name's row, on the terms on which the function would
-// let it: the row alone decides, and is read again after a wait for it. Otherwise nothing is changed, and the same
-// statement calls the function, which sees the row as this one left it: locked, and made if there was none. An INSERT
-// of a row that is there finds it by the index, whatever the planner knew of the table when it made the plan; an
-// UPDATE might read all names. A claim that is alone holds, and needs no channel.
+// A lone claim enters and leaves by one update of its name's row, under the same conditions as in the function: the row
+// alone decides, and is read again after a wait for it. Otherwise nothing is changed, and the same statement calls the
+// function. The function sees the row as this update left it: locked, and made if it was missing. An INSERT of an existing
+// row finds it by the index, whatever the planner knew of the table when it made the plan; an UPDATE might read all names. A
+// lone claim holds, and needs no channel.
 //
-// By the function alone, a lock and unlock takes 1.4 to 1.75 times the server's processor. Over a link with a round trip of
-// 4.8 ms a client makes 0.89 to 0.98 of the locks then, and on loopback 0.72 to 0.80.
+// Without this short way, a lock and unlock takes 1.4 to 1.75 times the server's processor. Over a link with a round trip of
+// 4.8 ms a client then makes 0.89 to 0.98 of the locks, and on loopback 0.72 to 0.80.
 const (
 	aloneFirst = `WITH lone AS (
 INSERT INTO "{schema}".{prefix}name AS n (name, last, head, watched, since) VALUES ($1::bytea, 0, 0, 0, "{schema}".{prefix}now())
@@ -43,7 +43,7 @@ SELECT lone.last, CASE WHEN lone.last IS NULL THEN `
 	aloneFrom = ` FROM (VALUES (1)) one LEFT JOIN lone ON lone.last > 0`
 )
 
-// newStatements returns the statements for some tables. Renewing returns the server's id too, by an expression.
+// newStatements returns the statements for some tables. Renewing also returns the server's id, by an expression.
 func newStatements(t tables, serverID string) statements {
 	const (
 		answer = `status, ticket, holds, lease, ahead, retry, have,
@@ -76,8 +76,8 @@ $1::bytea, $2::bytea, $3::bigint, $4::bigint, $5::bigint, $6::bytea, $7::bytea)`
 		list: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims
 WHERE name >= $1::bytea AND ($2::bytea IS NULL OR name < $2::bytea) ORDER BY name, ticket`),
 		queue: t.fill(`SELECT ` + columns + ` FROM (` + claims + `) claims WHERE name = $1::bytea ORDER BY ticket`),
-		// If the claim right before another holds, all before that one do. After a claim that was kept and is over,
-		// the other enters again.
+		// If the claim right before another holds, all claims before it hold. After a kept claim has ended, the next claim
+		// enters again.
 		waiting: t.fill(`SELECT w.i, coalesce(c.told AND NOT c.departed AND c.ends > "{schema}".{prefix}now(), false),
 c.id IS NULL OR coalesce((` + before + ` ORDER BY a.ticket DESC LIMIT 1), false)
 	AND EXISTS (` + before + ` AND a.departed AND a.ends <= "{schema}".{prefix}now())

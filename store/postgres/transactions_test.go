@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// transactions tests LockTx and LockSQLTx.
+// transactions returns the LockTx and LockSQLTx of a database.
 func transactions(claims bool) func(testing.TB) *drivertest.Transactions {
 	return func(t testing.TB) *drivertest.Transactions {
 		in := schema()

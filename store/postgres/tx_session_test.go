@@ -10,14 +10,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// oldKey is the key of a name as older versions made it: one for LockTx, another for sessions.
+// oldKey returns the key of a name in older versions, which have one for LockTx and another for sessions.
 func oldKey(before, name string) int64 {
 	sum := sha256.Sum256([]byte(before + name))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// A transaction that locks a name by LockTx and a store with mode=session go on to exclude the older versions that
-// each of them excluded before.
+// LockTx and a store with mode=session still exclude the older versions that each of them excluded before.
 func TestOlderVersionsAreExcluded(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, server)

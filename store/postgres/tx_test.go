@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/advisory"
 )
 
-// connect returns a pool of the tests' own.
+// connect returns a pool for tests.
 func connect(t testing.TB, s *servertest.Server) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://postgres@" + s.Addr + "/postgres?pool_max_conns=20")
@@ -74,7 +74,7 @@ func TestLockTxErrors(t *testing.T) {
 	}
 }
 
-// Who makes the tables waits for the turn of another, and holds back nobody meanwhile.
+// A client that makes the tables waits for another's turn, and delays nobody meanwhile.
 func TestMakingTablesHoldsBackNobody(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
@@ -111,8 +111,8 @@ func TestMakingTablesHoldsBackNobody(t *testing.T) {
 	}
 }
 
-// A rollback to a savepoint that is older than a lock, or than a raise, undoes it, as the doc comments say: another transaction has the
-// lock then, and a check finds the token not raised. What is older than the savepoint stays.
+// A rollback to a savepoint that is older than a lock, or than a raise, undoes it, as the doc comments say: another
+// transaction then has the lock, and a check finds the token not raised. Locks and raises from before the savepoint stay.
 func TestRollbackToSavepoint(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, server)

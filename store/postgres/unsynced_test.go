@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Somebody cancels a commit that waits for the synchronous standby. The server then says yes, with a warning that no standby
-// may have it. The claim is not confirmed: a failover could lose it.
+// A commit that waits for the synchronous standby is cancelled. The server then reports success, with a warning that the
+// standby may not have the commit. The claim is not confirmed: a failover could lose it.
 func TestCancelledWhileWaitingForStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := servertest.PostgresPair(t)
@@ -28,7 +28,7 @@ func TestCancelledWhileWaitingForStandby(t *testing.T) {
 	drivers := map[string]*Driver{"by a URL": open(t, fresh(primary)), "over a pool": heeds}
 	held := map[string]*driver.Claim{}
 	for by, d := range drivers {
-		hasCleaned(t, d) // whose commit would wait, and be cancelled, too
+		hasCleaned(t, d) // its commit would wait, and be cancelled, too
 		held[by] = claim("name", "a")
 		enter(t, d, held[by])
 	}

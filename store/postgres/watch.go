@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	watchFor  = time.Minute            // how long changes of a name are told after somebody asked for it
-	watchPoll = 250 * time.Millisecond // how often a queue is read where no notifications come
+	watchFor  = time.Minute            // how long changes of a name are notified after a watch asked for it
+	watchPoll = 250 * time.Millisecond // how often a queue is read without notifications
 	watchDown = time.Second            // the same while the server is away
 )
 
@@ -50,7 +50,7 @@ func (w *watch) endWatch(name string, ch chan struct{}) {
 	}
 }
 
-// told takes a message apart, which is the name of a queue that has changed.
+// told handles a message, which is the name of a changed queue.
 func (w *watch) told(text string) {
 	if name, err := hex.DecodeString(text); err == nil {
 		w.mu.Lock()
@@ -77,7 +77,7 @@ func (w *watch) tell(name string) {
 	}
 }
 
-// Watch is [driver.Watcher]. It costs a statement a change and one in half a minute, where notifications come through.
+// Watch is [driver.Watcher]. With notifications it costs a statement for each change, and one in half a minute.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	news := d.watch.begin(name)
 	defer d.watch.endWatch(name, news)
@@ -127,8 +127,8 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// subscribe has changes of a name be told where they can be, and returns how long the next look at its queue can wait then.
-// The inbox expects the watch by an id, as it expects a claim, so that the subscription stays up.
+// subscribe makes the server notify changes of a name, if notifications arrive, and returns how long the next read of its
+// queue can wait. The inbox expects the watch by an id, as it expects a claim, so that the subscription stays up.
 func (d *Driver) subscribe(ctx context.Context, name, id string, marked *time.Time) (time.Duration, error) {
 	if d.pollReason != "" {
 		return watchPoll, nil
@@ -149,7 +149,7 @@ func (d *Driver) subscribe(ctx context.Context, name, id string, marked *time.Ti
 	return watchPoll, nil
 }
 
-// mark has changes of a name be told for a while.
+// mark makes the server notify changes of a name for watchFor.
 func (d *Driver) mark(ctx context.Context, name string) error {
 	return d.link.Query(ctx, d.statements.mark, []any{[]byte(name), micros(watchFor)}, nothing)
 }
@@ -159,8 +159,8 @@ func nothing(pgx.Rows) error { return nil }
 // recordSeed begins the hashes of records.
 var recordSeed = maphash.MakeSeed()
 
-// shape reads a queue for a watch. It returns a text that differs whenever claims enter, leave, are kept, learn that they
-// hold, are amended, or run out, and the time until the next claim runs out, or 0 if there is none.
+// shape reads a queue for a watch. It returns a text that changes whenever a claim enters, leaves, is kept, learns that it
+// holds, is amended, or runs out. It also returns the time until the next claim runs out, or 0 if there is none.
 func (d *Driver) shape(ctx context.Context, name string) (text string, next time.Duration, err error) {
 	var (
 		q   driver.Queue

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// While a name is watched, a claim that is alone enters and leaves by the function, which notifies the watch.
+// While a name is watched, a lone claim enters and leaves by the function, which notifies the watch.
 func TestLoneIsWatched(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(server))
 	before, now := claim("name", "before"), claim("name", "now")
 	enter(t, d, before)
-	leave(t, d, before) // so that the name is known, and empty
+	leave(t, d, before) // so that the name has an empty row
 	enter(t, d, now)
 	if n := count(t, d, lone); n != 1 {
 		t.Fatalf("%d claims are alone in their names' rows; want 1", n)
@@ -30,7 +30,7 @@ func TestLoneIsWatched(t *testing.T) {
 		_ = (&listener{d}).Subscribe(ctx, d.channel, func(bool) { hears <- struct{}{} }, func(string) {})
 	})
 	<-hears
-	<-told // as whenever a driver begins to listen
+	<-told // because the driver begins to listen
 	for _, step := range []struct {
 		what string
 		do   func()

@@ -18,7 +18,7 @@ func counted(t testing.TB) *drivertest.Work {
 	admin := connect(t, server)
 	return &drivertest.Work{
 		Open:   func() driver.Driver { return open(t, url) },
-		Settle: func() { exec(t, admin, vacuum) }, // as the server does by itself
+		Settle: func() { exec(t, admin, vacuum) }, // the server does it by itself too
 		Done: func(calls int) int {
 			var looks, rows int
 			servertest.Until(t, "the server has counted what connections did that have ended", func() bool {

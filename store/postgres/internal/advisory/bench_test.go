@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What a lock and unlock of a free name costs in a session, beside the statements alone.
+// BenchmarkSession measures a lock and unlock of a free name in a session, beside the bare statements.
 func BenchmarkSession(b *testing.B) {
 	ctx := context.Background()
 	b.Run("driver", func(b *testing.B) {
@@ -43,8 +43,8 @@ func BenchmarkSession(b *testing.B) {
 	})
 }
 
-// From the release by one client to the moment when another knows that it holds, each time beside the same of two
-// connections with nothing but pg_advisory_lock.
+// BenchmarkHandOver measures the time from the release by one client until another knows that it holds, beside two
+// connections that use only pg_advisory_lock.
 func BenchmarkHandOver(b *testing.B) {
 	ours, bare := sessions(b), connections(b)
 	var took [2][]time.Duration
@@ -63,14 +63,14 @@ func BenchmarkHandOver(b *testing.B) {
 	}
 }
 
-// settled waits until somebody waits for the lock in the server.
+// settled waits until a statement waits for the lock in the server.
 func settled(b *testing.B) {
 	servertest.Until(b, "somebody waits", func() bool {
 		return count(b, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
 	})
 }
 
-// sessions returns what passes a lock from one client to another.
+// sessions returns a function that hands a lock from one client to another.
 func sessions(b *testing.B) func() time.Duration {
 	ctx := context.Background()
 	holder, next := client(b, at(home)), client(b, at(home))
@@ -96,7 +96,7 @@ func sessions(b *testing.B) func() time.Duration {
 	}
 }
 
-// connections returns what passes an advisory lock from one connection to another.
+// connections returns a function that hands an advisory lock from one connection to another.
 func connections(b *testing.B) func() time.Duration {
 	ctx := context.Background()
 	connect := func() *pgx.Conn {

@@ -16,18 +16,18 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// A conn is a connection with the advisory locks that it has.
+// A conn is a connection with its advisory locks.
 //
-// It locks a key of its own, its tag, which nobody else knows, so the server can be asked for it, whatever has become of its
-// process.
+// It locks a key of its own, its tag, which nobody else knows. So the server can be asked about the tag, whatever has become
+// of the process.
 type conn struct {
 	link   *link.Link
 	pg     *pgx.Conn
-	server link.Server // as it told of itself
+	server link.Server // its own description
 	pid    uint32      // the process that has the locks
-	pooled bool        // the process is a pooler's, and goes on with somebody else's session
+	pooled bool        // the process is a pooler's, and may go on with another client's session
 	tag    int64
-	unhook func()        // ends the watch over the idle connection; nil if there is none
+	unhook func()        // ends the watch of the idle connection; nil if there is none
 	ended  chan struct{} // closed when that watch has ended
 }
 
@@ -41,11 +41,11 @@ const (
 	// connectWithin bounds making a connection and identifying its server.
 	connectWithin = 10 * time.Second
 
-	// departWithin is how long a connection that is given up may take to cancel its statement. Then it is closed.
+	// departWithin is how long a connection that is given up may take to cancel its statement, before it is closed.
 	departWithin = time.Second
 )
 
-// named has a statement prepared on the connection the first time.
+// named lets the connection prepare a statement at its first use.
 const named = pgx.QueryExecModeCacheStatement
 
 // Connect makes a connection.
@@ -74,7 +74,7 @@ func (s *server) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// greet identifies the server, gives it its tag, and makes the server notice soon when this end is dead.
+// greet identifies the server, gives it its tag, and makes the server notice soon that this client is dead.
 func (s *server) greet(ctx context.Context, c *conn) error {
 	v := &c.server
 	err := c.pg.QueryRow(ctx, "SELECT pg_backend_pid(), "+link.AboutServer, link.Plain).
@@ -110,12 +110,11 @@ func (s *server) greet(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// endsIdle reports whether a server can end a session from which it hears nothing.
+// endsIdle reports whether a server can end a session that is silent.
 func endsIdle(v *link.Server) bool { return v.Number >= 140000 }
 
-// examine distinguishes a pooler that gives each client a backend of its own, which is harmless, from other poolers:
-// while another connection is in a transaction, this one must go on at its backend, and the other one must be at
-// another.
+// examine distinguishes a pooler that gives each client its own backend, which is harmless, from other poolers: while
+// another connection is in a transaction, this one must keep its backend, and the other must have another.
 func (c *conn) examine(ctx context.Context) error {
 	second, err := c.link.Take(ctx)
 	if err != nil {
@@ -144,10 +143,10 @@ func (c *conn) examine(ctx context.Context) error {
 	return nil
 }
 
-// A statement is never cut short by a caller's context, so only the link's can have ended one.
+// explain explains an error. A caller's context never interrupts a statement, so only the link's can have ended one.
 func (c *conn) explain(err error) error { return c.link.Explain(c.link.Context(), err) }
 
-// steps is the statement for any number of steps. It returns which backend has answered.
+// steps is the statement for any number of steps. It returns which backend answered.
 const steps = `SELECT pg_backend_pid(), ARRAY(SELECT CASE
 	WHEN free AND shared THEN pg_advisory_unlock_shared(key)
 	WHEN free THEN pg_advisory_unlock(key)
@@ -155,12 +154,12 @@ const steps = `SELECT pg_backend_pid(), ARRAY(SELECT CASE
 	ELSE pg_try_advisory_lock(key) END
 	FROM unnest($1::bigint[], $2::boolean[], $3::boolean[]) steps (key, shared, free))`
 
-// Do locks keys that are free, and unlocks others.
+// Do locks keys that are free, and unlocks other keys.
 func (c *conn) Do(ctx context.Context, list []session.Step) (done []bool, alive bool, err error) {
 	c.unwatch()
 	keys, shared, free := make([]int64, len(list)), make([]bool, len(list)), make([]bool, len(list))
 	for i, d := range list {
-		keys[i], _ = strconv.ParseInt(d.Key, 10, 64) // as Key made it
+		keys[i], _ = strconv.ParseInt(d.Key, 10, 64) // Key has made it
 		shared[i], free[i] = d.Shared, d.Free
 	}
 	var pid uint32
@@ -174,13 +173,13 @@ func (c *conn) Do(ctx context.Context, list []session.Step) (done []bool, alive 
 	return done, true, nil
 }
 
-// waitWithin bounds the statement of a wait. A statement that waits keeps its snapshot, and as long as it does, CREATE INDEX
-// CONCURRENTLY in other sessions waits for it, and VACUUM removes no row that was deleted since. It is less than the default of
-// deadlock_timeout, at which log_lock_waits would log each of them.
+// waitWithin bounds the statement of a wait. A waiting statement keeps its snapshot. As long as it does, CREATE INDEX
+// CONCURRENTLY in other sessions waits for it, and VACUUM removes no row that was deleted since. It is less than the default
+// of deadlock_timeout, at which log_lock_waits would log each of them.
 const waitWithin = 900 * time.Millisecond
 
-// waits is the statements that wait for a key, and have unlocked it when they end, since they are one transaction. An error of
-// lock_timeout would be in the server's log each time, unless it is caught in the server.
+// waits returns the statements that wait for a key. They have unlocked it when they end, since they are one transaction.
+// They catch the error of lock_timeout in the server, so that it is not in the server's log each time.
 func waits(key string, shared bool) string {
 	return fmt.Sprintf(`SELECT set_config('stile.key', '%s', true), set_config('lock_timeout', '%d', true);
 DO $stile$ BEGIN
@@ -192,7 +191,7 @@ END $stile$`, key, waitWithin.Milliseconds(), map[bool]string{true: "_shared"}[s
 // Wait waits in the server. If ctx ends, the connection ends with it.
 func (c *conn) Wait(ctx context.Context, key string, shared bool) error {
 	_, err := c.pg.PgConn().Exec(ctx, waits(key, shared)).ReadAll()
-	if err != nil && c.pg.IsClosed() { // until the server has heard of that, but not for long
+	if err != nil && c.pg.IsClosed() { // until the server has noticed, but not for long
 		timer := time.NewTimer(departWithin)
 		defer timer.Stop()
 		select {
@@ -203,7 +202,7 @@ func (c *conn) Wait(ctx context.Context, key string, shared bool) error {
 	return err
 }
 
-// Rest watches over the idle connection.
+// Rest watches the idle connection.
 func (c *conn) Rest() <-chan struct{} {
 	if c.unhook != nil {
 		return c.ended
@@ -241,8 +240,8 @@ func (c *conn) Close() {
 }
 
 const (
-	// tagFree says whether nobody has a tag. A process that ends frees its locks before anything else of it is gone. A standby
-	// has locks of its own, and knows nothing of the primary's.
+	// tagFree reports whether nobody has a tag. A process that ends frees its locks before anything else. A standby has
+	// locks of its own, and does not know the primary's.
 	tagFree = "SELECT CASE WHEN pg_is_in_recovery() THEN false ELSE pg_try_advisory_xact_lock($1::bigint) END"
 
 	// endTagged ends the process that has a tag.
@@ -251,7 +250,7 @@ const (
 		"AND classid::bigint = (($1::bigint >> 32) & 4294967295) AND objid::bigint = ($1::bigint & 4294967295)"
 )
 
-// Gone ends the rest of a connection in the server, and reports whether none is left.
+// Gone ends the remains of a connection in the server, and reports whether none are left.
 func (s *server) Gone(ctx context.Context, of session.Conn) (gone bool) {
 	c := of.(*conn)
 	pg, err := s.link.Take(ctx)
@@ -263,7 +262,7 @@ func (s *server) Gone(ctx context.Context, of session.Conn) (gone bool) {
 		return false
 	}
 	if !gone && !c.pooled {
-		_, _ = pg.Exec(ctx, endTagged, link.Plain, c.tag, int32(c.pid)) // if it may not, the server ends it in time
+		_, _ = pg.Exec(ctx, endTagged, link.Plain, c.tag, int32(c.pid)) // without the right, the server ends it later
 	}
 	return gone
 }

@@ -18,7 +18,7 @@ func through(p *servertest.Proxy, params ...string) string {
 	return at(&servertest.Server{Addr: p.Addr}, params...)
 }
 
-// holdsSoon waits until somebody else can lock a name.
+// holdsSoon waits until another client can lock a name.
 func holdsSoon(t *testing.T, other driver.Driver, name string) {
 	t.Helper()
 	servertest.Until(t, "somebody else holds", func() bool {
@@ -29,7 +29,7 @@ func holdsSoon(t *testing.T, other driver.Driver, name string) {
 	})
 }
 
-// A claim is not said to be gone before that is proven: one whose Leave got no answer, and one whose Enter got none.
+// A claim is reported gone only with proof, after an unanswered Leave and after an unanswered Enter.
 func TestGoneIsProven(t *testing.T) {
 	t.Parallel()
 	for _, holds := range []bool{true, false} {
@@ -68,14 +68,15 @@ func TestGoneIsProven(t *testing.T) {
 	}
 }
 
-// What a connection had that was given up is free soon if the server can be reached, long before it would find out itself.
+// The locks of a connection that was given up are soon free if the server can be reached, long before the server would
+// notice itself.
 func TestGhostIsEnded(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, home.Addr)
 	d := client(t, through(proxy, "session_timeout=10m"))
 	a := claim(rand.Text(), rand.Text())
 	enter(t, d, a, true)
-	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
+	proxy.Hold(0) // held messages never arrive, nor does the end of their connection
 	proxy.Pass()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -87,7 +88,7 @@ func TestGhostIsEnded(t *testing.T) {
 	enter(t, client(t, at(home)), try, true)
 }
 
-// A heartbeat that gets no answer ends the session, and with it the claims. What the server has of them is ended there too.
+// An unanswered heartbeat ends the session, and with it the claims. Their locks in the server end too.
 func TestGhostOfHolderIsEnded(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, home.Addr)
@@ -107,8 +108,8 @@ func TestGhostOfHolderIsEnded(t *testing.T) {
 	holdsSoon(t, other, a.Name)
 }
 
-// The address leads to a standby for a while, as it may around a failover that fails. That a standby does not know what a connection
-// had is no proof that it is gone.
+// The address leads to a standby for a while, as in a failover that fails. The standby does not know the connection's tag,
+// which does not prove that its locks are free.
 func TestGhostIsNotSoughtAtStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := servertest.PostgresPair(t)
@@ -116,7 +117,7 @@ func TestGhostIsNotSoughtAtStandby(t *testing.T) {
 	d := client(t, through(proxy, "session_timeout=10m"))
 	a := claim(rand.Text(), rand.Text())
 	enter(t, d, a, true)
-	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
+	proxy.Hold(0) // held messages never arrive, nor does the end of their connection
 	proxy.Retarget(standby.Addr)
 	proxy.Pass()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

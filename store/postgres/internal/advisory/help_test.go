@@ -13,14 +13,14 @@ import (
 	"github.com/stilelock/stile/internal/session"
 )
 
-// home is the server that is shared by the tests that leave it as it is.
+// home is the server of the tests that do not change it.
 var home *servertest.Server
 
 func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m, func(t servertest.TB) { home = servertest.Postgres(t) }))
 }
 
-// The calls of a driver, as tests make them.
+// The driver's calls, as methods for tests.
 var (
 	timely = drive.Timely
 	claim  = drive.Claim
@@ -54,7 +54,7 @@ func client(t testing.TB, url string) *session.Session {
 	return d.(*session.Session)
 }
 
-// oneKey opens a client that has one key for all names.
+// oneKey opens a client with one key for all names.
 func oneKey(t testing.TB, key int64) driver.Driver {
 	t.Helper()
 	a, err := driver.ParseAddress(at(home))
@@ -69,7 +69,7 @@ func oneKey(t testing.TB, key int64) driver.Driver {
 	return d
 }
 
-// enter enters a claim that must hold, or must not.
+// enter enters a claim, and checks whether it holds.
 func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Place {
 	t.Helper()
 	p, err := d.Enter(timely(t), c)
@@ -80,7 +80,7 @@ func enter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Pl
 	return p
 }
 
-// awaits lets a client wait for a claim in the background.
+// awaits waits for a claim in the background.
 func awaits(t *testing.T, d driver.Driver, c *driver.Claim) (told chan driver.Place) {
 	t.Helper()
 	enter(t, d, c, false)
@@ -115,7 +115,7 @@ func inServer(t *testing.T, application string) int {
 	return count(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'advisory'", application)
 }
 
-// locks counts the advisory locks that the connections of an application have, without their tags.
+// locks counts the advisory locks of an application's connections, without their tags.
 func locks(t *testing.T, application string) (n int) {
 	t.Helper()
 	const had = "SELECT count(*) - count(DISTINCT pid) FROM pg_locks JOIN pg_stat_activity USING (pid) " +
@@ -124,7 +124,7 @@ func locks(t *testing.T, application string) (n int) {
 }
 
 // kill ends the connections of an application, and returns how many there were. The server frees their locks after it has
-// told their clients, so this waits until their processes are gone.
+// informed their clients, so kill waits until the processes are gone.
 func kill(t testing.TB, application string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(timely(t), at(home))

@@ -9,12 +9,12 @@ import (
 // Key is [Key] as text.
 func (s *server) Key(name string) string { return strconv.FormatInt(s.key(name), 10) }
 
-// Key is the number that stands for a name in PostgreSQL's own locks, in sessions and in transactions.
+// Key returns the number of a name for PostgreSQL's own locks, in sessions and in transactions.
 func Key(name string) int64 { return keyed("stile\x00", name) }
 
-// OlderKey is the number that transactions of older versions lock instead, which did not keep sessions out. A
-// transaction locks it too, so that it excludes older versions while programs are upgraded one by one. A session does
-// not: none ever excluded an older transaction, and each that is upgraded excludes all sessions, old and new.
+// OlderKey returns the number that transactions of older versions lock, which did not exclude sessions. A transaction locks
+// it too, so that it excludes older versions while programs are upgraded one by one. A session does not: no session ever
+// excluded an older transaction, and each upgraded transaction excludes all sessions, old and new.
 func OlderKey(name string) int64 { return keyed("stile ", name) }
 
 func keyed(before, name string) int64 {

@@ -1,5 +1,5 @@
-// Package advisory keeps locks as PostgreSQL's advisory locks, which need no tables and no disk, and are gone with their
-// connection. Package session has the protocol, and this one the statements.
+// Package advisory keeps locks as PostgreSQL's advisory locks, which need no tables and no disk, and end with their
+// connection. Package session has the protocol, and this package the statements.
 package advisory
 
 import (
@@ -14,12 +14,12 @@ import (
 // A server is a PostgreSQL with advisory locks.
 type server struct {
 	link    *link.Link
-	timeout time.Duration // it ends a session that was silent for so long
+	timeout time.Duration // it ends a session after this silence
 	key     func(name string) int64
 	traits  driver.Traits
 }
 
-// Open opens a store whose locks live in a connection. Its parameters are session_timeout and the link's.
+// Open opens a store whose locks live in a connection. Its parameters are session_timeout and the link's parameters.
 func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) { return open(ctx, a, Key) }
 
 func open(ctx context.Context, a *driver.Address, key func(name string) int64) (driver.Driver, error) {

@@ -40,7 +40,7 @@ func TestShared(t *testing.T) {
 	enter(t, two, a, false)
 }
 
-// Two names with one key keep each other out, within a session and between sessions, and are otherwise two claims.
+// Two names with one key exclude each other, within a session and between sessions, and are otherwise two claims.
 func TestKeysCollide(t *testing.T) {
 	t.Parallel()
 	one, two := oneKey(t, 42), oneKey(t, 42)
@@ -61,11 +61,11 @@ func TestKeysCollide(t *testing.T) {
 	enter(t, two, c, false)
 }
 
-// seldom makes a session silent for minutes.
+// seldom allows a session to be silent for minutes.
 const seldom = "session_timeout=30m"
 
-// renewing returns a client that renews as seldom. Neither a renewal nor a keepalive reports a loss within the time
-// for which a test waits.
+// renewing returns a client with rare renewals. Neither a renewal nor a keepalive reports a loss within the time for which a
+// test waits.
 func renewing(t *testing.T, d driver.Driver) *stile.Client {
 	t.Helper()
 	client, err := stile.New(d, &stile.Options{LockOptions: stile.LockOptions{TTL: 30 * time.Minute}})
@@ -76,7 +76,7 @@ func renewing(t *testing.T, d driver.Driver) *stile.Client {
 	return client
 }
 
-// An administrator ends the connection: what it held is lost at once, what it waited for is not.
+// An administrator ends the connection. Its holders' leases are lost at once; its waiters go on waiting.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	one, two := client(t, at(home, "application_name=pinned", seldom)), client(t, at(home))
@@ -111,7 +111,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A restart frees everything; the client goes on with a new session.
+// A restart frees all locks, and the client goes on with a new session.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
@@ -130,7 +130,7 @@ func TestServerRestarts(t *testing.T) {
 	enter(t, d, claim("name", "c"), true)
 }
 
-// A pooler is refused if it shares connections between transactions, and only then.
+// A pooler is refused only if it shares connections between transactions.
 func TestPoolers(t *testing.T) {
 	t.Parallel()
 	_, err := openURL(timely(t), at(servertest.PgBouncer(t, home, "transaction")))
@@ -140,7 +140,7 @@ func TestPoolers(t *testing.T) {
 	enter(t, d, claim("pooler", "a"), true)
 }
 
-// A server that has no connection left says so at once.
+// The error says at once that a server has no connection left.
 func TestNoConnectionLeft(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t, "fsync = off", "max_connections = 4", "superuser_reserved_connections = 0")
@@ -158,7 +158,7 @@ func TestNoConnectionLeft(t *testing.T) {
 	})
 }
 
-// The server ends the session of a client that it does not hear, and others have its locks.
+// The server ends the session of a silent client, and others get its locks.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProxy(t, home.Addr)
@@ -187,7 +187,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// A client that only holds, and has nothing to say, learns of the end of its connection all the same.
+// An idle client with locks still learns of the end of its connection.
 func TestKilledWhileIdle(t *testing.T) {
 	t.Parallel()
 	client := renewing(t, client(t, at(home, "application_name=idle", seldom)))
@@ -201,10 +201,10 @@ func TestKilledWhileIdle(t *testing.T) {
 	servertest.Until(t, "the lease is lost", func() bool { return lease.Check() != nil })
 }
 
-// A client that lives keeps its session for as long as its claims last, without being asked to.
+// A live client keeps its session as long as its claims last.
 func TestOutlastsTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = 6 * time.Second // a third of which is between two signs of life
+	const timeout = 6 * time.Second // signs of life come every third of it
 	d, other := client(t, at(home, "session_timeout="+timeout.String())), client(t, at(home))
 	a, try := claim("outlasts", "a"), claim("outlasts", "try")
 	try.Try = true
@@ -219,7 +219,7 @@ func TestOutlastsTimeout(t *testing.T) {
 	}
 }
 
-// A claim that holds at once has the lease of a holder, however long it might have waited.
+// A claim that holds at once has a holder's lease, whatever its Wait was.
 func TestLeaseOfNewHolder(t *testing.T) {
 	t.Parallel()
 	d := client(t, at(home))
@@ -230,7 +230,7 @@ func TestLeaseOfNewHolder(t *testing.T) {
 	}
 }
 
-// The connection breaks while a lost session is made again. The request that it is made for was not sent.
+// The connection breaks while a lost session is made again. The request that needs it was not sent.
 func TestBeginsAnewInVain(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(at(home, "application_name=begins-anew"))
@@ -271,7 +271,7 @@ func TestBeginsAnewInVain(t *testing.T) {
 	}
 }
 
-// A breaking connection ends when its client says hello on it, if it is broken.
+// A breaking connection ends at its first write, if it is broken.
 type breaking struct {
 	net.Conn
 	broken *atomic.Bool

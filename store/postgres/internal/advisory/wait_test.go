@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/postgres/internal/link"
 )
 
-// A claim that waits in the server holds when the other has left, be it with a shared lock or an exclusive one.
+// A claim that waits in the server holds when the other has left, whether the lock is shared or exclusive.
 func TestScout(t *testing.T) {
 	t.Parallel()
 	for _, weight := range []int64{1, driver.All} {
@@ -31,12 +31,12 @@ func TestScout(t *testing.T) {
 		}
 		reader := claim(name, rand.Text())
 		reader.Weight = 1
-		enter(t, one, reader, weight == 1) // the scout has nothing
+		enter(t, one, reader, weight == 1) // the scout holds nothing
 		leave(t, two, next)
 	}
 }
 
-// A claim that waits enters again when its key is free but for the scout, which has it for a moment.
+// A waiting claim enters again when only the scout has its key, for a moment.
 func TestEntersAgain(t *testing.T) {
 	t.Parallel()
 	application := "enters-again-" + rand.Text()
@@ -53,7 +53,7 @@ func TestEntersAgain(t *testing.T) {
 	}
 }
 
-// The scout goes for the next key when the first is not waited for any more, and nothing of it stays in the server.
+// The scout waits for the next key when no claim waits for the first any more, and no statement of it stays in the server.
 func TestScoutIsRecalled(t *testing.T) {
 	t.Parallel()
 	const application = "recalled"
@@ -77,7 +77,7 @@ func TestScoutIsRecalled(t *testing.T) {
 	servertest.Until(t, "nothing waits in the server", func() bool { return inServer(t, application) == 0 })
 }
 
-// A scout whose connection is ended leaves the waiting to the polls, and goes again.
+// If a scout's connection is killed, waiters poll, and the scout connects again.
 func TestScoutIsKilled(t *testing.T) {
 	t.Parallel()
 	one, two := client(t, at(home)), client(t, at(home, "application_name=killed-scout"))
@@ -94,7 +94,7 @@ func TestScoutIsKilled(t *testing.T) {
 	}
 }
 
-// A claim that leaves while its key may be free leaves nothing locked behind, nor anything in the way of who tries next.
+// A claim that leaves while its key may be free leaves nothing locked, and does not delay the next.
 func TestLeavesWhileGranted(t *testing.T) {
 	t.Parallel()
 	const application = "leaves-while-granted"
@@ -119,7 +119,7 @@ func TestLeavesWhileGranted(t *testing.T) {
 	servertest.Until(t, "nothing is locked", func() bool { return locks(t, application) == 0 })
 }
 
-// A client has all its locks on one connection, and waits on another, however many there are.
+// A client has all its locks on one connection, and waits on another, for any number of locks.
 func TestTwoConnections(t *testing.T) {
 	t.Parallel()
 	application := "two-" + rand.Text()
@@ -152,7 +152,7 @@ func TestTwoConnections(t *testing.T) {
 	}
 }
 
-// While clients wait, others create indexes concurrently, and what they delete is removed: no wait holds that back for long.
+// While clients wait, others create indexes concurrently, and VACUUM removes deleted rows: no wait delays them for long.
 func TestWaitHoldsBackNobody(t *testing.T) {
 	t.Parallel()
 	s := servertest.Postgres(t)
@@ -207,7 +207,7 @@ func TestWaitHoldsBackNobody(t *testing.T) {
 	lane.Within(time.Since(start), bound, "VACUUM removes what was deleted")
 }
 
-// A wait ends within a second, whether the key is free or not, and has locked nothing then.
+// A wait ends within a second, whether the key is free or not, and leaves nothing locked.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	lane := awake.Lane(t)

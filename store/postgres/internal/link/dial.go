@@ -11,15 +11,15 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// partingWithin is how long a request to cancel a statement has, when the driver is closed, to be taken.
+// partingWithin bounds a request to cancel a statement when the driver is closed.
 const partingWithin = 2 * time.Second
 
-// A dialer makes the connections of a pool that the driver owns, and ends them all when the driver is closed, so that
-// nothing waits for a server that does not answer. A connection by which pgx cancels a statement has a moment: it ends when the
-// request has been taken, and PgBouncer before 1.19.1 ends too where it ends earlier.
+// A dialer makes the connections of a pool that the driver owns, and ends them all when the driver is closed, so that no
+// call waits for a silent server. A connection by which pgx cancels a statement has a moment more: it ends when the server
+// has taken the request. If it ended earlier, PgBouncer before 1.19.1 would end too.
 type dialer struct {
 	net.Dialer
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	open   map[*tracked]bool
 }
@@ -28,7 +28,7 @@ type dialer struct {
 type tracked struct {
 	net.Conn
 	d      *dialer
-	serves bool // it is no request to cancel a statement; guarded by the dialer's mu
+	serves bool // it is not a request to cancel a statement; guarded by the dialer's mu
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -53,8 +53,8 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return c, nil
 }
 
-// begin notes that a connection is one for statements. pgx asks for that before the first word to the server, but not where it
-// cancels one.
+// begin notes that a connection is for statements. pgx calls it before the first word to the server, but not to cancel a
+// statement.
 func (d *dialer) begin(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	under := conn
 	if secure, ok := conn.(*tls.Conn); ok {
@@ -79,7 +79,7 @@ func (c *tracked) Close() error {
 	return c.Conn.Close()
 }
 
-// close ends all connections, and from now on none is made.
+// close ends all connections. Afterwards none is made.
 func (d *dialer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,7 +88,7 @@ func (d *dialer) close() {
 		if c.serves {
 			c.Conn.Close()
 		} else {
-			_ = c.SetDeadline(time.Now().Add(partingWithin)) // of a closed one
+			_ = c.SetDeadline(time.Now().Add(partingWithin)) // fails only on a closed connection
 		}
 	}
 }

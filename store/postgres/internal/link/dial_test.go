@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// When the driver is closed its connections end at once, but for one by which a statement is cancelled: that is open until the server
-// has taken the request, or has not for a while.
+// When the driver is closed, its connections end at once, except one that cancels a statement: it stays open until the
+// server has taken the request, or for a short time.
 func TestCloseLetsCancelArrive(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

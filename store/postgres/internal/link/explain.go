@@ -50,7 +50,7 @@ func (e *connectError) Error() string {
 var errNoTurn = errors.New("no answer in time from the pooler in front of postgres, as if it had no connection left for this one: " +
 	"its pool must be as large as pool_max_conns, and one more, for each client (PgBouncer's default_pool_size)")
 
-// address is where the server is, for messages.
+// address returns the server's address, for messages.
 func (l *Link) address() string {
 	if strings.HasPrefix(l.config.Host, "/") {
 		return l.config.Host
@@ -58,8 +58,7 @@ func (l *Link) address() string {
 	return net.JoinHostPort(l.config.Host, strconv.Itoa(int(l.config.Port)))
 }
 
-// Explain turns an error of the client into one of the driver: which server refused, the meaning, and whether the request
-// may have been applied.
+// Explain turns an error of the client into an error of the driver: which server refused, the meaning, and the outcome.
 func (l *Link) Explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, driver.ErrClosed) {
 		return err
@@ -87,14 +86,13 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 	return driver.Unreachable(fmt.Errorf("the connection to postgres broke before the answer came: %w", l.Cause(err)))
 }
 
-// onlyTLS reports whether no connection is tried without TLS.
+// onlyTLS reports whether all connections use TLS.
 func (l *Link) onlyTLS() bool {
 	plain := func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil }
 	return l.config.TLSConfig != nil && !slices.ContainsFunc(l.config.Fallbacks, plain)
 }
 
-// Cause returns the innermost cause of an error of the network, without its client's words around it, and without the
-// password.
+// Cause returns the innermost cause of a network error, without its client's words and without the password.
 func (l *Link) Cause(err error) error {
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		err = lookup
@@ -103,11 +101,11 @@ func (l *Link) Cause(err error) error {
 	} else if c, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = c.Unwrap()
 	}
-	text := strings.ReplaceAll(err.Error(), ": %!w(<nil>)", "") // as the client words an answer that is not PostgreSQL's
+	text := strings.ReplaceAll(err.Error(), ": %!w(<nil>)", "") // the client's words for an answer that is not PostgreSQL's
 	return errors.New(l.Hide(text))
 }
 
-// Hide makes a text fit to be shown: without the password, and on one line.
+// Hide makes a text presentable: one line, without the password.
 func (l *Link) Hide(text string) string {
 	return strings.Join(strings.Fields(secure.Hide(text, l.config.Password)), " ")
 }

@@ -11,13 +11,13 @@ import (
 
 // A fault is the meaning of an error of the server.
 type fault struct {
-	outcome driver.Outcome // of the request; one that made no connection yet is never unknown
+	outcome driver.Outcome // of the request; never unknown before there is a connection
 	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
 	drop    bool           // the connection is not used again
 	says    string         // {user} is the user's name
 }
 
-// ErrEmptied says that the tables of locks are there, but not the rows that are always in them.
+// ErrEmptied says that the tables of locks exist, but lack the rows that are always in them.
 var ErrEmptied = errors.New("the tables of locks were emptied: drop them, and they are made anew")
 
 const (
@@ -25,11 +25,11 @@ const (
 	refused = driver.OutcomeRefused
 )
 
-// faults are the errors of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A
-// statement that got an error was undone. The exceptions are errors that end the connection, since the server may
-// have been past the commit, and errors that a pooler makes up when its own connection is lost.
+// faults are the errors of the server and of poolers, by SQLSTATE, or by its class, the first two letters. A statement with
+// an error was undone. The exceptions are errors that end the connection, since the server may have been past the commit,
+// and a pooler's own errors when its connection is lost.
 var faults = map[string]fault{
-	// The connection, or the pooler's to the server.
+	// The connection, or the pooler's to the server, is lost.
 	"08":    {unknown, false, true, "the connection to postgres was lost before the answer came"},
 	"25P03": {unknown, false, true, "postgres ended the connection before the answer came"},
 	"25P04": {unknown, false, true, "postgres ended the connection before the answer came"},
@@ -40,25 +40,25 @@ var faults = map[string]fault{
 	"57P04": {unknown, true, true, "the database was dropped"},
 	"57P05": {unknown, false, true, "postgres ended the connection before the answer came"},
 
-	// The server is another one than the address meant, or serves somebody else's session.
+	// The server is not the one of the address, or serves another client's session.
 	"25006": {refused, false, true, "postgres is read-only here, such as a standby: the address must lead to the primary"},
 	"25P02": {refused, false, true, "the connection was in a transaction of somebody else's"},
 	"26000": {refused, false, true, "the connection leads to another session than before, as through a pooler"},
 	"42P05": {refused, false, true, "the connection leads to another session than before, as through a pooler"},
 
-	// Others are in the way.
+	// Other transactions block this one.
 	"40001": {refused, false, false, "postgres undid the request, since it was in the way of others"},
 	"40P01": {refused, false, false, "postgres undid the request, since it was in the way of others"},
 	"55P03": {refused, false, false, "another transaction has held the row of this name for longer than lock_timeout"},
 	"57014": {refused, false, false, "postgres ended the request: " +
 		"it took longer than statement_timeout, or somebody cancelled it"},
 
-	// The server is short of something.
+	// The server lacks a resource.
 	"53":    {refused, false, false, "postgres is short of something"},
 	"53100": {refused, true, false, "postgres has no room: the disk is full"},
 	"53300": {refused, false, true, "postgres has no connection left: raise max_connections, or use fewer"},
 
-	// Somebody must change something.
+	// A person must change something.
 	"28000": {refused, true, true, "postgres does not let user {user} in with this password"},
 	"28P01": {refused, true, true, "postgres does not let user {user} in with this password"},
 	"3D000": {refused, true, true, "postgres has no such database"},
@@ -73,18 +73,18 @@ var faults = map[string]fault{
 	"STI02": {refused, true, false, ErrEmptied.Error()},
 }
 
-// Those that are in no row.
+// Faults without a row.
 var (
 	anyFault = fault{refused, true, false, "postgres refused the request"}
 	anyFatal = fault{unknown, false, true, "postgres ended the connection before the answer came"}
 	noEntry  = fault{refused, false, true, "postgres takes no connection"}
 
-	// It is the pooler's, and postgres has heard nothing.
+	// It is the pooler's error, and nothing reached postgres.
 	noTransactions = fault{refused, true, true, "the pooler in front of postgres takes no transactions, and locks need them: " +
 		"set PgBouncer's pool_mode to session or, for locks in tables, transaction"}
 )
 
-// faultOf returns the meaning of an error, which may have come before there was a connection.
+// faultOf returns the meaning of an error; connecting says that there was no connection yet.
 func faultOf(r *pgconn.PgError, connecting bool) fault {
 	f, known := faults[r.Code]
 	if !known && len(r.Code) > 2 {
@@ -96,7 +96,7 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch {
 	case known && fatal && !connecting && !f.drop:
-		return anyFatal // the SQLSTATE may mean a full disk, and the server have been past the commit
+		return anyFatal // the SQLSTATE may be that of a full disk, after the commit
 	case known:
 		return f
 	case fatal && connecting:
@@ -107,12 +107,12 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	return anyFault
 }
 
-// An answer is the server's, as it is shown, and its SQLSTATE.
+// An answer is the server's answer in presentable form, and its SQLSTATE.
 type answer struct{ text, code string }
 
 func (a *answer) Error() string { return a.text }
 
-// Code returns the SQLSTATE of an error that a link has explained, empty if the server did not answer.
+// Code returns the SQLSTATE of an error that a link has explained, or "" if the server did not answer.
 func Code(err error) string {
 	if a, ok := errors.AsType[*answer](err); ok {
 		return a.code
@@ -120,7 +120,7 @@ func Code(err error) string {
 	return ""
 }
 
-// answered explains an error that the server answered.
+// answered explains the server's error answer.
 func (l *Link) answered(r *pgconn.PgError, connecting bool) error {
 	f := faultOf(r, connecting)
 	says := strings.ReplaceAll(f.says, "{user}", fmt.Sprintf("%q", l.config.User))
@@ -143,7 +143,7 @@ func Crowded(err error) bool {
 	return ok && strings.HasPrefix(r.Code, "53")
 }
 
-// Drops reports whether a connection on which an error came is not to be used again.
+// Drops reports whether a connection must not be used again after this error.
 func Drops(err error) bool {
 	r, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && faultOf(r, false).drop

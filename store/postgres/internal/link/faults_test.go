@@ -40,8 +40,8 @@ func ask(t *testing.T, l *Link, statement string, into ...any) error {
 	return l.Query(drive.Timely(t), statement, nil, func(rows pgx.Rows) error { return rows.Scan(into...) })
 }
 
-// Each row of the table of faults is made to come from the server: by what it is about where a statement can do that, else
-// by an exception with that code.
+// The server returns each fault of the table: by its real cause if a statement can cause it, otherwise by an exception with
+// that code.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	provoke := map[string]string{
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Before there is a connection nothing can have been applied.
+// Before there is a connection, no request can have been applied.
 func TestFaultsOfConnecting(t *testing.T) {
 	t.Parallel()
 	admin := open(t, "postgres://postgres@"+server.Addr+"/postgres")
@@ -104,7 +104,7 @@ func TestFaultsOfConnecting(t *testing.T) {
 	}
 }
 
-// A host that cannot be looked up is named once.
+// The error names a host that cannot be looked up once.
 func TestLookupFailure(t *testing.T) {
 	t.Parallel()
 	lookup := &net.DNSError{Err: "no such host", Name: "db.invalid", IsNotFound: true}
@@ -115,8 +115,8 @@ func TestLookupFailure(t *testing.T) {
 	}
 }
 
-// A server that ends the connection with its error may have been past the commit, whatever the error says. It has the SQLSTATE of
-// the call of the system that failed: that the disk of the log is full, or has become read-only.
+// A server that ends the connection with its error may have been past the commit, whatever the error says. The SQLSTATE is
+// that of the failed system call: the disk of the log is full, or has become read-only.
 func TestFatalIsUnknown(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://db.invalid/db")

@@ -1,5 +1,5 @@
 // Package link connects a driver to one PostgreSQL server, or to the one of several that accepts writes: a pool of
-// connections, statements on them, the meaning of their errors, and one end for all its users. It knows nothing of claims.
+// connections, statements on them, the meaning of their errors, and one end for all its users. It does not know claims.
 package link
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A Link is a way to a server. Its methods may be called at once.
+// A Link is a connection to a server, over a pool. Its methods may be called at once.
 type Link struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig // of the pool; its password is kept out of errors
@@ -24,13 +24,13 @@ type Link struct {
 	*work.Life // ends when the link is closed
 }
 
-// New returns a link by the user's own pool, which it does not close.
+// New returns a link over the user's own pool, which it does not close.
 func New(pool *pgxpool.Pool) *Link {
 	return &Link{pool: pool, config: pool.Config().ConnConfig, Life: work.Begin()}
 }
 
-// Open returns a link by a pool of its own, for the rest of an address: all other parameters have been taken. It
-// connects when it is used.
+// Open returns a link over a pool of its own. The caller has read its own parameters of the address; unread ones are an
+// error. The link connects at its first use.
 func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 	config, err := poolConfig(a)
 	if err != nil {
@@ -47,7 +47,7 @@ func Open(ctx context.Context, a *driver.Address) (*Link, error) {
 	return l, nil
 }
 
-// Close ends all that uses the link, and waits for it. It closes the pool too, unless that is the user's own.
+// Close ends all work of the link, and waits for it. It closes the pool too, unless it is the user's own.
 func (l *Link) Close() {
 	l.End()
 	if l.dialer != nil {
@@ -62,19 +62,18 @@ func (l *Link) Close() {
 // Pool returns the connections' pool.
 func (l *Link) Pool() *pgxpool.Pool { return l.pool }
 
-// Heeds reports whether its connections may heed the server's warnings: the connections of a pool without OnNotice do
-// not.
+// Heeds reports whether its connections may heed the server's warnings: without an OnNotice they do not.
 func (l *Link) Heeds() bool { return l.config.OnNotice != nil }
 
-// User is the name by which the server knows this client.
+// User returns the user's name for the server.
 func (l *Link) User() string { return l.config.User }
 
-// Prepare has Query prepare its statements from now on, since connections stay with their server. It does not if the pool's
-// connections have no cache to keep them in.
+// Prepare makes Query prepare its statements from now on, since connections keep their server. It has no effect if the
+// pool's connections have no cache for statements.
 func (l *Link) Prepare() { l.prepare.Store(l.config.StatementCacheCapacity > 0) }
 
-// Pooled reports whether a connection leads through a pooler, which makes up a process of its own, and not straight to the one that
-// answers. The errors of the link name the pooler from then on.
+// Pooled reports whether a connection leads through a pooler, which reports a process number of its own, and not directly to
+// the server. From then on the link's errors name the pooler.
 func (l *Link) Pooled(conn *pgx.Conn, process uint32) bool {
 	pooled := conn.PgConn().PID() != process
 	if pooled {
@@ -83,7 +82,7 @@ func (l *Link) Pooled(conn *pgx.Conn, process uint32) bool {
 	return pooled
 }
 
-// FindPooler asks whether the connections of the pool are Pooled.
+// FindPooler reports whether the connections of the pool are Pooled.
 func (l *Link) FindPooler(ctx context.Context) (pooled bool, err error) {
 	err = l.on(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var process uint32
@@ -94,8 +93,7 @@ func (l *Link) FindPooler(ctx context.Context) (pooled bool, err error) {
 	return pooled, err
 }
 
-// Lost says that a connection was lost. The others have most likely gone with it, and the next calls had better not find
-// out by losing their requests.
+// Lost says that a connection was lost. Most likely the others are lost too, and should not cost later calls their requests.
 func (l *Link) Lost() {
 	if l.dialer != nil {
 		l.pool.Reset()

@@ -15,19 +15,19 @@ const (
 	// patience bounds a call without a deadline.
 	patience = 15 * time.Second
 
-	// ConnectWithin bounds the wait for a connection of the pool, be it that all are in use or that none can be made.
+	// ConnectWithin bounds the wait for a connection of the pool, whether all are in use or none can be made.
 	ConnectWithin = 5 * time.Second
 )
 
-// Plain sends a statement without a name, which works whatever stands between here and the server.
+// Plain sends a statement without a name, which works through any pooler.
 const Plain = pgx.QueryExecModeExec
 
-// Query runs a statement and hands each of its rows over. An error says whether the statement may have been done.
+// Query runs a statement and passes on each of its rows. The error says whether the statement may have been applied.
 func (l *Link) Query(caller context.Context, sql string, args []any, each func(rows pgx.Rows) error) error {
 	return l.query(caller, sql, args, nil, each)
 }
 
-// QueryThen is Query of the statement that then returns, once there is a connection. Nil means none.
+// QueryThen is Query of a statement whose arguments then returns, when there is a connection. Nil means that it is not sent.
 func (l *Link) QueryThen(caller context.Context, sql string, then func() []any, each func(rows pgx.Rows) error) error {
 	return l.query(caller, sql, nil, then, each)
 }
@@ -58,7 +58,7 @@ func (l *Link) query(
 	})
 }
 
-// on lends a connection of the pool to use, and explains its error.
+// on lends a connection of the pool, and explains its error.
 func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pgx.Conn) error) error {
 	if l.Context().Err() != nil {
 		return driver.ErrClosed
@@ -87,20 +87,20 @@ func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pg
 	return l.Explain(caller, err)
 }
 
-// alone is a connection's note that the server has committed without the standby that it was to wait for.
+// alone is a connection's note that the server has committed without its synchronous standby.
 const alone = "stile: committed alone"
 
 var errAlone = errors.New("the server committed, but somebody cancelled the wait for the synchronous standby")
 
-// Heed notes the warning that a commit was not waited for, which comes before the answer. Its text is in the server's
-// language, and it has no code of its own.
+// Heed notes the warning that the server did not wait for the standby at a commit, which comes before the answer. Its text
+// is in the server's language, and it has no code of its own.
 func Heed(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == "SyncRepWaitForLSN" {
 		conn.CustomData()[alone] = true
 	}
 }
 
-// acquire takes a connection out of the pool. Its errors are definite: nothing has been sent.
+// acquire takes a connection from the pool. Its errors are definite: nothing was sent.
 func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	bound, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
@@ -124,13 +124,13 @@ func (l *Link) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, driver.Unsent(driver.Unreachable(err))
 }
 
-// Busy is the error for a request that has waited, until a context ended, for a connection while others used them
-// all.
+// Busy returns the error for a request that has waited for a connection until a context ended, while others used all
+// connections.
 func (l *Link) Busy(ended context.Context, waited time.Duration) error {
 	return driver.Unsent(driver.Unreachable(&busyError{l.pool.Stat().MaxConns(), waited, driver.Ended(ended, false)}))
 }
 
-// Take takes a connection out of the pool for good. Its errors are definite: nothing has been sent.
+// Take takes a connection from the pool for good. Its errors are definite: nothing was sent.
 func (l *Link) Take(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := l.acquire(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *Link) Take(ctx context.Context) (*pgx.Conn, error) {
 	return conn.Hijack(), nil
 }
 
-// Dial makes a connection beside the pool, as the pool makes its own.
+// Dial makes a connection beside the pool, like the pool's own.
 func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
 	within, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
@@ -156,5 +156,5 @@ func (l *Link) Dial(ctx context.Context) (*pgx.Conn, error) {
 func HangUp(conn *pgx.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = conn.Close(ctx) // ctx has ended, and its error is returned
+	_ = conn.Close(ctx) // ctx has ended, so this returns its error
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// A statement whose columns have changed fails once, and is prepared again.
+// If a statement's columns change, it fails once, and is then prepared again.
 func TestRawIsPreparedAnew(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://postgres@"+server.Addr+"/postgres?pool_max_conns=1")
@@ -37,7 +37,7 @@ func TestRawIsPreparedAnew(t *testing.T) {
 	}
 }
 
-// Values arrive as they are, nothing is not an empty text, and what is no number is told from one.
+// Values arrive unchanged, NULL differs from an empty text, and a column of another type is not taken for a number.
 func TestRawValues(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://postgres@"+server.Addr+"/postgres")
@@ -80,7 +80,7 @@ func (tr *tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 	tr.ended = append(tr.ended, "")
 }
 
-// The tracer of a user's pool is told of statements.
+// The tracer of a user's pool sees these statements.
 func TestRawIsTraced(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://postgres@" + server.Addr + "/postgres")

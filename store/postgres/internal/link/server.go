@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// oldest is the first version of PostgreSQL that locks are kept on.
+// oldest is the first supported version of PostgreSQL.
 const oldest = 120000
 
 // A Server is a server's own description.
@@ -16,18 +16,18 @@ type Server struct {
 	Standby bool
 }
 
-// AboutServer is the columns that a Server is scanned from.
+// AboutServer lists the columns of a Server.
 const AboutServer = "version(), current_setting('server_version_num')::int, pg_is_in_recovery()"
 
-// Major is the number of the version as people say it.
+// Major returns the major version, such as 17.
 func (s *Server) Major() int { return s.Number / 10000 }
 
-// Product is its name and version.
+// Product returns the server's name and version.
 func (s *Server) Product() string {
 	return fmt.Sprintf("PostgreSQL %d.%d", s.Number/10000, s.Number%10000)
 }
 
-// Check returns why no locks can be kept on a server like this.
+// Check returns why no locks can be kept on this server, or nil.
 func (s *Server) Check() error {
 	switch {
 	case !strings.HasPrefix(s.Version, "PostgreSQL") || strings.Contains(s.Version, "-YB-"):
