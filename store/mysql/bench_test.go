@@ -11,7 +11,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A lock and unlock beside an insert and a delete, on a server that writes each commit to the disk.
+// BenchmarkEnterLeave measures a lock and unlock beside an insert and a delete, on a server that writes each commit to the
+// disk.
 func BenchmarkEnterLeave(b *testing.B) {
 	s := servertest.MySQL(b, durable...)
 	name := database(b, s)
@@ -48,8 +49,8 @@ func BenchmarkEnterLeave(b *testing.B) {
 	b.ReportMetric(float64(median(ours))/float64(median(bare)), "ratio")
 }
 
-// A lock goes from one client to another, which has waited for so long that it polls least: by the short way and the long
-// one in turn, beside a bare GET_LOCK.
+// BenchmarkHandOver measures how a lock goes to another client that polls least, since it has waited for long: by the short
+// way and the long way in turn, beside a bare GET_LOCK.
 func BenchmarkHandOver(b *testing.B) {
 	for _, held := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
 		b.Run(fmt.Sprintf("held %v", held), func(b *testing.B) {
@@ -87,7 +88,7 @@ func handOver(b *testing.B, from, to *Driver, id string, held time.Duration) tim
 		}
 		close(told)
 	}()
-	if r := renew(b, from, a); r != nil { // which shows that somebody waits
+	if r := renew(b, from, a); r != nil { // it shows that somebody waits
 		b.Fatal(r)
 	}
 	<-time.After(held)

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// alerted returns a channel of the alerts of a driver.
+// alerted returns a channel of a driver's alerts.
 func alerted(d *Driver) chan string {
 	heard := make(chan string, 100)
 	d.Alert(func(ids ...string) {
@@ -23,7 +23,7 @@ func alerted(d *Driver) chan string {
 	return heard
 }
 
-// breaks has a client that ends right after it break a claim.
+// breaks lets a client break a claim and close at once.
 func breaks(t *testing.T, url string, c *driver.Claim) {
 	t.Helper()
 	d := open(t, url)
@@ -33,7 +33,7 @@ func breaks(t *testing.T, url string, c *driver.Claim) {
 	}
 }
 
-// A holder that is alone on its name, one that has others behind it, and one that waited hear of a break by a client that ends at once.
+// A lone holder, a holder with others behind it, and a former waiter learn of a break by a client that closes at once.
 func TestBreakIsHeard(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
@@ -70,7 +70,7 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// A wakeup that comes between two sleeps is lost, and the break is seen once the next sleep has begun.
+// A wakeup between two sleeps is lost, and the client notices the break when the next sleep has begun.
 func TestBreakBetweenSleeps(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
@@ -83,7 +83,7 @@ func TestBreakBetweenSleeps(t *testing.T) {
 		if gone > 0 {
 			return false
 		}
-		if slept++; slept == 2 { // the first was ended by the client's own wakeup
+		if slept++; slept == 2 { // the client's own wakeup ended the first sleep
 			breaks(t, url, c)
 		}
 		return true
@@ -101,7 +101,7 @@ func TestBreakBetweenSleeps(t *testing.T) {
 	}
 }
 
-// What stands is told from what is gone, in the row of the name and beside it.
+// Gone distinguishes present claims from missing ones, in the row of the name and in rows of their own.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))
@@ -130,7 +130,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A break is promised to be heard where the pool has a connection to spare and sends several statements at once.
+// HearsBreak is promised if the pool has a connection to spare and sends several statements at once.
 func TestHearsBreak(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)

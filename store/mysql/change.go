@@ -16,14 +16,14 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// attempts bounds how often a transaction begins again after others blocked it.
+// attempts bounds the repetitions of a transaction that others blocked.
 const attempts = 10
 
-// Change implements [sqldb.Store]: one round trip that locks the rows of the names and reads their queues, and one that
-// writes and commits. After an error of the second, the outcome may be unknown.
+// Change implements [sqldb.Store]: one round trip locks the rows of the names and reads their queues, and another writes and
+// commits. After an error of the second, the outcome may be unknown.
 //
-// A client that stands still in between keeps the row of its name locked. So that it delays no other name, a change of
-// several steps skips locked rows; then the steps on these rows wait one by one, each in a transaction of its own.
+// A client that stands still between the two keeps the row of its name locked. So that it delays no other name, a change of
+// several steps skips locked rows. Then the steps on these rows wait one by one, each in a transaction of its own.
 func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -44,8 +44,8 @@ func (s *store) Change(ctx context.Context, steps []sqldb.Step) error {
 	return nil
 }
 
-// change does steps in one transaction, which begins again if others blocked it. If it skips, it leaves out the steps on
-// locked rows, and returns them.
+// change does steps in one transaction, and repeats it if others blocked it. With skip, it leaves out the steps on locked
+// rows, and returns them.
 func (s *store) change(ctx context.Context, steps []sqldb.Step, skip bool) (locked []sqldb.Step, err error) {
 	for n := 1; ; n++ {
 		conn, err := s.acquire(ctx)
@@ -82,7 +82,7 @@ func (s *store) attempt(
 	err = t.work(ctx, steps)
 	dropped := err != nil && faultOf(err).drop
 	switch {
-	case err != nil: // nothing was written: the connection may have been lost, or another server may accept the writes now
+	case err != nil: // nothing was written: the connection may be lost, or another server may accept the writes
 		err = s.definite(ctx, err)
 	case len(t.writes) > 0:
 		err = s.exec(ctx, conn, append(t.writes, "COMMIT"))
@@ -104,7 +104,7 @@ type transaction struct {
 	s      *store
 	conn   *sql.Conn
 	skip   bool         // locked rows are left out
-	locked []sqldb.Step // the steps on them
+	locked []sqldb.Step // the steps on locked rows
 	rows   map[key]*row
 	now    int64
 	writes text
@@ -189,9 +189,9 @@ func (t *transaction) read(ctx context.Context, steps []sqldb.Step, first text) 
 	return free, err
 }
 
-// lock locks the rows of names, by their primary key and no other rows, and reads their claims. The claims are read without
+// lock locks the rows of names, by their primary key and no other rows, and reads their claims. It reads the claims without
 // a lock: at read committed, each read sees everything that was committed before it. A locking read of the claims, or one
-// that may scan, would wait for rows of other names. It returns the rows that exist but were skipped.
+// that may scan, would wait for rows of other names. It returns the existing rows that were skipped.
 func (t *transaction) lock(ctx context.Context, first text, names []string) (skipped map[key]bool, err error) {
 	in := in(names)
 	rows := t.s.place.fill("SELECT {clock},"+strings.TrimSuffix(nameColumns, ",")+
@@ -228,7 +228,7 @@ func (t *transaction) lock(ctx context.Context, first text, names []string) (ski
 	return skipped, check(t.rows, names)
 }
 
-// begun lets the counters of new rows go on above the deleted ones. A client that deleted an earlier row of these names has
+// begun makes the counters of new rows start above the deleted ones. A client that deleted an earlier row of these names has
 // committed by now.
 func (t *transaction) begun(ctx context.Context) error {
 	var floor sql.NullInt64
@@ -285,7 +285,7 @@ type reader struct {
 	now  int64
 }
 
-// row takes a row, which has these columns before the time.
+// row takes a row that has these columns before the time.
 func (a *reader) row(r *sql.Rows, before ...any) error {
 	var (
 		n nameRow
@@ -301,7 +301,7 @@ func (a *reader) row(r *sql.Rows, before ...any) error {
 	return nil
 }
 
-// check puts the queues of names in order, and returns an error if a row belongs to another name than the one that found it.
+// check sorts the queues of names, and returns an error if a row belongs to another name than the requested one.
 func check(rows map[key]*row, names []string) error {
 	for _, name := range names {
 		n := rows[keyOf(name)]
@@ -407,7 +407,7 @@ func (t *transaction) do(steps []sqldb.Step) (missing *string) {
 	return nil
 }
 
-// stamp is the time as a ticket; 0 if the server's clock is so wrong that tickets would run out of numbers.
+// stamp returns the time as a ticket; 0 if the server's clock is so wrong that tickets would run out of numbers.
 func stamp(now int64) int64 {
 	if 0 < now && now < 1<<52 {
 		return now

@@ -19,7 +19,7 @@ const (
 )
 
 // tidy deletes the rows of names that were not used for long: at once if no client has done so for a while, since many
-// clients live no longer than a job, and then now and then. After a failure it tries again, ever more seldom.
+// clients live no longer than a job, and then from time to time. After failures it tries again, less and less often.
 func (s *store) tidy() {
 	var pause, again time.Duration
 	for s.pause(s.ctx, pause) == nil {
@@ -32,7 +32,7 @@ func (s *store) tidy() {
 	}
 }
 
-// round cleans if that is due.
+// round cleans if a cleaning is due.
 func (s *store) round() error {
 	due, err := s.due(s.ctx, cleanEvery)
 	if err != nil || !due {
@@ -47,8 +47,8 @@ func (s *store) round() error {
 	return err
 }
 
-// due reports whether nobody has cleaned for a period. A row of the table tx that belongs to no name has the time of the last
-// cleaning as its turn.
+// due reports whether nobody has cleaned for a period. The turn of a row of table tx that belongs to no name is the time of
+// the last cleaning.
 func (s *store) due(ctx context.Context, every time.Duration) (due bool, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -62,21 +62,21 @@ func (s *store) due(ctx context.Context, every time.Duration) (due bool, err err
 	err = conn.QueryRowContext(ctx, q).Scan(&due)
 	if errors.Is(err, sql.ErrNoRows) {
 		due = true
-		// The first row says that cleaning has been due for a minute: then no transaction suspects that it sees a state that is
-		// days old. A row that is due just now would not do: another client may read its clock earlier, see this row, and find
-		// that it is not due.
+		// The first row says that cleaning has been due for a minute. Then no transaction suspects that it sees a state that
+		// is days old. A row that says that it is due just now would not do: another client may read its clock earlier, see
+		// this row, and find that no cleaning is due.
 		_, err = conn.ExecContext(ctx, s.place.fill(fmt.Sprintf("INSERT IGNORE INTO `{prefix}tx` (`hash`, `name`, `turn`) "+
 			"VALUES (%v, '', {clock} - %d)", cleaned, (every+time.Minute).Microseconds())))
 	}
 	return due, s.judged(ctx, conn, err)
 }
 
-// cleaned is the key of the row that keeps the time of the last cleaning. No name has this key.
+// cleaned is the key of the row for the time of the last cleaning. No name has this key.
 var cleaned key
 
 // clean deletes at most a number of rows of names that were idle for a period, with their claims that ran out as long ago,
-// and returns how many rows it has deleted. The counter of a name that comes back goes on above floor, which is at least
-// the last ticket of every deleted name.
+// and returns how many rows it has deleted. The counter of a returning name starts above floor, which is at least the last
+// ticket of every deleted name.
 func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (s *store) clean(ctx context.Context, idle time.Duration, most int) (n int,
 	return n, err
 }
 
-// cleanAtOnce is how many rows a transaction may lock. A server that cannot skip locked rows makes it wait for them: then it
+// cleanAtOnce is how many rows a transaction may lock. A server that cannot skip locked rows makes it wait for them; then it
 // is one row, so that no other row stays locked during the wait.
 func (s *store) cleanAtOnce() int {
 	if s.skips {
@@ -128,7 +128,7 @@ func (s *store) keys(ctx context.Context, statement string) (list []string, err 
 	return list, err
 }
 
-// changing runs a transaction on a connection, which is dropped if the transaction fails.
+// changing runs a transaction on a connection, and drops the connection if the transaction fails.
 func (s *store) changing(ctx context.Context, f func(conn *sql.Conn) (int, error)) (n int, err error) {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *store) changing(ctx context.Context, f func(conn *sql.Conn) (int, error
 	return n, s.definite(ctx, err)
 }
 
-// committed begins a transaction that is read committed.
+// committed begins a read committed transaction.
 var committed = text{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION"}
 
 // skipping ends a statement that locks rows: it leaves out the rows that others have locked.
@@ -181,7 +181,7 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 		return 0, err
 	}
 	var writes text
-	for k := range still { // each row by its key: a statement for many may scan, and wait for rows of other names
+	for k := range still { // by the key of each row: a statement for many may scan, and wait for rows of other names
 		floor = max(floor, lasts[k])
 		writes = append(writes,
 			s.place.fill("DELETE FROM `{prefix}claim` WHERE `hash` = "+k),
@@ -199,10 +199,10 @@ var errNoted = errors.New("the note of the last cleaning is in use")
 // cleanTx deletes at most a number of rows of LockTx that nobody locked for a period, and notes when it did so. It returns how
 // many rows it has read.
 //
-// A transaction that began to read before another one had the lock must find out, even if the row was deleted meanwhile. So
-// cleanTx first marks a row by a negative turn. That needs the row's lock, so any transaction that had it has committed. The
-// row is deleted if nobody has locked it for another period. A transaction that inserts the row again may have begun before
-// that. It compares the note in its snapshot with the latest note; see lockRow.
+// A transaction that began to read before another one had the lock must notice this, even if the row was deleted meanwhile.
+// So cleanTx first marks a row by a negative turn. That needs the row's lock, so any transaction that had it has committed.
+// The row is deleted if nobody has locked it for another period. A transaction that inserts the row again may have begun
+// before that. It compares the note in its snapshot with the latest note; see lockRow.
 func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n int, err error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -244,7 +244,7 @@ func (s *store) cleanTx(ctx context.Context, idle time.Duration, most int) (n in
 		if err != nil {
 			return 0, err
 		}
-		if !noted { // a transaction compares the note, or it is missing: no row is deleted without a note
+		if !noted { // no row is deleted without a note, since transactions compare it
 			return 0, errors.Join(s.exec(ctx, conn, text{"ROLLBACK"}), errNoted)
 		}
 		return len(list), s.exec(ctx, conn, writes)

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A name that was cleaned away comes back with a higher ticket, even if the server's clock ran back.
+// A name whose row was deleted gets a higher ticket than before, even if the server's clock ran back.
 func TestCleanKeepsTickets(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))

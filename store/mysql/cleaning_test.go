@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// rowsIn returns how many rows a table has.
+// rowsIn returns the number of rows in a table.
 func rowsIn(t testing.TB, db *sql.DB, table string) (n int) {
 	t.Helper()
 	if err := db.QueryRowContext(timely(t), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
@@ -19,7 +19,7 @@ func rowsIn(t testing.TB, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// ago makes all that is in the tables so much older.
+// ago makes all rows of the tables older by a time.
 func ago(t testing.TB, db *sql.DB, by time.Duration) {
 	t.Helper()
 	n := by.Microseconds()
@@ -30,8 +30,8 @@ func ago(t testing.TB, db *sql.DB, by time.Duration) {
 		"UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d)", n))
 }
 
-// tidied waits until a driver has cleaned for the first time, as it does when it is opened. On a busy machine a cleaning may
-// fail, and is then tried again after 1, 2, 4 ... seconds.
+// tidied waits until a driver has cleaned for the first time, right after it was opened. On a busy machine a cleaning may
+// fail; it is tried again after 1, 2, 4 ... seconds.
 func tidied(t testing.TB, d *Driver) {
 	t.Helper()
 	servertest.Within(t, time.Minute, "the first client has cleaned", func() bool {
@@ -43,7 +43,7 @@ func tidied(t testing.TB, d *Driver) {
 	})
 }
 
-// Of jobs that come and go, one cleans if nobody has for an hour.
+// Among short-lived jobs, one cleans if none has cleaned for an hour.
 func TestJobsClean(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -58,7 +58,7 @@ func TestJobsClean(t *testing.T) {
 	servertest.Until(t, "the idle name is gone", func() bool { return rowsIn(t, db, "stile_name") == 0 })
 }
 
-// Rows of LockTx go when nobody has locked them for long, and never while somebody has.
+// Rows of LockTx are deleted when nobody has locked them for long, and never while a transaction has one.
 func TestCleanTx(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -82,7 +82,7 @@ func TestCleanTx(t *testing.T) {
 		mustExec(t, db, fmt.Sprintf("UPDATE stile_tx SET turn = IF(turn < 0, turn + %[1]d, turn - %[1]d) "+
 			"WHERE `hash` = %[2]v", by.Microseconds(), keyOf(name)))
 	}
-	for _, tt := range []struct{ looked, left int }{{4, 6}, {3, 3}} { // the second time order 1 was used since
+	for _, tt := range []struct{ looked, left int }{{4, 6}, {3, 3}} { // before the second time, order 1 was used
 		for i := 1; i < 5; i++ {
 			later(fmt.Sprint("order ", i), 25*time.Hour)
 		}
@@ -107,7 +107,7 @@ func TestCleanTx(t *testing.T) {
 	}
 }
 
-// A transaction began to read, then another had the lock, then the row of the lock was cleaned away. The first finds out.
+// A transaction began to read, then another had the lock, then the row of the lock was deleted. The first must notice.
 func TestStaleAfterCleaning(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -117,7 +117,7 @@ func TestStaleAfterCleaning(t *testing.T) {
 		"INSERT INTO orders VALUES (1, 0)")
 	tidied(t, d)
 	const day = "24 * 3600 * 1000000"
-	mustExec(t, db, "UPDATE stile_tx SET turn = turn - 3 * "+day) // three days ago a client cleaned
+	mustExec(t, db, "UPDATE stile_tx SET turn = turn - 3 * "+day) // the last cleaning was three days ago
 	late, fresh := begin(t, db, sql.LevelRepeatableRead), begin(t, db, sql.LevelRepeatableRead)
 	if _, err := late.ExecContext(timely(t), "SELECT paid FROM orders"); err != nil {
 		t.Fatal(err)

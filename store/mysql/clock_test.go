@@ -10,11 +10,10 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// The clock of the server steps. Forward, leases end early, and their holders are told; back, they last longer. Tickets
-// rise all the same.
+// The server's clock steps. Forward, leases end early, and their holders learn of this. Back, leases last longer. Tickets
+// rise in any case.
 //
-// What the server takes for the time is stepped for each new session, where it then stands still, since the clock of the
-// host is not the test's to set.
+// The test cannot set the host's clock. So it sets the server's time for each new session, where the time then stands still.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -54,7 +53,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// The server has no room. The claim has certainly not entered, alone or behind others.
+// The server's disk is full. A claim has certainly not entered, alone or behind others.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))
@@ -62,7 +61,7 @@ func TestNoRoom(t *testing.T) {
 	enter(t, d, used)
 	leave(t, d, used)
 	enter(t, d, held)
-	// The error that the server answers when its disk is full.
+	// The server's error when its disk is full.
 	const full = "FOR EACH ROW SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1021, MESSAGE_TEXT = 'Disk full'"
 	mustExec(t, d.store.db, "CREATE TRIGGER t1 BEFORE INSERT ON stile_claim "+full)
 	mustExec(t, d.store.db, "CREATE TRIGGER t2 BEFORE UPDATE ON stile_name "+full)

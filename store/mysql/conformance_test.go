@@ -48,7 +48,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// cleaning makes a store in which everything gets older as a test says.
+// cleaning makes a store whose rows the suite can make older.
 func cleaning(t testing.TB) *drivertest.Cleaning {
 	t.Helper()
 	name := database(t, server)
@@ -71,7 +71,7 @@ func cleaning(t testing.TB) *drivertest.Cleaning {
 	}
 }
 
-// fresher makes stores of the server, each under a prefix of its own.
+// fresher returns a function that makes stores on the server, each under a prefix of its own.
 func fresher(t testing.TB) func(testing.TB) func() driver.Driver {
 	name := database(t, server)
 	return func(t testing.TB) func() driver.Driver {
@@ -80,8 +80,8 @@ func fresher(t testing.TB) func(testing.TB) func() driver.Driver {
 	}
 }
 
-// stalled opens a client that can be made to stand still. Its pool is one of the caller, so that the server does not end a
-// transaction that stands still while the test runs.
+// stalled opens a client that can stand still. It uses the caller's pool, so that the server does not end a stalled
+// transaction while the test runs.
 func stalled(t testing.TB, name string) *drivertest.Stalled {
 	t.Helper()
 	s := servertest.NewStall(t, server.Addr)
@@ -97,7 +97,7 @@ func stalled(t testing.TB, name string) *drivertest.Stalled {
 	return &drivertest.Stalled{Driver: d, After: s.After, Still: s.Still, Pass: s.Pass}
 }
 
-// A pool of the caller that sends its statements one by one, on connections as the server makes them.
+// The caller's pool sends its statements one by one, on connections with the server's settings.
 func TestContractOnePerTrip(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+database(t, server))

@@ -22,7 +22,7 @@ const (
 
 var errSlow = driver.Unreachable(fmt.Errorf("the server has not answered for %v", patience))
 
-// bound returns a context that ends when the caller's does, when the store closes, and after a while.
+// bound returns a context that ends with the caller's, when the store closes, or after patience.
 func (s *store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -59,7 +59,7 @@ func (s *store) acquire(ctx context.Context) (*sql.Conn, error) {
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(10 * time.Millisecond) }
 
-// A text is a list of statements. They are sent as one if the server takes several at once, else one by one.
+// A text is a list of statements. They are sent as one if the server takes several at once, otherwise one by one.
 type text []string
 
 // exec runs statements in order. If one fails, the later ones were not run.
@@ -72,7 +72,7 @@ func (s *store) exec(ctx context.Context, conn *sql.Conn, t text) error {
 	return nil
 }
 
-// query runs statements, the last of which has rows, and hands each row over.
+// query runs statements, the last of which has rows, and passes on each row.
 func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(rows *sql.Rows) error) error {
 	last := len(t) - 1
 	if !s.batches {
@@ -95,7 +95,7 @@ func (s *store) query(ctx context.Context, conn *sql.Conn, t text, each func(row
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// results runs statements, and then the statements that have rows. It hands each row to the function at the index of its
+// results runs statements, and then the statements that have rows. It passes each row to the function at the index of its
 // statement.
 func (s *store) results(ctx context.Context, conn *sql.Conn, first, queries text, each ...func(rows *sql.Rows) error) error {
 	if !s.batches {

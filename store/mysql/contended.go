@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// contended remembers the names for which this client met other claims in the queue: before its own when it last entered, and
-// behind its own when it last renewed or left. Most likely it will meet them again, and so does not try the short way for a
-// lone claim. Names with the same hash share an entry: a mistake only costs a round trip.
+// contended remembers the names for which this client met other claims in the queue: before its own when it last entered,
+// and behind its own when it last renewed or left. Most likely it will meet claims again, and so does not try the short way
+// for a lone claim. Names with the same hash share an entry: a mistake only costs a round trip.
 type contended struct {
 	seed            maphash.Seed
 	entered, leaves [1024]atomic.Bool
@@ -18,7 +18,7 @@ func newContended() *contended { return &contended{seed: maphash.MakeSeed()} }
 // entering reports whether the client met others when it entered.
 func (c *contended) entering(name string) *atomic.Bool { return &c.entered[c.of(name)] }
 
-// leaving reports whether it met others behind it.
+// leaving reports whether the client met others behind it when it renewed or left.
 func (c *contended) leaving(name string) *atomic.Bool { return &c.leaves[c.of(name)] }
 
 func (c *contended) of(name string) uint64 {

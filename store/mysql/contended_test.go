@@ -2,7 +2,7 @@ package mysql
 
 import "testing"
 
-// The remembered state of a queue predicts what the next claim of this client will meet.
+// The remembered state of a queue predicts whether this client's next claim will meet others.
 func TestContended(t *testing.T) {
 	tests := []struct {
 		what              string
@@ -28,7 +28,7 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// A holder whose waiter came again and again passes the lock on by the short way, without having renewed.
+// A holder whose waiter polled repeatedly hands the lock over by the short way, without a renewal.
 func TestShortWayIsTaken(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)

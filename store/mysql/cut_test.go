@@ -17,7 +17,7 @@ type brokenWire struct{ net.Conn }
 
 func (brokenWire) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-// A connection that is lost while it is made says nothing about the lock: the client asks again.
+// A connection that is lost while it is made says nothing about the lock: the client connects again.
 func TestLostWhileConnecting(t *testing.T) {
 	t.Parallel()
 	config, err := mysql.ParseDSN("root@tcp(" + server.Addr + ")/" + database(t, server))

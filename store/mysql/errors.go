@@ -25,11 +25,11 @@ func number(err error) uint16 {
 	return 0
 }
 
-// unreadable are the library's errors for an answer that it cannot read, or has not read to its end. Mostly they end the
+// unreadable are the library's errors for an answer that it cannot read, or has not read to its end. Usually they end the
 // connection. None of them is a refusal by the server.
 var unreadable = []error{mysql.ErrPktSync, mysql.ErrPktSyncMul, mysql.ErrMalformPkt, mysql.ErrBusyBuffer}
 
-// broken reports whether a connection was lost, could not be made, or is of no more use.
+// broken reports whether a connection was lost, could not be made, or is useless.
 func broken(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	if slices.ContainsFunc(unreadable, func(other error) bool { return errors.Is(err, other) }) {
@@ -39,8 +39,8 @@ func broken(err error) bool {
 		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || err != nil && strings.HasSuffix(err.Error(), unwritten)
 }
 
-// unwritten is the text of the library's error for a connection that was lost before a request was written. The library turns
-// it into [sqldriver.ErrBadConn], but not while it connects.
+// unwritten is the text of the library's error for a connection that was lost before a request was written. The library
+// replaces it by [sqldriver.ErrBadConn], but not while it connects.
 const unwritten = "bad connection"
 
 // again reports whether a transaction that failed with this error before its commit may be repeated at once.
@@ -92,7 +92,7 @@ func (s *store) definite(ctx context.Context, err error) error {
 	}
 }
 
-// errClosing is not [driver.ErrClosed], which says that nothing was done.
+// errClosing differs from [driver.ErrClosed], which says that nothing was done.
 var errClosing = errors.New("the client was closed before the server answered")
 
 // explain returns the meaning of an error, and marks it if the store could not be asked.

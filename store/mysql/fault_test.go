@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// durable are the settings of a server that loses nothing when it is killed.
+// durable are the settings of a server that loses no data when it is killed.
 var durable = []string{"innodb_flush_log_at_trx_commit=1"}
 
 // The server is killed while one claim holds and one waits, and comes back with both.
@@ -53,7 +53,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// An administrator ends all connections of the driver: claims live in tables, not in connections.
+// An administrator ends all connections of the driver. The claims stay: they are in tables, not in connections.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -99,8 +99,8 @@ func TestConnectionsKilled(t *testing.T) {
 
 var kills = flag.Int("kills", 12, "how often the server is killed while claims enter")
 
-// The server is killed again and again while claims enter. Whatever a client was told is still so, and no ticket is
-// given twice.
+// The server is killed again and again while claims enter. Every answered claim is still there, and no ticket is given
+// twice.
 func TestKilledWhileEntering(t *testing.T) {
 	for name, workers := range map[string]int{"a queue": 4, "alone": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func killWhileEntering(t *testing.T, workers int) {
 		mu      sync.Mutex
 		tickets = map[int64]string{}
 		highest int64
-		last    *driver.Claim // that a client was told of
+		last    *driver.Claim // the last answered claim
 	)
 	for round := range *kills {
 		floor, enough := highest, len(tickets)+1+rand.IntN(40)
@@ -174,8 +174,7 @@ func killWhileEntering(t *testing.T, workers int) {
 	}
 }
 
-// The answer to a commit is lost: the caller must not take it for a yes or a no, and a second try finds what the first
-// has done.
+// The answer to a commit is lost: the outcome is unknown, and a second try finds the result of the first.
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -229,7 +228,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// closes has statements wait that do something to a table, until what it returns is called.
+// closes makes statements wait that change a table in some way, until the returned function is called.
 func closes(t *testing.T, db *sql.DB, when string) (open func()) {
 	t.Helper()
 	var name string
@@ -253,7 +252,7 @@ func closes(t *testing.T, db *sql.DB, when string) (open func()) {
 	return func() { ask("RELEASE_LOCK('" + name + "')") }
 }
 
-// atGate waits until a statement of the database waits for what [closes] returned.
+// atGate waits until a statement of the database waits for a function of [closes].
 func atGate(t *testing.T, db *sql.DB) {
 	t.Helper()
 	waits := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE = 'User lock'"
@@ -269,7 +268,8 @@ func atGate(t *testing.T, db *sql.DB) {
 	})
 }
 
-// A client stands still in the middle of a transaction, with the row of the name. The server ends that, and others go on.
+// A client stands still in the middle of a transaction, with the row of the name. The server ends the transaction, and
+// others go on.
 func TestClientStandsStill(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -286,19 +286,19 @@ func TestClientStandsStill(t *testing.T) {
 	servertest.Until(t, "the client stands still", way.Still)
 	servertest.Until(t, "the client has the row", func() bool {
 		_, err := db.ExecContext(timely(t), "SELECT 1 FROM stile_name FOR UPDATE NOWAIT")
-		if n := number(err); err != nil && n != lockWait && n != 3572 { // which MySQL has for NOWAIT
+		if n := number(err); err != nil && n != lockWait && n != 3572 { // 3572: MySQL's NOWAIT
 			t.Fatal(err)
 		}
 		return err != nil
 	})
 	renewed := make(chan error, 1)
 	go func() { renewed <- renew(t, other, a) }()
-	waiting(t, db) // for the row, which the other has
+	waiting(t, db) // for the row, which the other has locked
 	if !way.Still() {
 		t.Error("the server has given the client up before somebody waits for it")
 	}
 	if !maria(t, db) {
-		way.Pass() // MySQL gives a client up after half a minute only
+		way.Pass() // MySQL gives a client up only after half a minute
 	}
 	if err := <-renewed; err != nil {
 		t.Errorf("renewal = %v; want nil", err)
@@ -311,7 +311,7 @@ func TestClientStandsStill(t *testing.T) {
 	all.Wait()
 }
 
-// The server takes no more writes, as one that was demoted, and takes them again later.
+// The server accepts no more writes, like a demoted one, and accepts them again later.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -338,16 +338,17 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// The server ends statements that take too long, here by waiting for the row of the name. MySQL ends only those that read.
+// The server ends statements that take too long, here while they wait for the row of the name. MySQL ends only statements
+// that read.
 func TestStatementLimit(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
 	db := raw(t, server, name)
-	limit, variable := "max_statement_time=3", "max_statement_time" // what need not wait takes less, also on a busy machine
+	limit, variable := "max_statement_time=3", "max_statement_time" // other statements take less, even on a busy machine
 	if !maria(t, db) {
 		limit, variable = "max_execution_time=3000", "maximum statement execution time exceeded"
 	}
-	open(t, "mysql://root@"+server.Addr+"/"+name).Close() // which makes the tables
+	open(t, "mysql://root@"+server.Addr+"/"+name).Close() // it makes the tables
 	pool, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+name+"?multiStatements=true&"+limit)
 	if err != nil {
 		t.Fatal(err)
@@ -405,13 +406,13 @@ func TestPoolExhausted(t *testing.T) {
 	}
 }
 
-// Somebody empties tables, or drops them. Leases are lost, and tickets rise all the same.
+// Somebody empties or drops tables. Leases are lost, and tickets still rise.
 func TestTablesEmptied(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, do string
 		want     error  // of a renewal
-		says     string // by entering after that, if it fails
+		says     string // the error of entering after that; "" if none
 	}{
 		{"claims", "TRUNCATE stile_claim", driver.ErrGone, ""},
 		{"names", "TRUNCATE stile_name", driver.ErrGone, ""},
@@ -446,7 +447,7 @@ func TestTablesEmptied(t *testing.T) {
 	}
 }
 
-// names that the server's own collations take for one.
+// The server's own collations treat these names as one; the driver keeps them apart.
 func TestNamesApart(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))

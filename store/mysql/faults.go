@@ -9,7 +9,7 @@ import (
 
 // Error numbers of the server, and of proxies that answer in its place.
 const (
-	recordChanged    = 1020 // since the transaction's snapshot
+	recordChanged    = 1020 // the row has changed since the transaction's snapshot
 	diskFull         = 1021
 	errorOnWrite     = 1026
 	tooManyClients   = 1040
@@ -47,8 +47,8 @@ const (
 	serverLost       = 2013
 	executionTime    = 3024 // MySQL
 	offline          = 3032
-	hookFailed       = 3100 // of Group Replication, before or after the commit
-	notCertified     = 3101 // by Group Replication, which has undone the transaction
+	hookFailed       = 3100 // in Group Replication, before or after the commit
+	notCertified     = 3101 // Group Replication has undone the transaction
 	idleTooLong      = 4031
 	noBackend        = 9001 // ProxySQL
 	noBackendAgain   = 9002 // ProxySQL, after several tries
@@ -56,7 +56,7 @@ const (
 
 // A fault is the meaning of an error number of the server.
 type fault struct {
-	outcome driver.Outcome // for a request that may have been applied by then
+	outcome driver.Outcome // of a request that may have been applied by then
 	lasts   bool           // the same request gets the same answer until somebody changes something; else it may work soon
 	drop    bool           // the connection is not used again
 	says    string
@@ -67,10 +67,10 @@ const (
 	refused = driver.OutcomeRefused
 )
 
-// faults are the errors of the server and of proxies. A refused statement was undone. The exceptions are errors that
-// can come while or after the server commits, and errors that a proxy makes up when its own connection is lost.
+// faults are the errors of the server and of proxies. A refused statement was undone. The exceptions are errors that can
+// come during or after a commit, and a proxy's own errors when its connection is lost.
 var faults = map[uint16]fault{
-	// The connection, or the proxy's to the server.
+	// The connection, or the proxy's to the server, is lost.
 	shuttingDown:     {unknown, false, true, "the server shuts down"},
 	killed:           {unknown, false, true, "the server ended the connection"},
 	readError:        {unknown, false, true, "the server lost the connection"},
@@ -99,8 +99,8 @@ var faults = map[uint16]fault{
 	readOnlyTx:     {refused, false, true, "the server accepts no writes"},
 	readOnlyMode:   {refused, false, true, "the server accepts no writes"},
 
-	// Another transaction blocks this one, or an administrator stops it. A statement that is its own transaction may have
-	// committed before it was interrupted.
+	// Another transaction blocks this one, or an administrator stops it. A statement that is a transaction of its own may
+	// have committed before it was interrupted.
 	recordChanged: {refused, false, false, "others hold the row of the name"},
 	lockWait:      {refused, false, false, "others hold the row of the name"},
 	deadlock:      {refused, false, false, "others hold the row of the name"},
@@ -108,14 +108,14 @@ var faults = map[uint16]fault{
 	statementTime: {unknown, false, false, "the server's limit for a statement ended it"},
 	executionTime: {unknown, false, false, "the server's limit for a statement ended it"},
 
-	// The server is short of something.
+	// The server lacks a resource.
 	tooManyClients:  {refused, false, true, "the server has no connection left"},
 	tooManyOfUser:   {refused, false, true, "the server has no connection left for the user"},
 	resourceLimited: {refused, false, true, "the user has used up what the server allows"},
 	diskFull:        {refused, false, false, "the server has no room"},
 	recordFileFull:  {refused, false, false, "the server has no room"},
 
-	// Somebody must change something.
+	// A person must change something.
 	accessDenied:   {refused, true, true, "the server does not let the user in with this password"},
 	noSuchDatabase: {refused, true, true, "the server has no such database"},
 	databaseDenied: {refused, true, false, "the user lacks a right, which the documentation of the store lists"},
@@ -124,14 +124,13 @@ var faults = map[uint16]fault{
 	noSuchTable:    {refused, true, false, "a table of locks is not there"},
 }
 
-// The errors without a row in the table. The numbers from 2000 to 2999 belong to MySQL's client library; a proxy passes them
-// on.
+// Errors without a row in the table. The numbers from 2000 to 2999 belong to MySQL's client library; a proxy passes them on.
 var (
 	anyFault   = fault{outcome: refused, lasts: true}
 	proxyFault = fault{unknown, false, true, "a proxy has lost its connection to the server"}
 )
 
-// faultOf returns the meaning of an error. An error that is not the server's is the connection's.
+// faultOf returns the meaning of an error. An error without a number of the server is a connection's error.
 func faultOf(err error) fault {
 	n := number(err)
 	if n == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Each row of the table of faults is made to come from the server: by what it is about where a statement can do that, else
-// by a signal with that number.
+// The server returns each fault of the table: by its real cause if a statement can cause it, otherwise by a signal with that
+// number.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	provoke := map[uint16]string{
@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What a proxy says of a connection that it lost is no refusal: the claim may be in the store.
+// A proxy's error for a lost connection is no refusal: the claim may be in the store.
 func TestProxyLosesServer(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2013, 2027, 2055, 9002} {
@@ -67,7 +67,7 @@ func TestProxyLosesServer(t *testing.T) {
 	}
 }
 
-// unknownAfter has an Enter fail with an error of the server, and wants the outcome unknown.
+// unknownAfter makes an Enter fail with an error of the server, and checks that the outcome is unknown.
 func unknownAfter(t *testing.T, number int, text string) {
 	t.Helper()
 	d := open(t, fresh(t, server))
@@ -78,8 +78,8 @@ func unknownAfter(t *testing.T, number int, text string) {
 	marks(t, err, false, true)
 }
 
-// A server that cannot write its binary log says so while it commits. The log may have the transaction, and a restart commits what
-// the log has.
+// A server that cannot write its binary log reports this during the commit. The log may have the transaction, and a restart
+// commits the transactions in the log.
 func TestServerLosesItsLog(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1026, 1598} {

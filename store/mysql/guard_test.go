@@ -13,7 +13,7 @@ func TestGuard(t *testing.T) {
 	guardtest.SQL(t, &guardtest.Database{DB: raw(t, server, database(t, server)), Dialect: guard.MySQL})
 }
 
-// A server that is not strict cuts what does not fit.
+// A server that is not strict cuts values that do not fit.
 func TestGuardColumns(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"strict", "lenient"} {

@@ -10,12 +10,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// identityText makes the table of the id, and draws one unless there is one, as its last statement.
-//
+// identityText makes the table of the id, and its last statement draws an id unless there is one.
 //go:embed identity.sql
 var identityText string
 
-// readIdentity reads the id, whatever kind of table is there.
+// readIdentity reads the id from any table in this place.
 const readIdentity = "SELECT LEFT(`id`, 256) FROM `{prefix}id` WHERE `one` = 1"
 
 // An idState is a client's knowledge of the store's id.
@@ -23,7 +22,7 @@ type idState int
 
 const (
 	idKept    idState = iota
-	idUndrawn         // there is a table, without a row
+	idUndrawn         // there is a table without a row
 	idMissing         // there is no table
 )
 
@@ -37,7 +36,7 @@ func (s *store) Identity(ctx context.Context) (string, error) {
 		case err != nil || state == idKept:
 			return id, err
 		case state == idMissing && errors.Is(failed, driver.ErrUnsupported):
-			return "", failed // and nobody else has made the table meanwhile
+			return "", failed // and no other client has made the table meanwhile
 		}
 		var settled bool
 		if settled, failed = s.draw(ctx, state); settled {

@@ -18,7 +18,8 @@ func identityOf(t testing.TB, d *Driver) string {
 	return id
 }
 
-// A user who may not make the table is told which right is missing, and needs only to read it once it is there.
+// The error names the missing right of a user who may not make the table. If the table exists, the user needs only the right
+// to read it.
 func TestIdentityRights(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -39,7 +40,7 @@ func TestIdentityRights(t *testing.T) {
 		mustExec(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON stile_"+table+" TO "+user)
 	}
 	d = open(t, "mysql://"+user+"@"+server.Addr+"/"+name)
-	for _, there := range []bool{false, true} { // which the server does not tell
+	for _, there := range []bool{false, true} { // the server does not distinguish the two
 		if err := ask(); errors.Is(err, driver.ErrUnsupported) {
 			t.Errorf("without the right to read, a table %v: %v; want a refusal", there, err)
 		} else {
@@ -82,7 +83,7 @@ func TestIdentityForeign(t *testing.T) {
 	}
 }
 
-// The reply to the request that draws is lost. The id is read then.
+// The answer to the request that draws is lost. Then the id is read.
 func TestIdentityReplyLost(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)

@@ -15,9 +15,9 @@ import (
 //	    └──────────────────┼───────answered──────┘                     answered │
 //	                       └────────────────────────────────────────────────────┘
 //
-// A request that comes while a wakeup is due joins it: the KILL is sent after both changes were committed. If the request
-// comes while a KILL is being sent, this KILL may be too early, so another one follows. After a KILL that fails, the wakeups
-// of its client are dropped: the client polls.
+// A request while a wakeup is due joins it: the KILL is sent after both changes were committed. If the request comes while a
+// KILL is being sent, this KILL may be too early, so another one follows. After a failed KILL, the wakeups of its client are
+// dropped: the client polls.
 type killStates struct {
 	mu    sync.Mutex
 	state map[string]killState
@@ -29,7 +29,7 @@ const (
 	quiet    killState = iota
 	due                // a goroutine is about to send the KILL
 	killing            // the KILL has no answer yet
-	dueAgain           // the same, and another wakeup was asked for
+	dueAgain           // the same, and another wakeup was requested
 )
 
 type killEvent int
@@ -41,7 +41,7 @@ const (
 	killFailed
 )
 
-// killMoves are the transitions of a client's wakeups. Any other event changes nothing.
+// killMoves are the transitions of a client's wakeups. Other events change nothing.
 var killMoves = map[killState]map[killEvent]killState{
 	quiet:    {killAsked: due},
 	due:      {killSent: killing, killFailed: quiet},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever comes, in whatever order: after each wakeup that is asked for a KILL is sent, unless one fails, and
-// nothing is left to do when the last KILL has been answered.
+// For all events in any order: after each requested wakeup a KILL is sent, unless one fails, and no KILL is due when the
+// last one has been answered.
 func TestKillMoves(t *testing.T) {
 	t.Parallel()
 	var walk func(r killState, owed bool, events int)
@@ -24,7 +24,7 @@ func TestKillMoves(t *testing.T) {
 		}
 		for e := killAsked; e <= killFailed; e++ {
 			if sends := from == due; e == killSent && !sends || e == killAnswered && (from == quiet || sends) {
-				continue // it cannot be
+				continue // impossible
 			}
 			r := &killStates{state: map[string]killState{"client": from}}
 			isDue := r.move("client", e)
@@ -46,7 +46,7 @@ func TestKillMoves(t *testing.T) {
 	walk(quiet, false, 7)
 }
 
-// Wakeups that are asked for while none can be sent, as here for want of a connection, become one.
+// Several wakeups that cannot be sent yet, here for lack of a connection, become one.
 func TestKillsAreMerged(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server, "pool_max_conns=1"))
@@ -92,7 +92,7 @@ func TestKillsAreMerged(t *testing.T) {
 	}
 }
 
-// killsOf returns how many statements of a connection were KILL.
+// killsOf returns the number of KILLs that a connection has sent.
 func killsOf(t *testing.T, conn *sql.Conn) (n int) {
 	t.Helper()
 	var name string

@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lacking makes users who may do some things to the tables.
+// lacking makes users with some rights to the tables.
 func lacking() map[string]func(testing.TB) func() (driver.Driver, error) {
 	all := map[string]func(testing.TB) func() (driver.Driver, error){}
 	for what, may := range map[string]string{

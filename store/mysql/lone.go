@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Enter implements [driver.Driver]: one statement and one round trip if nobody else is in the queue, and one round trip for a
-// claim that only tries, by a client that was refused the last time.
+// Enter implements [driver.Driver]. It takes one statement and one round trip if no other claim is in the queue, and one
+// round trip for a try by a client that was refused the last time.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	p, err := d.enter(ctx, c)
 	if err == nil && p.Holds {
@@ -44,8 +44,8 @@ func (d *Driver) enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return d.Driver.Enter(ctx, c)
 }
 
-// Leave implements [driver.Driver]: one round trip if nobody else is in the queue, or if the claim holds and all claims of
-// the queue are exclusive.
+// Leave implements [driver.Driver]. It takes one round trip if no other claim is in the queue, or if the claim holds and all
+// claims of the queue are exclusive.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	d.Parts(l.Claim.ID)
 	if l.Keep != 0 {
@@ -73,7 +73,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	return d.Driver.Leave(ctx, l)
 }
 
-// The statements of a lone claim. The ticket comes back as the last insert id.
+// The statements of a lone claim. The ticket is returned as the last insert id.
 const (
 	loneEnters = "UPDATE `{prefix}name` SET " +
 		"`last` = LAST_INSERT_ID(GREATEST(`last` + 1, IF({clock} < 1 << 52, {clock}, 0))), " +
@@ -90,7 +90,7 @@ const (
 // for its lock.
 func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
 	if !fits(c.ID, c.Client, c.Owner, c.Record) {
-		return 0, nil // which the long way refuses
+		return 0, nil // the long way refuses it
 	}
 	result, err := s.lone(ctx, s.lonely(c))
 	if changed, err := altered(result, err); err != nil || !changed {
@@ -99,13 +99,13 @@ func (s *store) enterLone(ctx context.Context, c *driver.Claim) (ticket int64, e
 	return result.LastInsertId()
 }
 
-// lonely is the statement by which a claim enters an empty queue.
+// lonely returns the statement by which a claim enters an empty queue.
 func (s *store) lonely(c *driver.Claim) string {
 	return fmt.Sprintf(s.place.fill(loneEnters), quote([]byte(c.ID)), quote([]byte(c.Client)), quote([]byte(c.Owner)), quote([]byte(c.Record)),
 		c.Weight, c.Capacity, c.TTL.Microseconds(), c.Delay.Microseconds(), keyOf(c.Name), quote([]byte(c.Name)))
 }
 
-// leaveLone removes a claim that is alone in the row of its name, and reports whether it was.
+// leaveLone removes a claim that is alone in the row of its name, and reports whether it did.
 func (s *store) leaveLone(ctx context.Context, c *driver.Claim) (bool, error) {
 	return altered(s.lone(ctx, fmt.Sprintf(s.place.fill(loneLeaves), keyOf(c.Name), quote([]byte(c.Name)), quote([]byte(c.ID)))))
 }
@@ -118,8 +118,8 @@ func altered(result sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
-// lone runs a statement that is a transaction of its own. The result is nil if the statement was not run, or undone, for a
-// reason that the long way can deal with.
+// lone runs a statement that is a transaction of its own. The result is nil if the statement was not run, or was undone, for
+// a reason that the long way can handle.
 func (s *store) lone(ctx context.Context, statement string) (sql.Result, error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

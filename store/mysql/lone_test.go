@@ -31,7 +31,7 @@ func loner(t *testing.T) *drive.Lone {
 		Alone:   func(t *testing.T) int { return count(t, d, lone) },
 		Queued:  func(t *testing.T) int { return count(t, d, queued) },
 		Empty:   func(t *testing.T) { mustExec(t, d.store.db, "TRUNCATE stile_name") },
-		Listens: func(*testing.T, *driver.Claim) {}, // it is told without
+		Listens: func(*testing.T, *driver.Claim) {}, // it holds without a notification
 	}
 }
 
@@ -45,7 +45,7 @@ func TestLoneEnds(t *testing.T) {
 	drive.LoneEnds(t, loner)
 }
 
-// The answer to an entry into an empty queue is lost: asked again, the claim is found where it stands.
+// The answer to an Enter into an empty queue is lost. The same Enter again finds the claim.
 func TestLoneAnswerLost(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)

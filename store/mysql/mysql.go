@@ -1,9 +1,9 @@
 // Package mysql keeps locks in MySQL and MariaDB, as rows of InnoDB tables.
 //
 // A claim is a row; the row of its name serialises all changes of the queue. Each verb is one transaction of two round
-// trips: [driver.Queue] decides between the two. To enter an empty queue is one statement, and so is to leave it if no other
-// claim came meanwhile; passing an exclusive lock on to the next claim is one round trip. Times are the server's. A client's
-// waiters sleep in the server, on one connection for all of them. The client that lets a claim hold ends this sleep; in case
+// trips: [driver.Queue] decides between the two. Entering an empty queue is one statement, and so is leaving it if no other
+// claim has entered; handing an exclusive lock to the next claim is one round trip. Times are the server's. A client's
+// waiters sleep in the server, on one connection for all of them. The client that lets a claim hold ends this sleep. In case
 // no client does, waiters poll too. Importing the package registers the schemes mysql and mariadb.
 //
 // The tables are made at their first use. [Schema] is the SQL for databases whose users may not make tables; a user who
@@ -36,7 +36,7 @@ import (
 
 // Options change where a [Driver] keeps its locks. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	Prefix string // begins the names of the tables; empty means [DefaultPrefix]
+	Prefix string // the beginning of the tables' names; empty means [DefaultPrefix]
 }
 
 // A Driver keeps locks in MySQL or MariaDB. Its methods may be called at once.
@@ -54,15 +54,15 @@ var _ interface {
 	driver.Identifier
 } = (*Driver)(nil)
 
-// New returns a driver that uses the caller's pool, which must be one of github.com/go-sql-driver/mysql with a database
-// chosen, makes its tables there if they are missing, and asks for the server's promises. Closing the driver does not close
+// New returns a driver that uses the caller's pool, makes its tables there if they are missing, and asks for the server's
+// promises. The pool must be one of github.com/go-sql-driver/mysql with a chosen database. Closing the driver does not close
 // the pool.
 //
-// With multiStatements=true in the pool's address, each verb takes two round trips; else a few more. A client that
-// stands still in the middle of a verb keeps others from that one name until the server ends its connection, so a
-// pool for locks had better set idle_transaction_timeout (MariaDB) or a short wait_timeout. While somebody waits, or has held a lock for
-// 100 ms, and for some seconds after, the driver keeps one connection of a pool that may open four or more, and one client of a server
-// keeps a second one of a pool that may open five or more.
+// With multiStatements=true in the pool's address, each verb takes two round trips; otherwise a few more. A client that
+// stands still in the middle of a verb blocks that one name until the server ends its connection. So a pool for locks should
+// set idle_transaction_timeout (MariaDB) or a short wait_timeout. While a claim waits, or has held for 100 ms, and for some
+// seconds after, the driver uses one connection of a pool of four or more. One client of a server uses a second connection,
+// of a pool of five or more.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -112,7 +112,7 @@ type store struct {
 	promised  promise.Promise
 	seen      string                            // the result of the last poll, as a text
 	failing   bool                              // the last poll failed
-	polled    atomic.Pointer[sqldb.PollRequest] // the last poll's request
+	polled    atomic.Pointer[sqldb.PollRequest] // the request of the last poll
 	woke      func(...driver.Entry)             // notifies claims that hold
 	wakeups   wakeups
 	kills     killStates
@@ -120,17 +120,17 @@ type store struct {
 
 	life    *work.Life
 	ctx     context.Context // ends with the store
-	killers *work.Life      // send the wakeups, and end first
+	killers *work.Life      // they send the wakeups, and end first
 }
 
-// Traits returns the server's promises. The driver asks for them again after a reconnection. The connections of a caller's
-// pool are not seen: there it asks now and then.
+// Traits returns the server's promises. The driver asks for them again after a reconnection. It does not see the connections
+// of a caller's pool: there it asks from time to time.
 func (s *store) Traits() driver.Traits { return s.promised.Traits() }
 
 // wakesEnd is how long Close waits for the wakeups of its last changes.
 const wakesEnd = time.Second
 
-// Close implements [sqldb.Store]. A client that breaks a claim and closes at once has sent the wakeup, if the server
+// Close implements [sqldb.Store]. A client that breaks a claim and closes at once still sends the wakeup, if the server
 // answers.
 func (s *store) Close() error {
 	s.killers.End()

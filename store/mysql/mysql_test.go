@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// server is shared by the tests that leave it as it is. Each has a database of its own.
+// server is the server of the tests that do not change it. Each has a database of its own.
 var server *servertest.Server
 
 func TestMain(m *testing.M) {
@@ -29,8 +29,7 @@ func raw(t testing.TB, s *servertest.Server, database string) *sql.DB {
 	return db
 }
 
-// maria reports whether the server is MariaDB, as it is unless the environment names another for tests. MySQL is not the
-// same where a test asks.
+// maria reports whether the server is MariaDB, the default in tests. A test that asks treats MySQL differently.
 func maria(t testing.TB, db *sql.DB) bool {
 	t.Helper()
 	var version string
@@ -47,7 +46,7 @@ func mustExec(t testing.TB, db *sql.DB, text string, args ...any) {
 	}
 }
 
-// database makes a database that is the test's own.
+// database makes a database for one test.
 func database(t testing.TB, s *servertest.Server) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text())
@@ -55,7 +54,7 @@ func database(t testing.TB, s *servertest.Server) string {
 	return name
 }
 
-// fresh returns the URL of a database that is the test's own.
+// fresh returns the URL of a database for one test.
 func fresh(t testing.TB, s *servertest.Server, params ...string) string {
 	t.Helper()
 	return "mysql://root@" + s.Addr + "/" + database(t, s) + "?" + strings.Join(params, "&")
@@ -71,7 +70,7 @@ func open(t testing.TB, url string) *Driver {
 	return d.(*Driver)
 }
 
-// await waits until a claim holds, which it must be told.
+// await waits until a claim holds by a notification.
 func await(t testing.TB, d *Driver, c *driver.Claim) driver.Place {
 	t.Helper()
 	p, err := d.Await(timely(t), c)

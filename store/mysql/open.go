@@ -119,7 +119,7 @@ type connector struct {
 	made atomic.Int64 // connections
 }
 
-// anew returns a pool of new connections, which are not counted: they lead where the address leads now.
+// anew returns a pool of new connections, which are not counted. They lead to the present server of the address.
 func (c *connector) anew() *sql.DB { return sql.OpenDB(&connector{Connector: c.Connector}) }
 
 // settings make a connection independent of the server's defaults. A client that stands still in the middle of a

@@ -32,7 +32,7 @@ func TestAddress(t *testing.T) {
 	marks(t, refuses(t, "mysql://u:canary@127.0.0.1:1/db", "the connection to 127.0.0.1:1 failed", "refused"), true, true)
 }
 
-// A password is never shown, as it stands or escaped.
+// No error shows a password, plain or escaped.
 func TestPassword(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -54,7 +54,7 @@ func TestPassword(t *testing.T) {
 	open(t, "mariadb://"+user+":right@"+server.Addr+"/"+name)
 }
 
-// Users who may not make tables are told what to do, and those rights that are documented are enough.
+// The error tells users who may not make tables what to do, and the documented rights are enough.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -69,7 +69,7 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustExec(t, db, text)
-	mustExec(t, db, text) // twice does no harm
+	mustExec(t, db, text) // twice is harmless
 	mustExec(t, db, "REVOKE ALL, GRANT OPTION FROM "+user+"; GRANT SELECT, UPDATE ON stile_meta TO "+user)
 	for _, table := range []string{"name", "claim", "tx"} {
 		mustExec(t, db, "GRANT SELECT, INSERT, UPDATE, DELETE ON stile_"+table+" TO "+user)
@@ -153,7 +153,7 @@ func TestManyMakeTables(t *testing.T) {
 	all.Wait()
 }
 
-// A server is refused that others of its cluster write beside: of MariaDB with Galera, or of MySQL in a group.
+// A server is refused if other servers of its cluster may write too: MariaDB with Galera, or MySQL in a group.
 func TestClusterRefused(t *testing.T) {
 	t.Parallel()
 	if !maria(t, raw(t, server, "")) {
@@ -183,7 +183,7 @@ func TestClusterRefused(t *testing.T) {
 	marks(t, refuses(t, url+"mode=session", "Galera", "two clients could hold one lock"), true, false)
 }
 
-// A server whose every default differs keeps the contract all the same.
+// A server with other defaults everywhere still keeps the contract.
 func TestOtherDefaults(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t,
@@ -212,7 +212,7 @@ func TestOtherDefaults(t *testing.T) {
 	}
 }
 
-// A pool that cuts the answers of queries is refused, and a URL does not depend on such a setting of the server's.
+// A pool that cuts the answers to queries is refused, and a URL does not depend on the server's own limit.
 func TestLimitedSelects(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"1", "30", "1000"} {
@@ -230,7 +230,7 @@ func TestLimitedSelects(t *testing.T) {
 	}
 }
 
-// facts with which locks can be kept.
+// good returns facts of a server on which locks can be kept, with some changes.
 func good(changes ...string) facts {
 	f := facts{
 		"version": "10.11.19-MariaDB-0+deb12u1", "autocommit": "ON", "max_allowed_packet": "16777216",

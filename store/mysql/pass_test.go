@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What the claims of a queue may be, as the columns id, weight, capacity, ends, told and departed.
+// The claims that a queue may have, as the columns id, weight, capacity, ends, told and departed.
 const (
 	ownWhole   = "'own', 2147483647, 2147483647, 9e18, 1, 0"
 	ownShared  = "'own', 1, 2147483647, 9e18, 1, 0"
@@ -29,7 +29,7 @@ const (
 	nobody     = ""
 )
 
-// asBlocks runs a test with the short way as several statements, and as one block of them where the server is a MariaDB.
+// asBlocks runs a test with the short way as several statements and, on MariaDB, as one block of them.
 func asBlocks(t *testing.T, test func(t *testing.T, d *Driver)) {
 	forms := []bool{false}
 	s := open(t, fresh(t, server)).store
@@ -54,12 +54,12 @@ func blocked(d *Driver, blocks bool) {
 	d.store.passes = d.store.short()
 }
 
-// A leaver may take the short way, which leaves the same behind as the long way.
+// The short way of leaving leaves the same state behind as the long way.
 func TestShortWay(t *testing.T) { asBlocks(t, shortWay) }
 
 func shortWay(t *testing.T, d *Driver) {
 	db := d.store.db
-	// leaves makes a queue, whose last ticket is too high for the cleaning, has "own" leave, and returns what came of it.
+	// leaves makes a queue whose last ticket is too high for the cleaning, lets "own" leave, and returns the result.
 	leaves := func(name string, claims []string, short bool) (found []string, took bool) {
 		t.Helper()
 		mustExec(t, db, d.store.place.fill(fmt.Sprintf("INSERT INTO `{prefix}name` (`hash`, `name`, `last`, `head`) VALUES (%v, '%s', 9e15, 1)",
@@ -113,7 +113,7 @@ func shortWay(t *testing.T, d *Driver) {
 		for _, second := range []string{nobody, waits, waitsRead, told, departed, runOut} {
 			thirds := []string{nobody, waits, waitsRead, ownWaits}
 			if first != otherWhole {
-				thirds = thirds[:3] // a claim stands in the queue once
+				thirds = thirds[:3] // a claim is in the queue once
 			}
 			for _, third := range thirds {
 				queue := []string{first, second, third}
@@ -139,7 +139,7 @@ func TestShortWayWakes(t *testing.T) {
 	url := fresh(t, server)
 	from, to := open(t, url), open(t, url)
 	held, waits, told := listening(t, to, from, rand.Text())
-	if err := renew(t, from, held); err != nil { // which shows that somebody waits
+	if err := renew(t, from, held); err != nil { // it shows that somebody waits
 		t.Fatal(err)
 	}
 	sleeps(t, waits.Client)
@@ -155,8 +155,8 @@ func TestShortWayWakes(t *testing.T) {
 	leave(t, to, waits)
 }
 
-// A holder passes the lock on in one round trip, be it as one block of statements or not, and one that enters behind others takes
-// two: to write both in one text would gain nothing over a link.
+// A holder hands the lock over in one round trip, with a block of statements or without. Entering behind others takes two:
+// one text for both would save nothing over a link.
 func TestPassOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []bool{true, false} {
@@ -200,7 +200,7 @@ func TestPassOneRoundTrip(t *testing.T) {
 	}
 }
 
-// Where a setting of the server makes a block no statement, as sql_mode ORACLE does, the long way is taken.
+// If a setting of the server forbids blocks, as sql_mode ORACLE does, the driver uses the long way.
 func TestBlockIsRefused(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// reading runs f on a connection. Whatever the error, nothing was changed. A connection that failed is dropped.
+// reading runs f on a connection, and drops the connection if f fails. Whatever the error, nothing was changed.
 func (s *store) reading(ctx context.Context, f func(ctx context.Context, conn *sql.Conn) error) error {
 	ctx, cancel := driver.WithPatience(ctx, patience, errSlow)
 	defer cancel()
@@ -73,8 +73,8 @@ const (
 	pollAgain = 500 * time.Millisecond // while the server cannot be asked
 )
 
-// Pause implements [sqldb.Store]. Locks that go from hand to hand do so every few milliseconds. For a lock that is held for
-// some seconds, the next client polls 33 times a second; clients behind it poll less often, and all poll less often later.
+// Pause implements [sqldb.Store]. Locks that change hands do so every few milliseconds. For a lock that is held for some
+// seconds, the next client polls 33 times a second; clients behind it poll less often, and all poll less often later.
 func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 	switch {
 	case s.failing:
@@ -97,7 +97,7 @@ func (s *store) Pause(quiet time.Duration, ahead int) time.Duration {
 // lookBatch is how many claims one statement asks for.
 const lookBatch = 256
 
-// Poll implements [sqldb.Store]. While wakeups come, it does not count the claims ahead, since no pause depends on them then.
+// Poll implements [sqldb.Store]. While wakeups come, it does not count the claims ahead, since no pause depends on them.
 func (s *store) Poll(ctx context.Context, g *sqldb.PollRequest) (*sqldb.PollResult, error) {
 	s.polled.Store(g)
 	result := &sqldb.PollResult{States: make([]sqldb.State, len(g.Claims)), Queues: map[string]*driver.Queue{}}
@@ -230,7 +230,7 @@ func (s *store) Gone(ctx context.Context, claims []sqldb.Waiting) (ids []string,
 	return ids, nil
 }
 
-// print returns a text that differs whenever an answer has news.
+// print returns a text that changes whenever an answer has news.
 func print(g *sqldb.PollRequest, s *sqldb.PollResult) string {
 	var lines []string
 	for i, state := range s.States {

@@ -39,11 +39,11 @@ func (f facts) product() string {
 	return "MySQL"
 }
 
-// release returns the first two numbers of the version, as 1011 for 10.11.
+// release returns the first two numbers of the version: 1011 for 10.11.
 func (f facts) release() int {
 	version := f["version"]
 	if f.maria() {
-		version = strings.TrimPrefix(version, "5.5.5-") // the prefix of old MariaDBs, for replicas
+		version = strings.TrimPrefix(version, "5.5.5-") // old MariaDBs have this prefix for replicas
 	}
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -62,7 +62,7 @@ const (
 // depends on its build.
 const fewRows = 1<<32 - 1
 
-// skips reports whether the server can leave out locked rows.
+// skips reports whether the server has SKIP LOCKED.
 func (f facts) skips() bool {
 	const mySQL, maria = 800, 1006
 	if f.maria() {
@@ -100,8 +100,7 @@ func (s *store) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks again for the promises of the server that the address leads to now. The way to send statements stays as it
-// is.
+// promises asks again for the promises of the address's present server. It does not choose again how to send statements.
 func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -117,7 +116,7 @@ func (s *store) promises(ctx context.Context) (driver.Traits, error) {
 	return without(s.promise(f), f.check()), nil
 }
 
-// without removes from a promise what a server that would be refused now cannot keep.
+// without removes from a promise the parts that a server which would now be refused cannot keep.
 func without(t driver.Traits, refused error) driver.Traits {
 	if refused != nil {
 		t.Unfit("", "The server that the address leads to now would be refused: %v.", refused)
@@ -130,7 +129,7 @@ func (s *store) askFacts(ctx context.Context) (facts, error) {
 	f := facts{}
 	err := s.reading(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		for _, q := range []string{
-			"SELECT 'sql_select_limit', @@sql_select_limit", // first, since it may cut the rows that follow
+			"SELECT 'sql_select_limit', @@sql_select_limit", // first, since it may cut the following rows
 			"SHOW VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', 'autocommit', " +
 				"'read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only', " +
 				"'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'binlog_format', " +
@@ -174,7 +173,7 @@ func (s *store) takes(ctx context.Context, text string) (ok bool, err error) {
 	return ok, err
 }
 
-// grouped reports whether the server is set up to be in a group (Group Replication of MySQL).
+// grouped reports whether the server is set up for a group (Group Replication of MySQL).
 func (f facts) grouped() bool { return f["group_replication_group_name"] != "" }
 
 // check returns the reason why locks cannot be kept in tables of this server.
@@ -185,7 +184,7 @@ func (f facts) check() error {
 	return f.mayWrite()
 }
 
-// fit returns the reason why locks cannot be kept on this server at all, in tables or not.
+// fit returns the reason why locks cannot be kept on this server at all, with tables or without.
 func (f facts) fit() error {
 	oldest := oldestMySQL
 	if f.maria() {
@@ -241,7 +240,8 @@ func (f facts) mayWrite() error {
 	return nil
 }
 
-// promise returns the traits of this server with this pool. If statements go one by one, a wakeup between two sleeps is lost.
+// promise returns the traits of this server with this pool. If the pool sends statements one by one, a wakeup between two
+// sleeps is lost.
 func (s *store) promise(f facts) driver.Traits {
 	t := f.promise(s.batches)
 	t.HearsBreak = s.batches && s.hasConnToSpare()

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires something of the server loses its leases when it reconnects to a server with other settings.
-// A server that logs statements refuses renewals by itself.
+// A client that requires a trait of the server loses its leases when it reconnects to a server with other settings. A server
+// that logs statements refuses renewals by itself.
 func TestRequiredAfterReconnect(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t, "innodb_flush_log_at_trx_commit=1", "log_bin=log", "server_id=1", "sync_binlog=1", "binlog_format=MIXED")
@@ -55,8 +55,8 @@ func killConnections(t *testing.T, admin *sql.DB, database string) {
 	}
 }
 
-// A lock is lost that a client holds on a server which is made a node of a Galera cluster, and nobody is let in there, be it
-// by rows or by user-level locks.
+// If the server becomes a node of a Galera cluster, its clients lose their locks, and no more claims are let in, with tables
+// or user-level locks.
 func TestRequiredAfterGalera(t *testing.T) {
 	t.Parallel()
 	if !maria(t, raw(t, server, "")) {

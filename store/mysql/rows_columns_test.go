@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A table whose columns cannot keep the end of a lease is refused, with what is to be changed.
+// A table whose columns cannot store the end of a lease is refused, and the error says what to change.
 func TestShedLockColumns(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"timestamp", "datetime", "datetime(2)", "date", "bigint", "time(3)", "text"} {

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Rows of others are shown as they are and can be removed by hand, as stile's own can.
+// Rows of other libraries are listed unchanged and can be removed by hand, like stile's own.
 func TestRowsShownAndBroken(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name           string
 		create, insert string
-		left           time.Duration // of what is inserted
+		left           time.Duration // lease left of the inserted row
 	}{
 		{
 			"shedlock", shedLockTable,

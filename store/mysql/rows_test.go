@@ -16,8 +16,7 @@ import (
 	"github.com/stilelock/stile/store/sqlrow"
 )
 
-// The tables as their own documentation has them, but for the length of names, and for the collation where a test says
-// so.
+// The tables of the libraries' own documentation, with longer names, and with another collation in some tests.
 const (
 	shedLockTable = `CREATE TABLE locks (name varchar(700) COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
 		lock_until timestamp(3) NOT NULL, locked_at timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),
@@ -28,7 +27,7 @@ const (
 		UNIQUE KEY uq_name (dl_method_name))`
 )
 
-// rowsURL is the URL of a table of another library's in a database of its own, and a pool on that.
+// rowsURL returns the URL of a table of another library, in a database of its own, and a pool on that database.
 func rowsURL(t testing.TB, layout, create string) (string, *sql.DB) {
 	t.Helper()
 	name := database(t, server)
@@ -72,7 +71,7 @@ func TestContractOfMethodLock(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: rowsOpener(url), Jumps: jumps(sqlrow.MethodLock, methodLockTable)})
 }
 
-// affected is how many rows a statement of another library's changed.
+// affected runs a statement of another library, and returns the number of changed rows.
 func affected(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
 	t.Helper()
 	r, err := db.ExecContext(timely(t), statement, args...)
@@ -86,7 +85,7 @@ func affected(t testing.TB, db *sql.DB, statement string, args ...any) int64 {
 	return n
 }
 
-// shedLockTakes and shedLockFrees are what ShedLock's MySQL statements do with usingDbTime.
+// shedLockTakes and shedLockFrees run ShedLock's MySQL statements with usingDbTime.
 func shedLockTakes(t testing.TB, db *sql.DB, name string) bool {
 	t.Helper()
 	return affected(t, db, `INSERT IGNORE INTO locks (name, lock_until, locked_at, locked_by)
@@ -133,8 +132,8 @@ func TestShedLockExcludesJava(t *testing.T) {
 	}
 }
 
-// The holes of tb_distributed_lock as articles show it: a release by name deletes a successor's row, and of two who find
-// a stale row, the second deletes the first one's new row.
+// The holes of tb_distributed_lock as articles describe it: a release by name deletes a successor's row, and if two clients
+// find a stale row, the second deletes the first one's new row.
 func TestMethodLockHoles(t *testing.T) {
 	t.Parallel()
 	url, db := rowsURL(t, "tb_distributed_lock", methodLockTable)
@@ -162,7 +161,7 @@ func TestMethodLockHoles(t *testing.T) {
 		done.Go(func() {
 			c := claim("pay", fmt.Sprint("racer-", i))
 			p, err := d.Enter(timely(t), c)
-			for driver.IsUnreachable(err) && driver.NotApplied(err) { // a deadlock, of which nothing is left
+			for driver.IsUnreachable(err) && driver.NotApplied(err) { // a deadlock, after which nothing is left
 				p, err = d.Enter(timely(t), c)
 			}
 			if err != nil {

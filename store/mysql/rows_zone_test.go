@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/sqlrow"
 )
 
-// Between these the clocks of central Europe are an hour ahead.
+// Summer time in central Europe in 2026, in Unix time.
 const (
 	spring = 1774746000 * time.Second // 01:00 in UTC of 29 March 2026
 	autumn = 1792890000 * time.Second // 01:00 in UTC of 25 October 2026
@@ -31,7 +31,7 @@ func zone(t testing.TB) {
 		spring/time.Second, autumn/time.Second))
 }
 
-// at returns a pool whose sessions are in that zone, where it is that time.
+// at returns a pool whose sessions are in that zone, at the given time.
 func at(t testing.TB, database string, now time.Duration) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", fmt.Sprintf("root@tcp(%s)/%s?time_zone=%s&timestamp=%d",
@@ -43,7 +43,7 @@ func at(t testing.TB, database string, now time.Duration) *sql.DB {
 	return db
 }
 
-// jumps are the changes to and from summer time, for clients of a layout whose table is made for each.
+// jumps are the changes to and from summer time, for clients of a layout, each with a table of its own.
 func jumps(layout sqlrow.Layout, create string) map[string]func(testing.TB) *drivertest.Jump {
 	all := map[string]func(testing.TB) *drivertest.Jump{}
 	for what, now := range map[string]time.Duration{
@@ -68,7 +68,7 @@ func jumps(layout sqlrow.Layout, create string) map[string]func(testing.TB) *dri
 	return all
 }
 
-// A column without a zone says nothing of when a row was written. Opening says what is to be done about it.
+// A column without a zone does not say when a row was written. The error of opening says what to change.
 func TestMethodLockWithoutZone(t *testing.T) {
 	t.Parallel()
 	without := strings.Replace(methodLockTable, "timestamp NOT NULL", "datetime NOT NULL", 1)
@@ -83,8 +83,8 @@ func TestMethodLockWithoutZone(t *testing.T) {
 	rowsOpener(url)(t).Close()
 }
 
-// ShedLock writes UTC into columns that MySQL reads in the zone of the server. In a zone with summer time an hour of each
-// spring does not exist, so nothing can be locked then; columns without a zone have no such hour.
+// ShedLock writes UTC into columns that MySQL reads in the server's zone. In a zone with summer time, one hour of each
+// spring does not exist, so no lock can be taken then. Columns without a zone have no such hour.
 func TestShedLockInSpring(t *testing.T) {
 	t.Parallel()
 	zone(t)

@@ -26,7 +26,7 @@ const schemaVersion = 1
 // DefaultPrefix begins the names of the tables.
 const DefaultPrefix = "stile_"
 
-// A place is the place of the tables in a database: the beginning of their names. It has been checked.
+// A place is the place of the tables in a database: the checked beginning of their names.
 type place string
 
 var goodPrefix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`) })
@@ -48,7 +48,7 @@ func (p place) fill(text string) string {
 }
 
 // clock is the server's time in microseconds, whatever the time zone of the session. It is the time at which the statement
-// began, before any wait for a row: leases end a little early rather than late.
+// began, before any wait for a row: leases may end a little early, never late.
 const clock = "TIMESTAMPDIFF(MICROSECOND, DATE'1970-01-01', UTC_TIMESTAMP(6))"
 
 // Schema returns the SQL that makes the tables of locks in the chosen database, for users who may not make their own; the
@@ -92,7 +92,7 @@ func (s *store) prepare(ctx context.Context) error {
 	return s.create(ctx, conn)
 }
 
-// check reads the tables' columns and reports whether the tables exist; the error says what is wrong with them.
+// check reads the tables' columns and reports whether the tables exist. The error says which column is wrong.
 func (s *store) check(ctx context.Context, conn *sql.Conn) (exists bool, err error) {
 	var version sql.NullInt64
 	err = conn.QueryRowContext(ctx, s.place.fill("SELECT MAX(`version`) FROM `{prefix}meta`")).Scan(&version)
@@ -193,7 +193,7 @@ func (s *store) write(ctx context.Context, conn *sql.Conn) error {
 }
 
 // mayBegin returns an error if the version of the schema is missing although there are claims or names: then somebody has
-// emptied the table that also has the highest ticket of the deleted names.
+// emptied the table, which also had the highest ticket of the deleted names.
 func (s *store) mayBegin(ctx context.Context, conn *sql.Conn) error {
 	var used bool
 	q := s.place.fill("SELECT EXISTS (SELECT 1 FROM `{prefix}name`) OR EXISTS (SELECT 1 FROM `{prefix}claim`)")

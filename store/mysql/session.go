@@ -27,14 +27,14 @@ type userLocks struct {
 	timeout   time.Duration // the server ends a connection after this long without a request
 	promised  promise.Promise
 	life      *work.Life
-	exact     bool // the server distinguishes upper from lower case, as MariaDB does
+	exact     bool // the server distinguishes upper and lower case, as MariaDB does
 }
 
-// longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB has room for 192.
+// longestLock is how many characters the name of a user-level lock may have in MySQL. MariaDB allows 192.
 const longestLock = 64
 
-// lockName is the user-level lock of a name. A plain and short name is its own lock, so that it also excludes programs that
-// lock it by GET_LOCK; any other name becomes a hash. For MySQL, unlike MariaDB, names that differ only in case are the same
+// lockName returns the user-level lock of a name. A plain and short name is its own lock, so that it also excludes programs
+// that lock it by GET_LOCK; any other name becomes a hash. For MySQL, unlike MariaDB, names that differ only in case are one
 // lock.
 func lockName(name string) string {
 	plain := len(name) <= longestLock && strings.TrimSpace(name) == name && !strings.HasPrefix(strings.ToLower(name), "stile-") &&
@@ -46,7 +46,7 @@ func lockName(name string) string {
 	return ("stile-" + hex.EncodeToString(sum[:]))[:longestLock]
 }
 
-// openSession opens a store whose locks live in a connection. Its parameters are session_timeout and those of the pool.
+// openSession opens a store whose locks live in a connection. Its parameters are session_timeout and the pool's parameters.
 func openSession(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	s, err := newUserLocks(a)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *userLocks) Key(name string) string {
 // Traits returns the promises of user-level locks. The driver asks for them again after a reconnection.
 func (s *userLocks) Traits() driver.Traits { return s.promised.Traits() }
 
-// Close ends the life of the client.
+// Close ends the store's life.
 func (s *userLocks) Close() {
 	s.life.End()
 	s.life.Wait()

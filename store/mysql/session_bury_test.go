@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A connection that holds is given up while the server cannot be reached, and does not hear of that. Once the server can be reached
-// again, it is asked to end it, and so the lock is free long before the server would find out itself.
+// The client gives up a connection with a lock while the server is out of reach and does not notice. When the client reaches
+// the server again, it ends the connection there, so the lock is free long before the server would notice itself.
 func TestSessionIsEndedLater(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
@@ -28,7 +28,7 @@ func TestSessionIsEndedLater(t *testing.T) {
 	}
 	a := claim(rand.Text(), rand.Text())
 	mustEnter(t, d, a, true)
-	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
+	proxy.Hold(0) // held messages never arrive, nor does the end of their connection
 	proxy.Pass()
 	away.times.Store(2)
 	if err := renewed(t, d, a); err == nil {
@@ -42,14 +42,14 @@ func TestSessionIsEndedLater(t *testing.T) {
 	})
 }
 
-// renewed is renew with the time that a renewal has which gets no answer.
+// renewed is renew with enough time for an unanswered renewal.
 func renewed(t *testing.T, d driver.Driver, c *driver.Claim) error {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return d.Renew(ctx, []*driver.Claim{c})[0].Err
 }
 
-// An away server cannot be reached for some times.
+// An away server refuses a number of connections.
 type away struct {
 	sqldriver.Connector
 	times atomic.Int32

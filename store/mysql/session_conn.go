@@ -16,16 +16,16 @@ import (
 	"github.com/stilelock/stile/internal/session"
 )
 
-// A userConn is one connection with the user-level locks that it has.
+// A userConn is one connection with its user-level locks.
 //
-// It holds a lock of its own, its tag, whose name nobody else knows. By the tag, the server can be asked whether the
-// connection still exists, whatever its number.
+// It holds a lock of its own, its tag, whose name nobody else knows. By the tag, the server can say whether the connection
+// still exists, whatever its number.
 type userConn struct {
 	s   *userLocks
 	raw sqldriver.Conn
 	net net.Conn // below raw
 	tag string
-	id  int64 // as the server calls it
+	id  int64 // the server's number of it
 
 	ended     chan struct{} // closed when the server has ended the connection
 	statement sync.Mutex    // held while the connection is used
@@ -43,8 +43,8 @@ var (
 // A dialled receives the network connection from the dialler.
 type dialled struct{}
 
-// acceptsWrites is 1 unless the server is read-only, like a replica. A replica has user-level locks of its own, and knows
-// nothing of the primary's. Newer versions of MariaDB have a word there, and the others a number.
+// acceptsWrites is 1 unless the server is read-only, like a replica. A replica has user-level locks of its own, and does not
+// know the primary's. In newer versions of MariaDB the variable is a word, otherwise a number.
 const acceptsWrites = "CONCAT(@@GLOBAL.read_only) IN ('0', 'OFF')"
 
 // Connect makes a connection. Its errors say that the request for which it is made was not sent.
@@ -88,7 +88,7 @@ func (s *userLocks) connect(ctx context.Context) (*userConn, error) {
 }
 
 // examine finds a proxy that shares the server's connections: while another connection is in a transaction, this one must
-// keep its connection of the server, and the other must not use it. It returns the connection that it has examined.
+// keep its connection to the server, and the other must not use it. It returns the examined connection.
 func (s *userLocks) examine(ctx context.Context) (session.Conn, error) {
 	one, err := s.connect(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *userLocks) examine(ctx context.Context) (session.Conn, error) {
 // mostSteps is how many steps fit into a statement: MySQL limits its columns.
 const mostSteps = 1000
 
-// Do locks the free ones of some locks, and frees other locks.
+// Do locks some locks if they are free, and frees others.
 func (c *userConn) Do(ctx context.Context, steps []session.Step) (done []bool, alive bool, err error) {
 	c.statement.Lock()
 	defer c.statement.Unlock()
@@ -158,10 +158,10 @@ func (c *userConn) Do(ctx context.Context, steps []session.Step) (done []bool, a
 	return done, true, nil
 }
 
-// unowned is NULL as a number, such as the answer of IS_USED_LOCK if no connection has the lock.
+// unowned stands for NULL, such as the answer of IS_USED_LOCK if no connection has the lock.
 const unowned = math.MinInt64
 
-// Wait waits in the server for a second, in a statement that frees the locks that it got. If ctx ends, it ends the
+// Wait waits in the server for a second, in a statement that frees the locks that it got. If ctx ends, Wait ends the
 // statement.
 func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 	killed := make(chan struct{})
@@ -213,7 +213,7 @@ func (c *userConn) watch() {
 	})
 }
 
-// numbersOf runs a statement with one row of numbers. NULL is less than any number.
+// numbersOf runs a statement with one row of numbers. NULL becomes a number below all others.
 func numbersOf(ctx context.Context, conn sqldriver.Conn, statement string) ([]int64, error) {
 	rows, err := conn.(sqldriver.QueryerContext).QueryContext(ctx, statement, nil)
 	if err != nil {
@@ -231,7 +231,7 @@ func numbersOf(ctx context.Context, conn sqldriver.Conn, statement string) ([]in
 			numbers[i] = unowned
 		case int64:
 			numbers[i] = v
-		case uint64: // as MySQL answers CONNECTION_ID
+		case uint64: // MySQL's answer to CONNECTION_ID
 			if v > math.MaxInt64 {
 				return nil, errNumbers
 			}
@@ -265,8 +265,8 @@ func (s *userLocks) Gone(ctx context.Context, of session.Conn) bool {
 	case got[0] == unowned:
 		return true
 	}
-	// If it is gone by now, KILL returns an error. The number cannot belong to another connection, since the tag's lock is
-	// looked up by the same statement.
+	// If the connection is gone by now, KILL returns an error. The number cannot belong to another connection, since the
+	// same statement looks up the tag's lock.
 	_, _ = raw.(sqldriver.ExecerContext).ExecContext(ctx, "KILL IS_USED_LOCK('"+tag+"')", nil)
 	return false
 }

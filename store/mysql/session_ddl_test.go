@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Nobody who waits, in a session or in tables, holds a snapshot or the definition of a table: statements that need a table for
-// themselves go on beside them.
+// No waiter, in a session or in tables, holds a snapshot or the metadata of a table: statements that need a table
+// exclusively go on.
 func TestWaitersHoldNothing(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)

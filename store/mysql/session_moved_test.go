@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// The address leads to a replica for a while. It has user-level locks of its own: a claim does not get one there that somebody holds
-// at the primary, and that it does not know a connection is no proof that the connection is gone.
+// The address leads to a replica for a while. It has user-level locks of its own. A client must not take a lock there that
+// is held at the primary. That the replica does not know a connection does not prove that the connection has ended.
 func TestSessionAtReplica(t *testing.T) {
 	t.Parallel()
 	primary, replica := servertest.MySQL(t), servertest.MySQL(t)
@@ -26,7 +26,7 @@ func TestSessionAtReplica(t *testing.T) {
 	held, a := claim(rand.Text(), rand.Text()), claim(rand.Text(), rand.Text())
 	mustEnter(t, other, held, true)
 	mustEnter(t, d, a, true)
-	proxy.Hold(0) // what is held never arrives, nor does the end of its connection
+	proxy.Hold(0) // held messages never arrive, nor does the end of their connection
 	proxy.Retarget(replica.Addr)
 	proxy.Pass()
 	if err := renewed(t, d, a); err == nil {

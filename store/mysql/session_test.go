@@ -38,7 +38,7 @@ func openSessionAt(t testing.TB, url string) *session.Session {
 	return d.(*session.Session)
 }
 
-// locksAt returns the server at a URL, which is not asked yet.
+// locksAt returns the server at a URL. It was not asked yet.
 func locksAt(t testing.TB, url string) *userLocks {
 	t.Helper()
 	a, err := driver.ParseAddress(url)
@@ -76,7 +76,7 @@ func waiters(t testing.TB, lock string) (ids []int64) {
 	return ids
 }
 
-// mustEnter enters a claim that must hold, or must not.
+// mustEnter enters a claim, and checks whether it holds.
 func mustEnter(t testing.TB, d driver.Driver, c *driver.Claim, holds bool) driver.Place {
 	t.Helper()
 	p, err := d.Enter(timely(t), c)
@@ -109,7 +109,7 @@ func TestLockNames(t *testing.T) {
 	}
 }
 
-// Who locks the same name by a bare GET_LOCK is kept out, and keeps out, names that are hashed included.
+// A session and a bare GET_LOCK of the same name exclude each other, even if the name is hashed.
 func TestSessionExcludesGetLock(t *testing.T) {
 	t.Parallel()
 	d, db := openSessionAt(t, sessionAt(server.Addr)), raw(t, server, "")
@@ -149,7 +149,7 @@ func TestSessionExcludesGetLock(t *testing.T) {
 	}
 }
 
-// An administrator ends the connection of a lock: its holder is told at once, a waiter waits on.
+// An administrator ends the connection of a lock: its holder learns of this at once, and a waiter goes on waiting.
 func TestSessionKilled(t *testing.T) {
 	t.Parallel()
 	lane := awake.Lane(t)
@@ -184,7 +184,7 @@ func TestSessionKilled(t *testing.T) {
 	if err := one.Leave(timely(t), &driver.Release{Claim: a}); !errors.Is(err, driver.ErrSession) {
 		t.Errorf("leave = %v; want ErrSession", err)
 	}
-	mustEnterSoon(t, two, claim("killed/a", rand.Text())) // the server closes a connection before it gives back the locks of that
+	mustEnterSoon(t, two, claim("killed/a", rand.Text())) // the server closes a connection before it frees the locks
 	leave(t, two, other)
 	if p, err := one.Await(timely(t), waits); err != nil || !p.Holds {
 		t.Errorf("await = %+v, %v; want that it holds", p, err)
@@ -207,8 +207,7 @@ func TestSessionServerRestarts(t *testing.T) {
 	mustEnter(t, openSessionAt(t, sessionAt(s.Addr)), claim("restarts", rand.Text()), true)
 }
 
-// The answer to a release is lost. The claim is only said to have left once its connection is gone, and that is never used
-// again.
+// The answer to a release is lost. The claim is reported gone only when its connection has ended, which is never used again.
 func TestSessionReleaseAnswerLost(t *testing.T) {
 	t.Parallel()
 	proxy := servertest.NewProxy(t, server.Addr)
@@ -234,7 +233,7 @@ func TestSessionReleaseAnswerLost(t *testing.T) {
 	})
 }
 
-// A claim is not said to be gone before that is proven: one whose Leave got no answer, and one whose Enter got none.
+// A claim is reported gone only with proof, after an unanswered Leave and after an unanswered Enter.
 func TestSessionGoneIsProven(t *testing.T) {
 	t.Parallel()
 	for _, holds := range []bool{true, false} {
@@ -273,8 +272,8 @@ func TestSessionGoneIsProven(t *testing.T) {
 	}
 }
 
-// A claim that waits enters again when its lock is free but for what waits for it, which has it for a moment. One that leaves then
-// is in nobody's way. On a machine that is slow the moment can be longer than Enter waits for, so not every Enter must hold at once.
+// A waiting claim enters again when only the scout has its lock, for a moment. A claim that leaves then does not delay
+// others. On a slow machine this moment can be longer than Enter waits, so not every Enter must hold at once.
 func TestSessionScouts(t *testing.T) {
 	t.Parallel()
 	one, two := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr))
@@ -313,7 +312,7 @@ func TestSessionScouts(t *testing.T) {
 	}
 }
 
-// mustEnterSoon enters a claim that comes to hold.
+// mustEnterSoon enters a claim until it holds.
 func mustEnterSoon(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	p, err := d.Enter(timely(t), c)
@@ -325,7 +324,7 @@ func mustEnterSoon(t testing.TB, d driver.Driver, c *driver.Claim) {
 	}
 }
 
-// The server ends the connection of a client that it does not hear, and others have the lock, but not within the lease.
+// The server ends the connection of a silent client, and others get the lock, but not before the lease ends.
 func TestSessionFrozen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProxy(t, server.Addr)
@@ -354,10 +353,10 @@ func TestSessionFrozen(t *testing.T) {
 	}
 }
 
-// A client that only holds is not taken for dead.
+// A client that only holds is not treated as dead.
 func TestSessionOutlastsTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = 6 * time.Second // a third of which is between two signs of life
+	const timeout = 6 * time.Second // signs of life come every third of it
 	d, other := openSessionAt(t, sessionAt(server.Addr, "session_timeout="+timeout.String())), openSessionAt(t, sessionAt(server.Addr))
 	a, try := claim(rand.Text(), rand.Text()), claim("", rand.Text())
 	mustEnter(t, d, a, true)
@@ -389,7 +388,7 @@ func TestSessionBehindSharing(t *testing.T) {
 	marks(t, err, true, false)
 }
 
-// sharing hands out connections of which each statement goes to the next of two of the server's.
+// sharing returns connections whose statements alternate between two connections of the server.
 type sharing struct {
 	sqldriver.Connector
 	on atomic.Bool
@@ -425,7 +424,7 @@ func (s *shared) ExecContext(ctx context.Context, query string, args []sqldriver
 
 func (s *shared) Close() error { return errors.Join(s.Conn.Close(), s.two.Close()) }
 
-// A client has all its locks on one connection, and waits on another, however many there are.
+// A client has all its locks on one connection, and waits on another, for any number of locks.
 func TestSessionSharesConnections(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -437,7 +436,7 @@ func TestSessionSharesConnections(t *testing.T) {
 		mustEnter(t, d, a, true)
 		again, b := claim(a.Name, rand.Text()), claim(rand.Text(), rand.Text())
 		again.Try = true
-		mustEnter(t, d, again, false) // though the server would give it twice on one connection
+		mustEnter(t, d, again, false) // the server itself would give it twice on one connection
 		again.Name, again.ID = strings.ToLower(a.Name), rand.Text()
 		if p, err := d.Enter(timely(t), again); err != nil {
 			t.Fatal(err)
@@ -470,7 +469,7 @@ func TestSessionSharesConnections(t *testing.T) {
 	}
 }
 
-// Closing the client frees its locks, and a lease of it is lost when its connection is.
+// Closing the client frees its locks, and its lease is lost with the connection.
 func TestSessionClient(t *testing.T) {
 	t.Parallel()
 	one, two := openSessionAt(t, sessionAt(server.Addr)), openSessionAt(t, sessionAt(server.Addr))
@@ -499,7 +498,7 @@ func TestSessionClient(t *testing.T) {
 	}
 }
 
-// Numbers may be signed or not, as MySQL and MariaDB answer CONNECTION_ID, or none at all.
+// Numbers may be signed or unsigned, as in the answers of MySQL and MariaDB to CONNECTION_ID, or NULL.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
 	conn, err := raw(t, server, "").Conn(timely(t))
@@ -522,7 +521,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// A wait ends within a second, whether the lock is free or not, and has locked nothing then.
+// A wait ends within a second, whether the lock is free or not, and leaves nothing locked.
 func TestSessionWait(t *testing.T) {
 	t.Parallel()
 	lane := awake.Lane(t)

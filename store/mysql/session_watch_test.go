@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// Closing a watched connection ends it at the other side, and the wait for its end.
+// Closing a watched connection closes it for the other side too, and ends the wait for its end.
 func TestWatchedIsClosed(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// A watched connection has a second descriptor, on which a goroutine waits for its end. On the first descriptor that wait
+// A watched connection has a second descriptor, on which a goroutine waits for its end. On the first descriptor this wait
 // would disturb readers: each answer would wake the watcher, and the watcher the reader. A lock and unlock takes 72 µs with
-// two descriptors and 118 µs with one, beside 67 µs for GET_LOCK; the hand-over to another process takes 1.5 times and 1.6
-// times as long as that of GET_LOCK, on a busy machine: go run . -store=mysql -only='alone|handover' in the folder bench.
+// two descriptors and 118 µs with one, beside 67 µs for GET_LOCK. The hand-over to another process takes 1.5 and 1.6 times
+// as long as with GET_LOCK, on a busy machine: go run . -store=mysql -only='alone|handover' in the folder bench.
 type watched struct {
 	*net.TCPConn
 	eye *os.File

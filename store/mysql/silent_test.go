@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/internal/drive"
 )
 
-// A server that starts may leave a request without an answer: the client turns to another connection.
+// A server that starts may leave a request unanswered. The client then uses another connection.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)

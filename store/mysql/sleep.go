@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// rests is a text that polls and then sleeps. A KILL between two statements of a text ends the text, and the rest has no
-// answer: after a hundred KILLs by four clients at random moments, a client heard no more wakeups until it gave the text up.
-// In a block the KILL is an error.
+// rests returns a text that polls and then sleeps. Without a block, a KILL between two statements of a text ends the text,
+// and the rest has no answer: after a hundred KILLs by four clients at random moments, a client got no more wakeups until it
+// gave the text up. In a block the KILL is an error.
 func (s *store) rests(look string, at sleepPlace) string {
 	if s.blocks && !s.apart.Load() {
 		return block + look + "; " + at.text() + "; END"
@@ -20,11 +20,11 @@ func (s *store) rests(look string, at sleepPlace) string {
 	return look + "; " + at.text()
 }
 
-// restsMost is how long a text may go without an answer before it is given up.
+// restsMost bounds the time that a text may take to answer.
 const restsMost = sleepFor + 2*time.Second
 
-// sleep reads the claims of the last poll, notifies the ones that hold, and then sleeps. It reports how the sleep has ended.
-// It calls woken if there may be more changes, and recheck once a wakeup would end it.
+// sleep reads the claims of the last poll, notifies the claims that hold, and then sleeps. It returns the cause of the end
+// of its sleep. It calls woken if there may be more changes, and recheck when a wakeup would end it.
 func (s *store) sleep(ctx context.Context, conn *sql.Conn, at sleepPlace, woken, recheck func()) (end awakening, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, restsMost, errSlow)
 	defer cancel()

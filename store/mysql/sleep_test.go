@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// beset lets four connections wake a client that listens, in bursts, and counts the wakeups and the ones that took
-// longer than a second. After each burst the client must hear a wakeup soon.
+// beset lets four connections wake a client that listens, in bursts. It counts the wakeups, and the wakeups that took longer
+// than a second. After each burst the client must soon get a wakeup.
 func beset(t *testing.T, d *Driver, bursts int) (kills, slow int64) {
 	t.Helper()
 	client := rand.Text()
@@ -61,7 +61,7 @@ func beset(t *testing.T, d *Driver, bursts int) (kills, slow int64) {
 	return n.Load(), late.Load()
 }
 
-// A wakeup that comes between the look and the sleep of one text ends that text, and the client hears the next one.
+// A wakeup between the poll and the sleep of one text ends that text, and the client gets the next wakeup.
 func TestWakesAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	url := fresh(t, server)
@@ -82,7 +82,7 @@ func TestWakesAtAnyMoment(t *testing.T) {
 	t.Logf("%d wakeups, of which %d took over a second", kills, slow)
 }
 
-// A server whose setting makes a block no statement any more, as sql_mode ORACLE does, is sent the statements without it.
+// A server whose new setting forbids blocks, as sql_mode ORACLE does, gets the statements without a block.
 func TestSleepWithoutABlock(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)

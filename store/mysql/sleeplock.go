@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A sleepLock is the state of a client that sleeps until it is woken. Mostly it does not use SLEEP: all connections in SLEEP
-// share one mutex of MariaDB. A KILL holds a mutex of its victim, and tries for the shared one. A victim that is about to
-// sleep, or was just woken by another KILL, holds the shared mutex, and waits for its own. Both stand still until the KILL
-// gives up, after 2 s; meanwhile no connection falls asleep or wakes. A wait for a user-level lock has a mutex of its own.
-// Four connections sent 3,935 KILLs to one in SLEEP, and 99 of these took 2 s; of 24,408 KILLs to one that waited for a
-// lock, none took 75 ms.
+// A sleepLock is the state of a client that sleeps until it is woken. Usually it does not use SLEEP: all connections in
+// SLEEP share one mutex of MariaDB. A KILL holds a mutex of its victim, and tries to lock the shared one. A victim that is
+// about to sleep, or was just woken by another KILL, holds the shared mutex, and waits for its own. Both stand still until
+// the KILL gives up, after 2 s; meanwhile no connection falls asleep or wakes. A wait for a user-level lock has a mutex of
+// its own. Four connections sent 3,935 KILLs to one in SLEEP, and 99 of these took 2 s; of 24,408 KILLs to one that waited
+// for a lock, none took 75 ms.
 //
 // So a client waits for a user-level lock that another connection holds:
 //
@@ -26,8 +26,8 @@ import (
 //
 // One client of a server holds the parked lock as long as its connection lives, and all other clients wait for this lock. A
 // second connection of the holding client holds the second lock, and does nothing else. If the second connection ends, the
-// sleeping connection gets the second lock, and gives it back for the next one. No wakeup is lost on the way: each change of
-// state begins when a text has ended, and the next text polls first.
+// sleeping connection gets the second lock, and releases it for the next one. No wakeup is lost in a transition: it begins
+// when a text has ended, and the next text polls first.
 type sleepLock struct {
 	mu   sync.Mutex // guards at
 	at   sleepPlace
@@ -66,7 +66,7 @@ const (
 	secondLockConns = 5 // a pool with fewer connections has none to spare for the second lock
 )
 
-// text returns the statement that sleeps. On MariaDB it fails if it is ended early.
+// text returns the statement that sleeps. On MariaDB it fails if the sleep is interrupted.
 func (b sleepPlace) text() string {
 	return fmt.Sprintf([...]string{
 		onParked: "SELECT GET_LOCK(" + parkedLock + ", %d)",
@@ -84,7 +84,7 @@ const (
 	freed                     // it got the lock that it waited for
 )
 
-// ends returns how a sleep has ended that answered without an error.
+// ends returns the cause of the end of a sleep without an error.
 func (b sleepPlace) ends(answer sql.NullInt64) awakening {
 	switch {
 	case !answer.Valid, answer.Int64 == 1 && b == inSleep:
@@ -107,8 +107,8 @@ func (s *store) keepSecond(ctx context.Context, m *sleepLock, client string) {
 	}
 }
 
-// holdSecond keeps the second lock until it is lost. An old connection without other use may still hold the lock, and serves
-// as long as it lives.
+// holdSecond keeps the second lock until it is lost. An old, unused connection may still hold the lock, and serves as long
+// as it lives.
 func (s *store) holdSecond(ctx context.Context, m *sleepLock, client string) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *store) giveBackSecond(ctx context.Context, conn *sql.Conn, m *sleepLock
 	m.move(onSecond)
 	select {
 	case m.lost <- struct{}{}:
-	default: // it is known
+	default: // it is noted already
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that alone waits at a server is not in SLEEP, where a KILL may take 2 s.
+// The only waiting client of a server is not in SLEEP, where a KILL may take 2 s.
 func TestWakesForOneAlone(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -20,12 +20,12 @@ func TestWakesForOneAlone(t *testing.T) {
 	}
 	kills, slow := beset(t, d, 300)
 	t.Logf("%d wakeups, of which %d took over a second", kills, slow)
-	if slow*200 > kills { // 1 in 40 without the second lock; a machine that stands still makes a few
+	if slow*200 > kills { // 1 in 40 without the second lock; a machine that stands still causes a few
 		t.Errorf("%d of %d wakeups took over a second; want none", slow, kills)
 	}
 }
 
-// Each place can be reached and left, by no other way than is drawn.
+// Each place can be reached and left, only by the drawn transitions.
 func TestSleepMoves(t *testing.T) {
 	t.Parallel()
 	for from := onParked; from <= onSecond; from++ {
@@ -41,7 +41,7 @@ func TestSleepMoves(t *testing.T) {
 	}
 }
 
-// What the statement of a sleep answers means another thing in SLEEP than in a wait for a lock.
+// The same answer has one meaning in SLEEP, and another in a wait for a lock.
 func TestAwakenings(t *testing.T) {
 	t.Parallel()
 	no, yes := sql.NullInt64{Valid: true}, sql.NullInt64{Int64: 1, Valid: true}
@@ -65,7 +65,7 @@ func TestAwakenings(t *testing.T) {
 	}
 }
 
-// user returns the connection that has a user-level lock, 0 if none has.
+// user returns the connection that has a user-level lock; 0 if none has.
 func user(t *testing.T, db *sql.DB, lock string) (id int64) {
 	t.Helper()
 	if err := db.QueryRowContext(timely(t), "SELECT COALESCE(IS_USED_LOCK("+lock+"), 0)").Scan(&id); err != nil {
@@ -74,9 +74,8 @@ func user(t *testing.T, db *sql.DB, lock string) (id int64) {
 	return id
 }
 
-// Of clients that sleep at once none stays in SLEEP, whose mutex all share. That is so too when the connection ends
-// that the first one waits for, when the first one ends, and when its second connection ends later. Wakeups reach
-// them all the time: each has heard its own.
+// Of several sleeping clients none stays in SLEEP, which all share, even if the connection ends for which the first one
+// waits, the first one ends, or its second connection ends. Each client gets its own wakeups all the time.
 func TestNobodyStaysInSleep(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)
@@ -112,7 +111,7 @@ func TestNobodyStaysInSleep(t *testing.T) {
 	})
 	settled()
 
-	stale, err := admin.Conn(timely(t)) // as if the server had not heard yet of the first one's end
+	stale, err := admin.Conn(timely(t)) // as if the server had not noticed the end of the first one yet
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +146,7 @@ func mustClose(t *testing.T, conn *sql.Conn) {
 	_ = conn.Close()
 }
 
-// A pool that has no connection to spare for the second lock sleeps in SLEEP, and hears.
+// A pool without a connection for the second lock uses SLEEP, and gets wakeups.
 func TestPoolWithoutSecondLock(t *testing.T) {
 	t.Parallel()
 	s := servertest.MySQL(t)

@@ -13,10 +13,10 @@ import (
 // snapshot follows the name of a level at which the server has snapshot isolation, as MariaDB has by default from 11.8 on.
 const snapshot = ", snapshot"
 
-// A statement that has been at work for 50 ms is taken to wait for a row: the server's own list of waits is only
-// brought up to date when nobody has asked for it for a while.
+// A statement that runs for 50 ms counts as waiting for a row: the server updates its own list of waits only if nobody has
+// read it for a while.
 //
-// transactions tests LockTx at each isolation level, and with snapshot isolation where the server has it.
+// transactions returns the LockTx of each isolation level, and with snapshot isolation if the server has it.
 func transactions(t testing.TB) *drivertest.Transactions {
 	name := database(t, server)
 	tidied(t, open(t, "mysql://root@"+server.Addr+"/"+name))

@@ -11,14 +11,14 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// tries returns a claim that only tries.
+// tries returns a claim with Try.
 func tries(name, id string) *driver.Claim {
 	c := claim(name, id)
 	c.Try = true
 	return c
 }
 
-// A try may take the short way. It says what the long way says, and changes nothing.
+// The short way of a try has the same answer as the long way, and changes nothing.
 func TestTryShortWay(t *testing.T) {
 	t.Parallel()
 	d := open(t, fresh(t, server))
@@ -32,13 +32,13 @@ func TestTryShortWay(t *testing.T) {
 				"`id`, `weight`, `capacity`, `ends`, `told`, `departed`) VALUES (%v, %d, '', '', '', 1, 0, %s)", keyOf(name), i+1, c)))
 		}
 	}
-	// said is an answer without what differs from moment to moment.
+	// said is an answer without its times.
 	said := func(p driver.Place, err error) string {
 		return fmt.Sprintf("holds %v ahead %d behind %d of %d: %v", p.Holds, p.Ahead, p.Blocker.Ticket, p.Blocker.Weight, err)
 	}
 	whole, reads, other := tries("", "try"), tries("", "try"), tries("", "try")
 	reads.Weight, other.Weight, other.Capacity = 1, 1, 1
-	own := tries("", "own") // it stands in the queue already, by an earlier request
+	own := tries("", "own") // it is in the queue already, by an earlier request
 	i, decided, kept := 0, 0, 0
 	for _, first := range []string{ownWhole, ownShared, ownRunOut, ownWaits, otherWhole, permit} {
 		for _, second := range []string{nobody, waits, waitsRead, told, departed, runOut} {
@@ -100,7 +100,7 @@ func queueIn(t *testing.T, d *Driver, name string) (found []string) {
 	return found
 }
 
-// A try of a name that another client holds is one round trip, and so is the one that has the lock when it is free again.
+// A try of a name that another client holds is one round trip, and so is the next try that finds the name free.
 func TestTryOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -109,7 +109,7 @@ func TestTryOneRoundTrip(t *testing.T) {
 	a := claim("name", "a")
 	enter(t, holder, a)
 	least := 9
-	for i := range 6 { // the first finds out that somebody holds; what a driver does beside comes more rarely
+	for i := range 6 { // the first finds a holder; the driver's own requests are rarer
 		asked := proxy.Asked()
 		p, err := d.Enter(timely(t), tries("name", fmt.Sprint("try ", i)))
 		if err != nil || p.Ticket != 0 || p.Blocker.Ticket != a.Ticket {
@@ -123,7 +123,7 @@ func TestTryOneRoundTrip(t *testing.T) {
 	leave(t, holder, a)
 	least = 9
 	for i := range 3 {
-		d.store.contended.entering("name").Store(true) // as the last try left it
+		d.store.contended.entering("name").Store(true) // as after a refused try
 		c := tries("name", fmt.Sprint("again ", i))
 		asked := proxy.Asked()
 		p, err := d.Enter(timely(t), c)
@@ -142,7 +142,7 @@ func TestTryOneRoundTrip(t *testing.T) {
 	}
 }
 
-// The answer to a try is lost: asked again, the claim is found where it stands, if it stands.
+// The answer to a try is lost. The same try again finds the claim, if it entered.
 func TestTryAnswerLost(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)
@@ -171,7 +171,7 @@ func TestTryAnswerLost(t *testing.T) {
 	}
 }
 
-// A try of a name that another client holds, by the short way and by the long one.
+// BenchmarkTry measures a try of a name that another client holds, by the short way and by the long way.
 func BenchmarkTry(b *testing.B) {
 	url := fresh(b, server)
 	holder, d := open(b, url), open(b, url)

@@ -16,34 +16,35 @@ var ErrStale = errors.New("the transaction had read before it had the lock, and 
 var errOver = errors.New("the transaction is over, and with it each lock that it had: " +
 	"a statement such as CREATE TABLE has committed it, or the server has rolled it back")
 
-// LockTx waits until the caller's transaction has the lock of a name, which it keeps until it commits or rolls back. It
-// takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and writes together. It
-// needs no token, as long as all that the lock protects is in this database and is read and written in this transaction.
+// LockTx waits until the caller's transaction has the lock of a name. The transaction keeps the lock until it commits or
+// rolls back. LockTx takes no lease, so nothing is renewed and nothing runs out: if the connection dies, so do lock and
+// writes together. It needs no token, as long as all data under the lock are in this database, and are read and written in
+// this transaction.
 //
 // The lock ends early in three ways. A statement can commit the transaction: each that changes a table or a right (CREATE,
-// ALTER, DROP, TRUNCATE, RENAME, GRANT), and LOCK TABLES, BEGIN and SET autocommit = 1, also inside a procedure. The server can
-// roll the transaction back and let the connection go on, as it does after a deadlock. ROLLBACK TO SAVEPOINT can end the
-// lock if the savepoint was set before LockTx: it does if the transaction had read nothing before the savepoint, or if nobody had
-// locked that name before. So call LockTx before any savepoint, and end the transaction after any error. After the first two
-// ways the next LockTx in that transaction returns an error.
+// ALTER, DROP, TRUNCATE, RENAME, GRANT), and LOCK TABLES, BEGIN and SET autocommit = 1, also inside a procedure. The server
+// can roll the transaction back and keep the connection, as after a deadlock. ROLLBACK TO SAVEPOINT can end the lock if the
+// savepoint was set before LockTx: it does if the transaction had read nothing before the savepoint, or if nobody had locked
+// that name before. So call LockTx before any savepoint, and end the transaction after any error. After the first two ways
+// the next LockTx in that transaction returns an error.
 //
-// The lock is a row of the table stile_tx in the database that the transaction uses, so it excludes all others that lock the
-// same name by LockTx there, and knows nothing of claims. Opening a store makes the table, and so does [Schema]; a
-// [Driver]'s own LockTx is for tables with another prefix. The same transaction may take the lock again.
+// The lock is a row of the table stile_tx in the transaction's database, so it excludes all others that lock the same name
+// by LockTx there. It does not exclude claims. Opening a store makes the table, and so does [Schema]; a [Driver]'s own
+// LockTx is for tables with another prefix. The same transaction may take the lock again.
 //
-// A transaction that is repeatable read, as they are by default, sees everything as it was at its first read. So LockTx
-// should come before that; if it came too late and another transaction has had the lock since, the error is [ErrStale]. A
-// lock reads too, so a transaction that locks several names needs read committed. On a server with snapshot isolation
-// (innodb_snapshot_isolation, the default of MariaDB 11.8) a serializable transaction reads as soon as it begins: there
-// [ErrStale] comes whenever it had to wait, and the caller must begin a new transaction. Two transactions that lock the same
-// names in different orders wait for each other, and the server ends one with an error. If several transactions wait for a
-// name that was never locked before, and the first one is rolled back, the server may end some of them too. After an error
-// the transaction must be rolled back. The wait ends with ctx, or after the server's innodb_lock_wait_timeout.
+// A repeatable read transaction, which is the default, sees everything as it was at its first read. So LockTx should come
+// before that; if it came too late and another transaction has had the lock since, the error is [ErrStale]. A lock reads
+// too, so a transaction that locks several names needs read committed. On a server with snapshot isolation
+// (innodb_snapshot_isolation, the default of MariaDB 11.8) a serializable transaction reads as soon as it begins: there the
+// error is [ErrStale] whenever LockTx had to wait, and the caller must begin a new transaction. Two transactions that lock
+// the same names in different orders wait for each other, and the server ends one with an error. If several transactions
+// wait for a name that was never locked before, and the first one is rolled back, the server may end some of them too. After
+// an error the transaction must be rolled back. The wait ends with ctx, or after the server's innodb_lock_wait_timeout.
 func LockTx(ctx context.Context, tx *sql.Tx, name string) error {
 	return place(DefaultPrefix).lockTx(ctx, tx, name)
 }
 
-// LockTx is the function of that name for the tables of this driver.
+// LockTx is the function LockTx for the tables of this driver.
 func (d *Driver) LockTx(ctx context.Context, tx *sql.Tx, name string) error {
 	return d.store.place.lockTx(ctx, tx, name)
 }
@@ -59,7 +60,7 @@ func (p place) lockTx(ctx context.Context, tx *sql.Tx, name string) error {
 }
 
 func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
-	// Outside a transaction the server forgets a savepoint at once. If the savepoint is there at the end, so is the lock.
+	// Outside a transaction the server forgets a savepoint at once. If the savepoint exists at the end, so does the lock.
 	if _, err := tx.ExecContext(ctx, "SAVEPOINT `stile_lock`"); err != nil {
 		return err
 	}
@@ -105,10 +106,10 @@ func (p place) lockRow(ctx context.Context, tx *sql.Tx, name string) error {
 	return err
 }
 
-// afterCleaning returns ErrStale if the transaction may see a state from before another transaction had the lock, whose row
-// was deleted by a cleaning since. A row is deleted after a day without a lock, so that state would be at least as old, and
-// so would the note of the last cleaning in it. Only if the note looks old is it compared with the latest note, since that
-// locks the note.
+// afterCleaning returns ErrStale if the transaction may see a state from before another transaction had the lock, and a
+// cleaning has deleted the lock's row since. A row is deleted after a day without a lock, so that state would be at least as
+// old, and so would the note of the last cleaning in it. Only a note that looks old is compared with the latest note, since
+// this locks the note.
 func (p place) afterCleaning(ctx context.Context, tx *sql.Tx) error {
 	var (
 		seen, is int64

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A transaction that a statement has committed cannot lock: the lock would be gone at once.
+// LockTx fails in a transaction that a statement has committed: the lock would be gone at once.
 func TestLockTxOfEndedTransaction(t *testing.T) {
 	t.Parallel()
 	db := orders(t)
@@ -31,8 +31,8 @@ func TestLockTxOfEndedTransaction(t *testing.T) {
 	}
 }
 
-// A savepoint that is older than the lock can take the lock with it: if nothing was read before the savepoint, the server rolls back
-// all that InnoDB did, and if nobody had locked the name before, its row goes. The documentation says so.
+// A rollback to a savepoint that is older than the lock can end the lock: if nothing was read before the savepoint, the
+// server rolls back all of InnoDB's work, and if nobody had locked the name before, its row goes. The documentation says so.
 func TestLockTxAndSavepoints(t *testing.T) {
 	t.Parallel()
 	db := orders(t)

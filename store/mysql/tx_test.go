@@ -20,7 +20,7 @@ func begin(t testing.TB, db *sql.DB, level sql.IsolationLevel) *sql.Tx {
 	return tx
 }
 
-// orders returns a pool on a database with the tables of locks, and one of orders.
+// orders returns a pool on a database with the tables of locks, and a table of orders.
 func orders(t testing.TB) *sql.DB {
 	t.Helper()
 	name := database(t, server)
@@ -31,7 +31,7 @@ func orders(t testing.TB) *sql.DB {
 	return db
 }
 
-// waiting waits until a statement of the database has been at work for so long that it must be waiting for a row.
+// waiting waits until a statement of the database has run for so long that it must be waiting for a row.
 func waiting(t testing.TB, db *sql.DB) {
 	t.Helper()
 	longer := "SELECT COUNT(*) FROM information_schema.PROCESSLIST " +

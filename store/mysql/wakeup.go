@@ -11,31 +11,31 @@ import (
 )
 
 // A wakeups lets the client that has changed a queue wake the client whose claim holds because of the change. The server has
-// no messages, but a statement can end another one: a client that wants to be woken takes a user-level lock that is named
-// after it, and sleeps on that connection in the server; to wake it, another client ends the statement of the connection that
-// has the lock. A user may end statements of the same user, so this needs no more rights.
+// no messages, but a statement can end another one. A client that wants to be woken takes a user-level lock that is named
+// after it, and sleeps on that connection in the server. To wake it, another client ends the statement of the connection
+// that has the lock. A user may end statements of the same user, so this needs no more rights.
 //
 // A wakeup between two sleeps reaches nobody. So the text that sleeps first reads the claims: a wakeup before this read was
-// for a change that the read sees, and a later one ends the text. A claim that the read left out is read once the text is
+// for a change that the read sees, and a later one ends the text. Claims that the read left out are read when the text is
 // known to run. A pool that does not send several statements at once only sleeps, and loses such a wakeup.
 //
 // A client whose claim has held for longer than a moment listens on the same connection for the wakeup of a break: see
-// [sqldb.Waker]. It checks which of its claims still stand once the text is known to run, so it misses no wakeup either.
+// [sqldb.Waker]. It checks which of its claims are still there when the text is known to run, so it misses no wakeup either.
 //
-// A wakeup may be lost: behind a proxy, on another server of a cluster, or because the other client is older or is
-// another user. So waiters poll too, and seldom only while wakeups come:
+// A wakeup may be lost: behind a proxy, on another server of a cluster, or because the other client is older or is another
+// user. So waiters poll too, and rarely only while wakeups come:
 //
-//	┌────────┐ the lock is ours ┌──────────┐  a ring comes   ┌──────┐
+//	┌────────┐ the lock is ours ┌──────────┐ a wakeup comes  ┌──────┐
 //	│ absent │─────────────────►│ doubtful │────────────────►│ sure │
 //	└────────┘                  └──────────┘◄────────────────└──────┘
 //	     ▲                           │   a claim was found to hold  │
 //	     └───────────────────────────┘   without a wakeup           │
 //	     └──────────────── the connection ends ─────────────────────┘
 //
-// A client sends itself the first wakeup, to see that they come through. It repeats that until it hears one.
+// A client sends itself the first wakeup, to test whether wakeups arrive. It repeats this until one arrives.
 //
 // Without wakeups and their locks, the server uses 2.1 to 3.1 times the processor while a name is held for 200 ms at a time,
-// over a link with a round trip of 4.8 ms. There eight processes that only pass the name on are 1.1 to 1.2 times as fast
+// over a link with a round trip of 4.8 ms. There eight processes that only hand the name on are 1.1 to 1.2 times as fast
 // without them; on loopback they make 0.48 of the locks.
 type wakeups struct {
 	mu    sync.Mutex // guards the fields below
@@ -47,8 +47,8 @@ type hearing int
 
 const (
 	absent   hearing = iota // no goroutine listens
-	doubtful                // a goroutine listens, and has heard nothing yet, or missed a wakeup
-	sure                    // wakeups come through
+	doubtful                // a goroutine listens, and got no wakeup yet, or missed one
+	sure                    // wakeups arrive
 )
 
 type wakeupEvent int
@@ -67,7 +67,7 @@ var wakeupMoves = map[hearing]map[wakeupEvent]hearing{
 	sure:     {wakeupCame: sure, wakeupMissed: doubtful, wakeupsEnded: absent},
 }
 
-// move changes the state, if such a transition is drawn.
+// move changes the state, if this transition is drawn.
 func (b *wakeups) move(e wakeupEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,8 @@ func (b *wakeups) move(e wakeupEvent) {
 	}
 }
 
-// found notes that a poll has found claims that hold. The client that let them hold should have sent a wakeup not long ago.
+// found notes that a poll has found claims that hold. The client that let them hold should have sent a wakeup shortly
+// before.
 func (b *wakeups) found() {
 	b.mu.Lock()
 	wasWoken := time.Since(b.last) < 2*pollWoken
@@ -184,11 +185,11 @@ func (s *store) listen(ctx context.Context, client string, wanted func() bool, w
 // ownWakeAfter is the pause between taking the lock and the client's own wakeup, so that the sleep has begun.
 const ownWakeAfter = 5 * time.Millisecond
 
-// wakeSelf wakes this client until it hears a wakeup, since a wakeup before the sleep is lost. The tries become ever more
-// seldom, since wakeups may never come through.
+// wakeSelf wakes this client until a wakeup arrives, since a wakeup before the sleep is lost. It tries less and less often,
+// since wakeups may never arrive.
 func (s *store) wakeSelf(unheard, asleep context.Context, client string) {
 	for pause := ownWakeAfter; s.pause(unheard, pause) == nil; pause = min(2*pause, sleepFor) {
-		_ = s.wake(asleep, client) // the next one may come through
+		_ = s.wake(asleep, client) // a later one may arrive
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// until waits until ok says yes.
+// until waits until ok returns true.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ctx := timely(t)
@@ -26,7 +26,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Each state is drawn, can be come to, and can be left.
+// Each state is drawn, can be reached, and can be left.
 func TestWakeupMoves(t *testing.T) {
 	reached := map[hearing]bool{absent: true}
 	for from, moves := range wakeupMoves {
@@ -47,7 +47,7 @@ func TestWakeupMoves(t *testing.T) {
 	}
 }
 
-// listening makes one client wait in the server for a lock of another. It has heard its own wakeup.
+// listening makes one client wait in the server for a lock of another. Its own wakeup has arrived.
 func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *driver.Claim, told chan driver.Place) {
 	t.Helper()
 	name := rand.Text()
@@ -67,7 +67,7 @@ func listening(t *testing.T, to, from *Driver, toClient string) (held, waits *dr
 	return held, waits, told
 }
 
-// sleeps waits until a client sleeps in the server, where a wakeup reaches it. Between two sleeps a wakeup is lost.
+// sleeps waits until a client sleeps in the server, where wakeups reach it. A wakeup between two sleeps is lost.
 func sleeps(t testing.TB, client string) { sleepsAt(t, server, client) }
 
 func sleepsAt(t testing.TB, s *servertest.Server, client string) (state string) {
@@ -105,7 +105,7 @@ func TestWake(t *testing.T) {
 	leave(t, to, waits)
 }
 
-// A client's own wakeup that comes before its sleep is lost, and is repeated.
+// A client's own wakeup before its sleep is lost, and is repeated.
 func TestOwnWakeComesAgain(t *testing.T) {
 	d, client := open(t, fresh(t, server)), rand.Text()
 	conn, err := d.store.db.Conn(timely(t))
@@ -204,7 +204,7 @@ func TestWakeBetweenSleeps(t *testing.T) {
 	ended := make(chan struct{})
 	slept := 0
 	between := func() bool {
-		if slept++; slept == 2 { // the first was ended by the client's own wakeup
+		if slept++; slept == 2 { // the client's own wakeup ended the first sleep
 			leave(t, from, held)
 			if err := from.store.wake(ctx, waits.Client); err != nil {
 				t.Error(err)
@@ -229,7 +229,7 @@ func TestWakeBetweenSleeps(t *testing.T) {
 	leave(t, to, waits)
 }
 
-// What nobody has looked at yet when a sleep begins is looked at once it has begun.
+// Claims that were not read before a sleep begins are read when it has begun.
 func TestSleepHasTheRestLookedAt(t *testing.T) {
 	d, client := open(t, fresh(t, server)), rand.Text()
 	ctx, cancel := context.WithCancel(timely(t))

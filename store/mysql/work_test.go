@@ -24,7 +24,7 @@ WHERE OBJECT_SCHEMA = ? AND OBJECT_NAME IN ('stile_name', 'stile_claim')`
 	}
 	return &drivertest.Work{
 		Open:   func() driver.Driver { return open(t, "mysql://root@"+server.Addr+"/"+name) },
-		Settle: func() { mustExec(t, db, "ANALYZE TABLE stile_name, stile_claim") }, // as the server does by itself
+		Settle: func() { mustExec(t, db, "ANALYZE TABLE stile_name, stile_claim") }, // the server does it by itself too
 		Done: func(int) (rows int) {
 			err := db.QueryRowContext(timely(t), rowsRead, name).Scan(&rows)
 			if err != nil || rows == 0 {
