@@ -11,6 +11,7 @@ import (
 )
 
 // identityText makes the table of the id, and its last statement draws an id unless there is one.
+//
 //go:embed identity.sql
 var identityText string
 
