@@ -24,7 +24,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, err
 }
 
-// find returns the ticket of a claim, 0 if it is not there.
+// find returns the ticket of a claim; 0 if the claim is not in its queue.
 func (d *Driver) find(ctx context.Context, c *driver.Claim) (ticket int64, err error) {
 	queues, _, err := d.read(ctx, &driver.Query{Name: c.Name})
 	for _, n := range queues {

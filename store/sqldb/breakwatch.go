@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing.
+	// listenAfter is how long a claim must hold until its client listens for a break. A shorter lock costs nothing more.
 	listenAfter = 100 * time.Millisecond
 
-	// standEvery is the pause between two checks whatever is heard: wakeups for waiters arrive here too, and a client
-	// that is woken without end must still learn of a break within half a second.
+	// standEvery is the longest time between two checks while wakeups come: wakeups for waiters arrive here too, and a
+	// client that is woken without end must still learn of a break within half a second.
 	standEvery = 250 * time.Millisecond
 
 	// standAgain is the pause after a check that failed.
 	standAgain = time.Second
 
-	// unheardEvery is the time between two checks while a client has a claim for which nobody listens.
+	// unheardEvery is the time between two checks while a client holds a claim without a listener.
 	unheardEvery = 500 * time.Millisecond
 )
 
-// A breakWatch lets a client learn at once that somebody broke its claim. It knows the claims that hold, and listens
-// while one has held for listenAfter. A wakeup carries no message and anybody may send one, so it only starts a check
-// which claims still stand. Claims that are gone are renewed at once, and the renewal's answer decides.
+// A breakWatch lets a client learn of a break at once. It knows the claims that hold, and listens while one has held for
+// listenAfter. A wakeup carries no message and anybody may send one, so it only starts a check of which claims still exist.
+// Claims that are gone are renewed at once, and the renewal's answer decides.
 //
-// A driver listens for one client. The driver of a lock service has claims of many, and checks those of the others every
-// unheardEvery.
+// A driver listens for one client. The driver of a lock service has claims of many clients, and checks those of the other
+// clients every unheardEvery.
 type breakWatch struct {
 	waker    Waker
-	listen   func(client string) // starts to listen for a client, unless that goes on
+	listen   func(client string) // starts to listen for a client, unless it already does
 	endanger atomic.Pointer[func(ids ...string)]
 	due      chan struct{} // has an element if a check is due
 
-	mu    sync.Mutex          // guards what follows
-	heard string              // the client that is listened for
+	mu    sync.Mutex          // guards the fields below
+	heard string              // the client for which it listens
 	held  map[string]*holding // by id
 	limit known.Limit
-	timed bool // it is looked at soon whether to listen
+	timed bool // a check whether to listen is scheduled
 }
 
 // A holding is a claim that holds.
@@ -49,7 +49,7 @@ type holding struct {
 	Waiting
 	client string
 	since  time.Time
-	until  time.Duration // when it is surely over, unless it is renewed: its client may have left it to another process
+	until  time.Duration // when it is surely over without a renewal: its client may have left it to another process
 }
 
 func newBreakWatch(r Waker, listen func(string)) *breakWatch {
@@ -75,7 +75,7 @@ func (w *breakWatch) holds(c *driver.Claim, ticket int64) {
 	h.until = known.Until(c.TTL)
 }
 
-// parts notes that a claim does not hold any more, or is about to leave.
+// parts notes that a claim no longer holds, or is about to leave.
 func (w *breakWatch) parts(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *breakWatch) sweepLocked() {
 	w.limit.Swept(len(w.held))
 }
 
-// scheduleLocked runs begin after listenAfter.
+// scheduleLocked schedules begin.
 func (w *breakWatch) scheduleLocked() {
 	if !w.timed {
 		w.timed = true
@@ -100,7 +100,7 @@ func (w *breakWatch) scheduleLocked() {
 	}
 }
 
-// begin begins to listen if a claim has held for long enough.
+// begin begins to listen if a claim has held for listenAfter.
 func (w *breakWatch) begin() {
 	w.mu.Lock()
 	w.timed = false
@@ -118,14 +118,14 @@ func (w *breakWatch) begin() {
 	}
 }
 
-// listens notes the client that is listened for.
+// listens notes the client for which the driver listens.
 func (w *breakWatch) listens(client string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard = client
 }
 
-// unheard reports whether another client than the one that is listened for has a claim that has held for long enough.
+// unheard reports whether a claim of another client has held for listenAfter.
 func (w *breakWatch) unheard() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *breakWatch) unheard() bool {
 	return false
 }
 
-// wanted reports whether a claim has held for long enough.
+// wanted reports whether a claim has held for listenAfter.
 func (w *breakWatch) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,11 +154,11 @@ func (w *breakWatch) wanted() bool {
 func (w *breakWatch) makeDue() {
 	select {
 	case w.due <- struct{}{}:
-	default: // it is due
+	default: // it is due already
 	}
 }
 
-// attend checks the claims whenever that is due, until ctx ends.
+// attend checks the claims when a check is due, until ctx ends.
 func (w *breakWatch) attend(ctx context.Context) {
 	tick := time.NewTicker(unheardEvery)
 	defer tick.Stop()
@@ -190,8 +190,8 @@ func (w *breakWatch) attend(ctx context.Context) {
 	}
 }
 
-// renewGone reports the claims that are gone, so that they are renewed. It returns an error if the store could not be
-// asked; any other error is met by the next renewals too.
+// renewGone alerts the client of claims that are gone, so that it renews them. The error says that the store could not be
+// asked; other errors are left to the next renewals.
 func (w *breakWatch) renewGone(ctx context.Context) error {
 	w.mu.Lock()
 	claims := make([]Waiting, 0, len(w.held))
@@ -209,7 +209,7 @@ func (w *breakWatch) renewGone(ctx context.Context) error {
 	w.mu.Lock()
 	var ids []string
 	for _, id := range gone {
-		if w.held[id] != nil { // or it has left meanwhile
+		if w.held[id] != nil { // otherwise it has left meanwhile
 			delete(w.held, id)
 			ids = append(ids, id)
 		}
@@ -221,15 +221,15 @@ func (w *breakWatch) renewGone(ctx context.Context) error {
 	return nil
 }
 
-// Alert is [driver.Alerter]. Without [driver.Traits.HearsBreak] nobody listens.
+// Alert is [driver.Alerter]. Without [driver.Traits.HearsBreak] the driver never listens.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	if d.poll.waker != nil && d.Traits().HearsBreak {
 		d.poll.breaks.endanger.Store(&endangered)
 	}
 }
 
-// Holds notes that a claim of this driver holds, because of a change that the store made by itself. It wakes nobody.
+// Holds notes that a claim of this driver holds, by a change of the store itself. It wakes no client.
 func (d *Driver) Holds(c *driver.Claim, ticket int64) { d.poll.breaks.holds(c, ticket) }
 
-// Parts notes that a claim of this driver is about to leave, by a change that the store makes by itself.
+// Parts notes that a claim of this driver is about to leave, by a change of the store itself.
 func (d *Driver) Parts(id string) { d.poll.breaks.parts(id) }

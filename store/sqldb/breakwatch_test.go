@@ -12,14 +12,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A withSignal is a client of a table that sends wakeups. One goroutine after another listens, for five seconds each.
+// A withSignal is a client of a table that sends wakeups. Each call of Listen lasts five seconds.
 type withSignal struct {
 	client
 	wakes chan string           // clients that are woken
-	hears atomic.Int64          // how often somebody began to hear
-	looks atomic.Int64          // how often somebody asked which claims are gone
-	fails atomic.Int64          // how many of the next of those fail
-	after func(d time.Duration) // lets time go by, and what comes of it happen
+	hears atomic.Int64          // calls of Listen
+	looks atomic.Int64          // calls of Gone
+	fails atomic.Int64          // the number of the next of those calls that fail
+	after func(d time.Duration) // lets time pass, and its effects happen
 }
 
 func (b *withSignal) Wake(clients []string) {
@@ -34,7 +34,7 @@ func (b *withSignal) Listen(ctx context.Context, client string, wanted func() bo
 	for ctx.Err() == nil && wanted() {
 		select {
 		case c := <-b.wakes:
-			if c != client { // it is not there that anybody listens
+			if c != client { // this client does not listen
 				continue
 			}
 			woken()
@@ -66,7 +66,7 @@ func (*withSignal) Traits() driver.Traits {
 	return t
 }
 
-// eared runs a test of a driver that is alerted, and logs the client's state.
+// eared runs a test with a driver that is alerted, and logs the client's state.
 func eared(t *testing.T, test func(t *testing.T, d *Driver, b *withSignal, alerted *[]string)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &withSignal{client: client{&table{queues: map[string]*driver.Queue{}}}, wakes: make(chan string, 1000)}
@@ -82,7 +82,7 @@ func eared(t *testing.T, test func(t *testing.T, d *Driver, b *withSignal, alert
 	})
 }
 
-// held enters a claim of client "a", which holds.
+// held enters a claim of client "a", which must hold.
 func held(t *testing.T, d *Driver, name string) *driver.Claim {
 	t.Helper()
 	return heldBy(t, d, "a", name)
@@ -99,7 +99,7 @@ func heldBy(t *testing.T, d *Driver, client, name string) *driver.Claim {
 	return c
 }
 
-// Who locks and unlocks sooner pays nothing, however often; and nobody listens for who is not alerted.
+// Short locks cost nothing, however many there are, and a driver without alerts does not listen.
 func TestShortHoldsDoNotListen(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		for range 50 {
@@ -119,7 +119,8 @@ func TestShortHoldsDoNotListen(t *testing.T) {
 	})
 }
 
-// A break is heard, be it before anybody listens, by another client or by one's own, and the claims beside it are left in peace.
+// A driver notices a break before it listens, by another client or by its own, and does not alert its client of other
+// claims.
 func TestBreakIsHeard(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
 		held(t, d, "spared")
@@ -138,15 +139,15 @@ func TestBreakIsHeard(t *testing.T) {
 	})
 }
 
-// A driver with the claims of several clients, as that of a lock service, listens for one of them, and looks twice a second for the
-// others: not while there are none.
+// A driver with claims of several clients, as in a lock service, listens for one client, and checks the claims of the others
+// twice a second, while there are any.
 func TestBreakIsHeardByEach(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
 		held(t, d, "spared")
 		b.after(time.Minute)
 		before := b.looks.Load()
 		b.after(4 * time.Second)
-		if n := b.looks.Load() - before; n > 1 { // a client that begins to listen once more looks
+		if n := b.looks.Load() - before; n > 1 { // a client that begins to listen checks once more
 			t.Errorf("%d looks in four seconds, and there is one client; want one at most", n)
 		}
 		for _, idle := range []time.Duration{listenAfter, time.Minute} {
@@ -164,7 +165,7 @@ func TestBreakIsHeardByEach(t *testing.T) {
 	})
 }
 
-// Forged wakeups end nothing and cost four checks a second, and a break among them is noticed within half a second.
+// Forged wakeups end nothing and cost four checks a second, and a real break among them is noticed within half a second.
 func TestForgedWakes(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, alerted *[]string) {
 		c := held(t, d, "x")
@@ -187,7 +188,7 @@ func TestForgedWakes(t *testing.T) {
 	})
 }
 
-// A look that does not reach the database is made again, and one that fails otherwise is left to the renewals.
+// A check that does not reach the database is repeated. After other errors the next renewals decide.
 func TestLookThatFails(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		held(t, d, "x")
@@ -204,12 +205,13 @@ func TestLookThatFails(t *testing.T) {
 	})
 }
 
-// A claim that its client left to another process is remembered no longer than it can last, and nobody listens for it for ever.
+// A claim that its client left to another process is remembered no longer than it can last, and the driver does not listen
+// for it for ever.
 func TestDetachedClaimIsForgotten(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		for range 1000 {
 			c := &driver.Claim{Name: "x", ID: time.Now().String(), Client: "a", TTL: -1}
-			d.Holds(c, 1) // and is over
+			d.Holds(c, 1) // it is over
 			b.after(time.Nanosecond)
 		}
 		if n := len(d.poll.breaks.held); n > 200 {
@@ -228,7 +230,7 @@ func TestDetachedClaimIsForgotten(t *testing.T) {
 	})
 }
 
-// A claim that is renewed here is heard for, whoever entered it; one that waits, has left or is gone is not.
+// A driver listens for a claim that it renews, whichever client entered it, but not for one that waits, has left or is gone.
 func TestRenewedClaimIsHeardFor(t *testing.T) {
 	eared(t, func(t *testing.T, d *Driver, b *withSignal, _ *[]string) {
 		other := Over(b.client)

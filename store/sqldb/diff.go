@@ -5,8 +5,8 @@ import "github.com/stilelock/stile/driver"
 // A Writer writes the changes of one queue's claims.
 type Writer interface {
 	Insert(e *driver.Entry) error
-	Update(e *driver.Entry) error // of Ends, Notified and Left
-	Amend(e *driver.Entry) error  // of Weight and Record too; nothing else of a claim changes
+	Update(e *driver.Entry) error // writes Ends, Notified and Left
+	Amend(e *driver.Entry) error  // writes Weight and Record too; nothing else of a claim changes
 	Delete(ticket int64) error
 }
 

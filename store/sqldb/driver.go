@@ -1,10 +1,10 @@
 // Package sqldb keeps locks in a SQL database, through database/sql. It imports no SQL driver: the caller brings the
-// *sql.DB. [New] keeps them in SQLite, for the processes of one host; package sqlite opens one by its path, and most
-// programs want that. [Over] keeps them in any other [Store]; packages such as mysql bring theirs.
+// *sql.DB. [New] keeps locks in SQLite, for the processes of one host. Most programs use package sqlite, which opens a file
+// by its path. [Over] keeps them in any other [Store], such as that of package mysql.
 //
-// Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes what has
-// changed. A waiter learns that it holds at once from a client of its own process. Clients of other processes wake it
-// if the store is a [Waker]; otherwise it polls.
+// Each verb is one transaction that reads the queue of a name, lets [driver.Queue] decide, and writes the changes. A client
+// of the same process notifies a waiter at once that it holds. Clients of other processes wake it if the store is a [Waker];
+// otherwise it polls.
 package sqldb
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Store is a database that keeps queues. Its methods may be called at once; their errors follow [driver.Driver]. An
-// error that is a [*LostError] says that the claims went with the database.
+// A Store is a database that keeps queues. Its methods may be called at once; their errors follow [driver.Driver]. A
+// [*LostError] says that the claims were lost with the database.
 type Store interface {
-	// Change does steps, in a transaction in which nobody else changes their queues. It may do a step again, as long
-	// as nothing was written for good. It may do some of several steps in transactions of their own, so that a queue
-	// which another client has locked delays no other; then each step that failed gets its own error.
+	// Change does steps, in a transaction in which nobody else changes their queues. It may repeat a step until the step is
+	// committed. It may do some of several steps in transactions of their own, so that a queue which another client has
+	// locked delays no other; then each failed step gets its own error.
 	Change(ctx context.Context, steps []Step) error
 
-	// Read reads the queues that a query selects, in order of their names, and the time that they are to be judged by.
+	// Read returns the queues that a query selects, in order of their names, and the time by which they are judged.
 	Read(ctx context.Context, q *driver.Query) (list []Named, now int64, err error)
 
-	// Poll reads the claims and queues of a request. Nil without an error means that nothing has changed since the
-	// last call, or, if the request is fresh, that a wakeup will come as soon as the claims change. After an
-	// unreachable error waiters go on waiting; any other error ends their wait. There is one call at a time.
+	// Poll reads the claims and queues of a request. Nil without an error means that nothing has changed since the last
+	// call, or, if the request is fresh, that a wakeup will come as soon as the claims change. After an unreachable error
+	// waiters go on waiting; any other error ends their wait. There is one call at a time.
 	Poll(ctx context.Context, g *PollRequest) (*PollResult, error)
 
-	// Pause is how long to wait between two looks, when there was no news for that time and the claim that is nearest to
-	// hold has that many ahead of it; 0 if that is not known, or a queue is watched.
+	// Pause returns the time until the next poll, given the time without news and the number of claims ahead of the claim
+	// that is nearest to hold. The number is 0 if it is unknown, or a queue is watched.
 	Pause(quiet time.Duration, ahead int) time.Duration
 
 	// Traits is [driver.Driver.Traits].
@@ -45,18 +45,18 @@ type Store interface {
 	Close() error
 }
 
-// A Waker is a [Store] that can wake other clients: waiters and, with [driver.Traits.HearsBreak], holders. Without
-// it, and where a wakeup is lost, waiters poll, and a holder learns of a break at its next renewal.
+// A Waker is a [Store] that can wake other clients: waiters and, with [driver.Traits.HearsBreak], holders. Without it, and
+// when a wakeup is lost, waiters poll, and a holder learns of a break at its next renewal.
 type Waker interface {
 	Store
 
-	// Wake wakes the clients of these ids after a change was written: claims of theirs may hold, may have another
-	// claim ahead of them, or are gone. It does not wait until they are awake.
+	// Wake wakes clients after a change was written: their claims may hold, may have another claim ahead, or are gone. It
+	// does not wait until the clients are awake.
 	Wake(clients []string)
 
-	// Listen calls woken when somebody wakes the client, at least until ctx ends or some seconds after wanted returns
-	// false. It calls recheck once it listens, and again after each time that a wakeup may have come, heard or not.
-	// It is called while somebody waits or holds, and again when it has returned.
+	// Listen calls woken when somebody wakes the client, at least until ctx ends or some seconds after wanted returns false.
+	// It calls recheck when it listens, and after each moment at which a wakeup may have come or been lost. It is called
+	// while any claim waits or holds, and again after it has returned.
 	Listen(ctx context.Context, client string, wanted func() bool, woken, recheck func())
 
 	// Gone returns the ids of the claims that no longer exist.
@@ -68,10 +68,10 @@ type Step struct {
 	Name string
 
 	// Do changes the queue, at a time no later than the time of the change, in microseconds of the store's clock. New
-	// tickets are at least the stamp. Its changes are written even if it refuses the caller.
+	// tickets are at least the stamp. Its changes are written even if it refuses its caller.
 	Do func(now, stamp int64, q *driver.Queue)
 
-	// Fail gets the error of only this step, where others of the same call may have been done. Only of several steps.
+	// Fail gets an error of only this step, when other steps of the same call may have been done.
 	Fail func(err error)
 }
 
@@ -123,7 +123,7 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 			woken[i] = q.Wake(now)
 		}
 		steps[i].Fail = func(err error) {
-			woken[i] = nil // the change that woke them may not be written
+			woken[i] = nil // the change for them may not be written
 			s.Fail(err)
 		}
 	}
@@ -134,8 +134,7 @@ func (d *Driver) change(ctx context.Context, steps ...Step) error {
 	return nil
 }
 
-// Woke notifies the waiters of this driver whose claims hold because of a change that the store made by itself. It
-// wakes no other client.
+// Woke notifies the waiters of this driver whose claims hold by a change of the store itself. It wakes no other client.
 func (d *Driver) Woke(woken ...driver.Entry) { d.poll.tell(woken) }
 
 // wake wakes the clients of claims, if the store can.
@@ -164,7 +163,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 	return p, err
 }
 
-// renewBatch is how many claims are renewed in one transaction, so that others get a turn in between.
+// renewBatch is how many claims one transaction renews, so that others get a turn in between.
 const renewBatch = 64
 
 // Renew is [driver.Driver.Renew].
@@ -191,7 +190,7 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	return answers
 }
 
-// renewed notes which claims hold, also those that another process began.
+// renewed notes which claims hold, including claims of another process.
 func (d *Driver) renewed(cs []*driver.Claim, answers []driver.Renewal) {
 	for i, c := range cs {
 		switch a := &answers[i]; {
@@ -203,8 +202,7 @@ func (d *Driver) renewed(cs []*driver.Claim, answers []driver.Renewal) {
 	}
 }
 
-// Leave is [driver.Driver.Leave]. With Keep, it wakes the first waiter, since the end of the claim before it has come
-// nearer.
+// Leave is [driver.Driver.Leave]. With Keep, it wakes the first waiter, since the claim before it now ends sooner.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) (err error) {
 	d.Parts(l.Claim.ID)
 	var first []driver.Entry
@@ -278,14 +276,14 @@ func (d *Driver) Close() error {
 	return d.failed
 }
 
-// A LostError says that the database is not the one that was opened, or that its tables went away.
+// A LostError says that the database is not the one that was opened, or that its tables are gone.
 type LostError struct{ Reason error }
 
 func (e *LostError) Error() string { return e.Reason.Error() + ": close the client and open it again" }
 
 func (e *LostError) Unwrap() error { return e.Reason }
 
-// gone adds that a claim is not there, if the reason for the error is that the database went away with it.
+// gone adds [driver.ErrGone] to an error that says that the database was lost.
 func gone(err error) error {
 	if _, lost := errors.AsType[*LostError](err); lost {
 		return fmt.Errorf("%w: %w", driver.ErrGone, err)

@@ -15,10 +15,10 @@ import (
 type PollRequest struct {
 	Fresh  bool      // it has new claims or names, or a watched or kept claim should have run out
 	Came   bool      // a new waiter has come, or a watched or kept claim should have run out
-	Woken  bool      // somebody has woken this client since the last poll: there is news, most likely
-	Kept   bool      // it asks for State.Kept too, whether anything else has changed or not
-	Claims []Waiting // that wait to hold
-	Names  []string  // of queues that are watched
+	Woken  bool      // somebody has woken this client since the last poll: most likely there is news
+	Kept   bool      // it asks for State.Kept too, even if nothing else has changed
+	Claims []Waiting // that wait
+	Names  []string  // of watched queues
 }
 
 // A Waiting is a claim that waits.
@@ -34,18 +34,18 @@ type PollResult struct {
 	Queues map[string]*driver.Queue // by name; a name without a queue is missing
 }
 
-// A State is how a claim stands. The zero State says that it is not there.
+// A State is the state of a claim. The zero State says that the claim is gone.
 type State struct {
 	Ends  int64 // when its lease ends
 	Holds bool  // it knows that it holds, and has not left
-	Ahead int   // how many stand before it; 0 if the store does not tell
+	Ahead int   // how many claims are before it; 0 if unknown
 	Kept  int64 // of the first that waits: when the first claim before it ends that is kept; 0 if none is, or unasked
 }
 
 // A poller polls the database for all waiters of a driver. Its goroutine runs while there are any.
 type poller struct {
 	d       *Driver
-	kick    chan struct{} // somebody began to wait: poll now
+	kick    chan struct{} // a claim began to wait: poll now
 	ctx     context.Context
 	cancel  context.CancelFunc
 	waker   Waker       // the store, if it is one
@@ -55,18 +55,18 @@ type poller struct {
 	woken  atomic.Bool // somebody has woken this client since the last poll
 	rhythm rhythm      // the goroutine's own
 
-	mu      sync.Mutex // guards what follows; nothing blocks under it
+	mu      sync.Mutex // guards the fields below; nothing blocks under it
 	waiters map[*waiter]bool
-	fresh   bool // one of them has not been looked at
+	fresh   bool // one of them was not polled yet
 	on      bool // the goroutine runs
 	hears   bool // another goroutine listens for wakeups
 	off     bool // the driver is closed
 }
 
-// A waiter waits for a claim to hold, or, if it watches, for the queue of a name to differ from a shape.
+// A waiter waits for a claim to hold, or, if it watches, for a queue to differ from a shape.
 type waiter struct {
 	Waiting
-	client  string // whose claim it is; empty if it watches
+	client  string // of its claim; empty if it watches
 	watches bool
 	seen    string
 	told    chan outcome // has room for one
@@ -86,7 +86,7 @@ func newPoller(d *Driver) *poller {
 	return p
 }
 
-// wait returns the outcome of w.
+// wait waits until w has an outcome, and returns it.
 func (p *poller) wait(ctx context.Context, w *waiter) (driver.Place, error) {
 	p.mu.Lock()
 	if p.off {
@@ -124,7 +124,7 @@ func (p *poller) stop() {
 	p.running.Wait()
 }
 
-// lookNow ends the pause before the next look.
+// lookNow ends the pause before the next poll.
 func (p *poller) lookNow() {
 	select {
 	case p.kick <- struct{}{}:
@@ -132,7 +132,7 @@ func (p *poller) lookNow() {
 	}
 }
 
-// listen starts to listen for wakeups. It goes on as long as somebody waits or holds.
+// listen starts to listen for wakeups, as long as any claim waits or holds.
 func (p *poller) listen(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,15 +167,15 @@ func (p *poller) hearing() bool {
 	return p.hears
 }
 
-// busy reports whether somebody waits, or has held for a while.
+// busy reports whether any claim waits, or has held for a while.
 func (p *poller) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.on || p.breaks.wanted()
 }
 
-// tell notifies the waiters of this process whose claims hold now, ahead of the next poll. It returns the claims without a
-// waiter here.
+// tell notifies the waiters of this process whose claims hold now, before the next poll. It returns the claims without a
+// waiter in this process.
 func (p *poller) tell(woken []driver.Entry) (elsewhere []driver.Entry) {
 	if len(woken) == 0 {
 		return nil
@@ -246,8 +246,8 @@ func (p *poller) run() {
 	}
 }
 
-// round returns the waiters for claims and for changes, and whether one of them has not been polled yet. If nobody waits,
-// the goroutine must end.
+// round returns the waiters for claims and for changes, and whether one of them was not polled yet. Without waiters, the
+// goroutine must end.
 func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +269,7 @@ func (p *poller) round() (claims, watches []*waiter, fresh bool) {
 	return claims, watches, fresh
 }
 
-// again makes the next round look, whatever has changed by then.
+// again makes the next round poll, even if nothing has changed by then.
 func (p *poller) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,7 +303,7 @@ func nearest(s *PollResult, watches []*waiter) int {
 	return least
 }
 
-// see ends the waits for which there is news. It returns when a watched or kept claim will run out.
+// see ends the waits with news. It returns when a watched or kept claim will run out.
 func (p *poller) see(s *PollResult, claims, watches []*waiter) (due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,7 +316,7 @@ func (p *poller) see(s *PollResult, claims, watches []*waiter) (due time.Time) {
 	for i, w := range claims {
 		switch state := s.States[i]; {
 		case state.Ends <= s.Now, state.Kept != 0 && state.Kept <= s.Now:
-			p.endWaitLocked(w, outcome{}) // its next Enter finds out
+			p.endWaitLocked(w, outcome{}) // its next Enter reports this
 		case state.Holds:
 			p.endWaitLocked(w, outcome{place: driver.Place{Ticket: w.Ticket, Holds: true}})
 		default:

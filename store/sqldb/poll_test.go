@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// failing is a store whose first poll sees a kept claim before the waiter, and which cannot be asked after that.
+// failing is a store whose first poll shows a kept claim before the waiter, and whose later polls fail.
 type failing struct {
 	Store
 	looks int
@@ -27,7 +27,7 @@ func (*failing) Pause(time.Duration, int) time.Duration { return time.Second }
 
 func (*failing) Close() error { return nil }
 
-// A store that is down is asked as often as it says, whatever is due.
+// A store that is down is polled at its Pause, even when a claim should have run out.
 func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{}

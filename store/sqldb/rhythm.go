@@ -2,27 +2,27 @@ package sqldb
 
 import "time"
 
-// A rhythm schedules a poller's polls, and decides which of them ask for claims that were released and are kept. Such
-// a claim mostly ends before its lease would have, and a waiter that has entered knows only the end of the lease.
-// Whoever keeps a claim wakes the first waiter; if the wakeup is lost, or the store has none, the poller sees it by
-// itself.
+// A rhythm schedules a poller's polls, and decides which of them ask for claims that were released and are kept. Such a
+// claim usually ends before its lease would have, and a waiter that has entered knows only the end of the lease. The client
+// that keeps a claim wakes the first waiter. If the wakeup is lost, or the store has none, the poller notices the kept claim
+// by itself.
 type rhythm struct {
-	news  time.Time // when there was some last
-	known waited    // claims that a poll has asked for: one that enters again is no news
+	news  time.Time // when there was news last
+	known waited    // claims of recent polls: such a claim that enters again is no news
 	came  bool      // a claim was unknown, or a watched or kept claim should have run out, and no poll has reported it yet
-	ahead int       // how many stood before the claim that is nearest to hold
+	ahead int       // how many claims are before the claim that is nearest to hold
 	due   time.Time // when a watched or kept claim runs out; zero means never
 	asked time.Time // when it last asked for kept claims
-	owed  bool      // there was news since, and so there may be some
+	owed  bool      // there was news since, so there may be kept claims
 }
 
-// How often a poller asks for kept claims.
+// The times between two polls that ask for kept claims.
 const (
 	keptSoon   = 100 * time.Millisecond // after news
 	keptSeldom = 500 * time.Millisecond
 )
 
-// begin resets the rhythm after a time in which nobody waited.
+// begin resets the rhythm after a time without waiters.
 func (r *rhythm) begin() { *r = rhythm{news: r.news, known: r.known, asked: r.asked} }
 
 // asks completes a request. It is fresh if there is a new waiter, or if a watched or kept claim should have run out.
@@ -34,11 +34,10 @@ func (r *rhythm) asks(g *PollRequest, fresh bool) {
 	g.Kept = len(g.Claims) > 0 && (over || since >= keptSeldom || r.owed && since >= keptSoon)
 }
 
-// pause notes the result of a poll, and returns how long to wait for the next. A result is no news if the poll had to
-// have one.
+// pause notes the result of a poll, and returns the time until the next. A result is no news if the poll had to return one.
 func (r *rhythm) pause(s Store, g *PollRequest, says bool, err error) time.Duration {
 	if err != nil {
-		return s.Pause(time.Since(r.news), r.ahead) // the kept claims cannot be asked for now
+		return s.Pause(time.Since(r.news), r.ahead) // the store cannot be asked for kept claims now
 	}
 	if r.came || says && (g.Woken || !g.Kept && !g.Fresh) {
 		r.news = time.Now()
@@ -66,10 +65,10 @@ type waited struct {
 	since       time.Time // when now was begun
 }
 
-// knownFor is how long a claim is known at least that does not wait. An Enter mostly takes less.
+// knownFor is the least time for which a claim that does not wait is remembered. An Enter usually takes less.
 const knownFor = 2 * time.Second
 
-// meets reports whether a claim is not known, and knows them all from now on.
+// meets reports whether any of the claims is unknown, and remembers them all.
 func (k *waited) meets(claims []Waiting) (unknown bool) {
 	if since := time.Since(k.since); since > 2*knownFor {
 		*k = waited{map[string]bool{}, nil, time.Now()}
@@ -83,7 +82,6 @@ func (k *waited) meets(claims []Waiting) (unknown bool) {
 	return unknown
 }
 
-// Slow returns the pause between two polls of a waiter that nobody wakes: a hundredth of the time without news,
-// within the bounds. So the cost of a waiter falls with the time for which locks are held. A poll that is made
-// because a claim enters again brings no news.
+// Slow returns the pause between two polls of a waiter that nobody wakes: a hundredth of the time without news, within the
+// bounds. So a waiter costs less if locks are held longer. A poll because a claim enters again brings no news.
 func Slow(quiet, least, most time.Duration) time.Duration { return min(max(quiet/100, least), most) }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// still is a store that need not be looked at.
+// still is a store that needs no polls.
 type still struct{ Store }
 
 func (still) Pause(time.Duration, int) time.Duration { return time.Hour }
@@ -22,7 +22,7 @@ func TestRhythm(t *testing.T) {
 			woken, fresh bool
 			wantsKept    bool
 			says         bool
-			pause        time.Duration // until the next look at the latest
+			pause        time.Duration // the longest time until the next poll
 		}{
 			{"a claim begins to wait", 0, false, true, true, news, time.Hour},
 			{"nothing has changed", 50 * time.Millisecond, false, false, false, none, time.Hour},
@@ -62,7 +62,7 @@ func TestRhythm(t *testing.T) {
 	})
 }
 
-// A claim that enters again, as each does that waits, is no news; nor if another one of the process enters meanwhile.
+// A waiting claim that enters again is no news, even if another claim of the process enters meanwhile.
 func TestEnteringAgainIsNoNews(t *testing.T) {
 	const seconds = time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestEnteringAgainIsNoNews(t *testing.T) {
 		for i, step := range []struct {
 			what   string
 			after  time.Duration
-			claims string // a letter each
+			claims string // one letter each
 			fresh  bool
 			quiet  time.Duration // since the last news
 		}{
@@ -100,7 +100,7 @@ func TestEnteringAgainIsNoNews(t *testing.T) {
 	})
 }
 
-// A waiter that nobody wakes is late by no more than a hundredth of the time that it waits.
+// A waiter that nobody wakes is late by at most a hundredth of its waiting time.
 func TestSlow(t *testing.T) {
 	for quiet, want := range map[time.Duration]time.Duration{
 		0: 7 * time.Millisecond, time.Second: 10 * time.Millisecond, 20 * time.Second: 200 * time.Millisecond, time.Hour: 250 * time.Millisecond,

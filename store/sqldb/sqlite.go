@@ -13,7 +13,7 @@ import (
 
 // Options are the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	// Prefix begins the names of the tables: letters, digits and _, not a digit first. Empty means "stile_".
+	// Prefix begins the names of the tables: letters, digits and _, but no digit first. Empty means "stile_".
 	Prefix string
 
 	// Busy is how long a call waits while another process writes. 0 means five seconds.
@@ -25,16 +25,16 @@ type Options struct {
 	// Existing opens only a database that has the tables. Without them, New returns [ErrMissing] and writes nothing.
 	Existing bool
 
-	// Opened is called once, when SQLite has opened the database and its log, and before anything is written. New
-	// returns its error. It may be nil.
+	// Opened is called once, when SQLite has opened the database and its log, and before anything is written. New returns
+	// its error. Nil means no call.
 	Opened func(ctx context.Context) error
 
-	// Moved returns an error when the database is no longer the one that was opened, such as for a file that was
-	// replaced. It is called before each use and must be quick. Nil means that nobody looks.
+	// Moved returns an error when the database is no longer the one that was opened, for example because its file was
+	// replaced. It is called before each use and must be fast. Nil means no check.
 	Moved func() error
 
-	// Signal returns the signal that wakes the waiters of other processes, or nil. It is called once, after Opened.
-	// Without a signal, and where a wakeup is lost, waiters poll.
+	// Signal returns the signal that wakes the waiters of other processes, or nil. It is called once, after Opened. Without
+	// a signal, and when a wakeup is lost, waiters poll.
 	Signal func() Signal
 }
 
@@ -43,22 +43,22 @@ var ErrMissing = errors.New("nobody has taken a lock there yet")
 
 // A lite is the [Store] of SQLite.
 //
-// Leases are timed by the clock of the host that counts on while the machine sleeps and that nobody can set. Claims do
-// not survive a boot, which no process that held a lock survives either. Polls look at SQLite's data_version.
+// Leases are timed by a clock of the host that counts on while the machine sleeps and that nobody can set. Claims do not
+// survive a boot, which no process with a lock survives either. Polls read SQLite's data_version.
 type lite struct {
 	options     Options
 	incarnation string // of the tables, when they were opened
-	boot        string // this boot, or unknownBoot; empty where processes share no clock, and then the wall clock times leases
+	boot        string // this boot, or unknownBoot; empty if processes share no clock, and then the wall clock times leases
 	write, read *session
-	room        int  // pages of the log at which it is written back
-	rest        bool // it was written back, except for what others have written meanwhile
+	room        int  // pages in the log that cause a write-back
+	rest        bool // it was written back, except for later writes of others
 	closed      chan struct{}
 
 	version int64     // of the database, at the last poll
-	checked time.Time // when it last looked whether the database moved
+	checked time.Time // the time of the last check whether the database moved
 }
 
-// unknownBoot stands for a boot of which only the clock is known.
+// unknownBoot stands for a boot that is known only by its clock.
 const unknownBoot = "unknown"
 
 func thisBoot() string {
@@ -74,10 +74,10 @@ func thisBoot() string {
 // New returns a driver that keeps its locks in db, an SQLite database, and makes its tables there if they are missing.
 // The driver takes two connections out of the pool for as long as it is open, and leaves db open when it closes.
 //
-// The database must be a file on a local disk. New puts it into WAL mode, for good, and sets busy_timeout and
-// synchronous on its own two connections. Leases are timed by a clock that nobody can set and that counts on while the
-// machine sleeps; claims end when it boots. New does not see whether the file, or the log that SQLite keeps beside it, is
-// mounted without its folder or is removed later: package sqlite does.
+// The database must be a file on a local disk. New puts it into WAL mode permanently, and sets busy_timeout and synchronous
+// on its own two connections. Leases are timed by a clock that nobody can set and that counts on while the machine sleeps;
+// claims end at a boot. New does not notice whether the file, or SQLite's log beside it, is mounted without its folder or is
+// removed later; package sqlite does.
 func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	if n := db.Stats().MaxOpenConnections; n == 1 {
 		return nil, driver.Refused(errors.New("the pool may open one connection; locks take two"))
@@ -85,7 +85,7 @@ func New(ctx context.Context, db *sql.DB, o *Options) (*Driver, error) {
 	return Connect(ctx, connecting(db), o)
 }
 
-// Connect is [New] without a pool: the driver opens two connections with connect, and further ones in place of failed ones.
+// Connect is [New] without a pool: the driver opens two connections with connect, and new ones in place of failed ones.
 func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o *Options) (*Driver, error) {
 	d := &lite{boot: thisBoot(), room: logMost, closed: make(chan struct{})}
 	if o != nil {
@@ -117,7 +117,7 @@ func Connect(ctx context.Context, connect func(context.Context) (Conn, error), o
 	return Over(d), nil
 }
 
-// isPrefix reports whether tables may have names that begin so.
+// isPrefix reports whether a text may begin the names of tables.
 func isPrefix(prefix string) bool {
 	for i, c := range []byte(prefix) {
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -160,7 +160,7 @@ func (d *lite) Traits() driver.Traits {
 	return t
 }
 
-// Identity returns the id that was drawn when the tables were made. Once they are made again, the driver is useless.
+// Identity returns the id that was drawn when the tables were made. If they are made again, the driver is useless.
 func (d *lite) Identity(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", driver.Ended(ctx, false)

@@ -8,21 +8,21 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A transaction is one verb at work. Nobody else writes while it is open.
+// A transaction is one verb in progress. Nobody else writes while it is open.
 type transaction struct {
 	s          *session
 	now, stamp int64 // of the lease clock, and for new tickets
 	last       int64 // highest ticket given
 	wrote      bool
-	meta       meta // as it stands in the store
+	meta       meta // as the store has it
 	boot       string
 }
 
-// seenEvery is the longest time between two notes of the clock in the store. After an unknown boot, claims stand for
-// so much longer than their leases.
+// seenEvery is the longest time between two notes of the clock in the store. After an unknown boot, claims outlast their
+// leases by this time.
 const seenEvery = int64(time.Second / time.Microsecond)
 
-// Change implements [Store]. Only after an error of the commit itself it is unknown whether anything was changed.
+// Change implements [Store]. The outcome is unknown only after an error of the commit itself.
 func (d *lite) Change(ctx context.Context, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 	if err := d.patiently(ctx, s.begin); err != nil {
 		return err
 	}
-	t := &transaction{s: s, now: d.now(), stamp: stamp(), boot: d.boot} // not before the lock is ours: waiting for it takes time
+	t := &transaction{s: s, now: d.now(), stamp: stamp(), boot: d.boot} // after the wait for the lock, which takes time
 	q, err := d.adopt(t, steps[0].Name)
 	if err == nil {
 		err = t.run(steps, q)
@@ -59,7 +59,7 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// run does steps, of which the first is about a queue that was read.
+// run does steps. The queue of the first step was read already.
 func (t *transaction) run(steps []Step, q *driver.Queue) error {
 	for i := range steps {
 		if i > 0 {
@@ -78,7 +78,7 @@ func (t *transaction) run(steps []Step, q *driver.Queue) error {
 	return t.s.exec("mark", t.boot, t.last, max(t.now, t.meta.seen))
 }
 
-// begin starts a transaction. A connection that cannot is not used again.
+// begin starts a transaction. A connection that cannot start one is not used again.
 func (s *session) begin() error {
 	err := s.exec("begin")
 	if err != nil && !busy(err) {
@@ -112,8 +112,8 @@ func (d *lite) moved() error {
 	return nil
 }
 
-// adopt reads the state of the store and the queue of a name, and voids the claims of an earlier boot: the processes that
-// made them ended with it, and their times belong to another clock.
+// adopt reads the state of the store and the queue of a name, and voids the claims of an earlier boot: their processes ended
+// with that boot, and their times belong to another clock.
 func (d *lite) adopt(t *transaction, name string) (q *driver.Queue, err error) {
 	if t.meta, q, err = d.readState(t.s, name); err != nil {
 		return nil, err
@@ -132,10 +132,10 @@ func (d *lite) adopt(t *transaction, name string) (q *driver.Queue, err error) {
 
 // rebooted reports whether it is certain that the host has booted since the store was written.
 //
-// Two ids prove it only if both are the kernel's own: containers may have ids of their own, so that two of them, or
-// one and the host, differ without a boot in between. The clock proves it in any case, since it restarts at a boot
-// and otherwise never runs back. Without a proof the claims stand until their leases end: if the host has booted
-// after all, that only delays waiters, whereas voiding the claims of a host that has not booted would let two hold.
+// Two ids prove it only if both are the kernel's own: containers may have ids of their own, so that two of them, or one and
+// the host, differ without a boot in between. The clock proves it in any case, since it restarts at a boot and otherwise
+// never runs back. Without a proof the claims last until their leases end: if the host has booted after all, this only
+// delays waiters, whereas voiding the claims of a host that has not booted would let two hold.
 func (d *lite) rebooted(m meta, now int64) bool {
 	switch {
 	case d.boot == "":

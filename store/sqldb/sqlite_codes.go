@@ -15,11 +15,11 @@ const (
 	codeCorrupt  = 11
 	codeFull     = 13
 	codeCantOpen = 14
-	codeProtocol = 15 // too many began to read the log at once
+	codeProtocol = 15 // too many connections began to read the log at once
 	codeNotADB   = 26
 
-	// codeShmSize is the extended code of a file beside the database, -shm, that could not grow. A commit may end with it when
-	// its frames are in the log already, so unlike codeFull it does not say that nothing was written.
+	// codeShmSize is the extended code if the file -shm beside the database could not grow. A commit may end with it when
+	// its frames are already in the log, so unlike codeFull it does not say that nothing was written.
 	codeShmSize = 10 | 19<<8
 )
 
@@ -32,13 +32,13 @@ var meaning = map[int]string{
 	codeNotADB:   "is not an SQLite database",
 }
 
-// A coder is an error of a SQLite driver that has SQLite's result code.
+// A coder is an error of a SQLite driver with SQLite's result code.
 type coder interface {
 	error
 	Code() int
 }
 
-// code returns the primary result code in an error of a driver of SQLite. Those that have no method for it are told by
+// code returns the primary result code in an error of a driver of SQLite. Errors without a method for it are recognized by
 // SQLite's own messages.
 func code(err error) int {
 	if e, ok := errors.AsType[coder](err); ok {
@@ -65,13 +65,13 @@ func code(err error) int {
 	return 0
 }
 
-// busy reports that others were in the way, so that nothing was done and the same may work soon.
+// busy reports that other connections blocked the call, so that nothing was done and the same call may succeed soon.
 func busy(err error) bool {
 	c := code(err)
 	return c == codeBusy || c == codeBusy+1 || c == codeProtocol
 }
 
-// explain explains an error of SQLite for the database that label names.
+// explain explains an error of SQLite, for the database with this label.
 func explain(label string, err error) error {
 	if e, ok := errors.AsType[coder](err); ok && e.Code() == codeShmSize {
 		return fmt.Errorf("%s %s: %w", label, meaning[codeFull], err)

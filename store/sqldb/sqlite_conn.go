@@ -12,7 +12,7 @@ type Conn interface {
 	// Prepare prepares a statement.
 	Prepare(text string) error
 
-	// Exec does a statement with these arguments, which are strings, ints, int64s and bools, and drops its result.
+	// Exec runs a statement with these arguments, which are strings, ints, int64s and bools, and drops its result.
 	Exec(text string, args ...any) error
 
 	// Query passes each row of a statement to a function until that returns false or an error. The function reads the
@@ -23,7 +23,7 @@ type Conn interface {
 	Close() error
 }
 
-// A Logged is a [Conn] that leaves it to the driver to write the log back to the database. Other connections do so by
+// A Logged is a [Conn] that leaves it to the driver to write the log back to the database. Other connections write it back
 // themselves, as SQLite does by default.
 type Logged interface {
 	Conn
@@ -96,11 +96,11 @@ func (p *pooled) Query(text string, args []any, each func(scan func(...any) erro
 	return rows.Err()
 }
 
-// Close implements [Conn]. The pool does not take the connection back, since its pragmas are ours.
+// Close implements [Conn]. The pool does not take the connection back, since its pragmas differ.
 func (p *pooled) Close() error {
 	for _, stmt := range p.stmts {
 		stmt.Close()
 	}
-	_ = p.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the error is this one
+	_ = p.conn.Raw(func(any) error { return sqldriver.ErrBadConn }) // the error is ErrBadConn itself
 	return p.conn.Close()
 }

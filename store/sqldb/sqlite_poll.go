@@ -55,8 +55,8 @@ func (d *lite) queues(ctx context.Context, query *driver.Query) (list []Named, e
 
 const movedEvery = 100 * time.Millisecond
 
-// Pause implements [Store]. Locks that go from hand to hand do so every millisecond or two, and one that is held for long
-// must not cost much. Most of the cost is the timer itself.
+// Pause implements [Store]. Locks that change hands do so every millisecond or two, and a lock that is held for long must
+// not cost much. Most of the cost is the timer itself.
 func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	switch {
 	case quiet < 50*time.Millisecond:
@@ -68,13 +68,12 @@ func (d *lite) Pause(quiet time.Duration, _ int) time.Duration {
 	}
 }
 
-// Poll implements [Store]. It reads the claims only if the database has changed, as a wakeup shows too, or if the
-// request asks for kept ones.
+// Poll implements [Store]. It reads the claims only if the database has changed, which a wakeup shows too, or if the request
+// asks for kept claims.
 //
-// A woken waiter does one statement where it did three, on the thread that was woken: a hand-over to another client
-// takes 157 µs where it took 249 (medians of 9 interleaved rounds of: benchbefore -stores sqlite), and one to another
-// process 365 µs where it took 471, beside 231 for a bare row that is passed on (of 12, of: bench -store=sqlite
-// -only='^handover$'), on a machine that had much else to do.
+// A woken waiter runs one statement in place of three, on the woken thread. A hand-over to another client takes 157 µs in
+// place of 249 (medians of 9 interleaved rounds of: benchbefore -stores sqlite), and one to another process 365 µs in place
+// of 471, beside 231 for a bare row (of 12, of: bench -store=sqlite -only='^handover$'), on a busy machine.
 func (d *lite) Poll(ctx context.Context, g *PollRequest) (s *PollResult, err error) {
 	if err := d.stays(); err != nil {
 		return nil, err
@@ -95,13 +94,13 @@ func (d *lite) Poll(ctx context.Context, g *PollRequest) (s *PollResult, err err
 		d.version = version
 	case err != nil && !driver.IsUnreachable(err) && ctx.Err() == nil:
 		if lost := d.moved(); lost != nil {
-			return nil, lost // which says more than what SQLite makes of a file that goes while it is opened
+			return nil, lost // it says more than SQLite's error for a file that goes while it is opened
 		}
 	}
 	return s, err
 }
 
-// stays returns an error if the database has moved, which it looks for now and then.
+// stays returns an error if the database has moved, which it checks from time to time.
 func (d *lite) stays() error {
 	if time.Since(d.checked) <= movedEvery {
 		return nil
@@ -149,8 +148,8 @@ func (d *lite) reading(ctx context.Context, f func() error) error {
 	}
 }
 
-// states checks the state of the store, and reads how claims stand, with one statement: the overhead of a statement
-// is more than its work.
+// states checks the state of the store, and reads the states of claims, with one statement: the overhead of a statement
+// exceeds its work.
 func (d *lite) states(claims []Waiting, states []State) error {
 	if len(claims) == 0 {
 		_, err := d.readMeta(d.read)
@@ -202,7 +201,7 @@ func tickets(claims []Waiting) (string, error) {
 	return string(list), err
 }
 
-// kept reads when the first claim ends that is kept before each of these. If the one right before it holds, all
+// kept reads, for each of these claims, when the first kept claim before it ends. If the claim right before it holds, all
 // before it do.
 func (d *lite) kept(claims []Waiting, states []State) error {
 	list, err := tickets(claims)
@@ -222,8 +221,8 @@ func (d *lite) kept(claims []Waiting, states []State) error {
 	})
 }
 
-// notOurs returns the error of a statement that reads the store's state beside its claims. If the statement found no
-// state, readMeta finds out whether the store is foreign or damaged.
+// notOurs returns the error of a statement that reads the store's state beside its claims. If the statement found no state,
+// readMeta decides whether the store is foreign or damaged.
 func (d *lite) notOurs(s *session, err error) error {
 	if _, wrong := d.readMeta(s); wrong != nil {
 		return wrong
@@ -243,8 +242,8 @@ func readQueue(s *session, name string) (*driver.Queue, error) {
 	return q, err
 }
 
-// readState reads the state of the store and one queue, with one statement where two would do, since each costs about as
-// much as all that is done between them.
+// readState reads the state of the store and one queue, with one statement in place of two, since each costs about as much
+// as the work between them.
 func (d *lite) readState(s *session, name string) (meta, *driver.Queue, error) {
 	var m meta
 	q := &driver.Queue{}

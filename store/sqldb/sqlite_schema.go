@@ -63,7 +63,7 @@ func (d *lite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// reads has SQLite open its log, which it does when it reads.
+// reads makes SQLite open its log, by a read.
 func (d *lite) reads(ctx context.Context, s *session) error {
 	if d.options.Existing {
 		if err := d.patiently(ctx, func() error { return d.exists(s) }); err != nil {
@@ -76,8 +76,8 @@ func (d *lite) reads(ctx context.Context, s *session) error {
 	return d.patiently(ctx, func() error { _, err := d.known(s, "meta"); return err })
 }
 
-// astray reports whether an error may come from using another log than the other processes do: such a log does not
-// fit their index, and writes seem to be missing from it.
+// astray reports whether an error may come from using another log than the other processes: such a log does not fit their
+// index, and writes seem to be missing from it.
 func (d *lite) astray(s *session, err error) bool {
 	if !errors.Is(err, ErrMissing) {
 		return code(err) == codeIO
@@ -86,7 +86,7 @@ func (d *lite) astray(s *session, err error) bool {
 	return err == nil && mode == "wal"
 }
 
-// useWAL lets readers and the writer leave each other alone, and makes a commit one write to one file.
+// useWAL lets readers and the writer work at the same time, and makes a commit one write to one file.
 func useWAL(s *session) error {
 	mode, err := journal(s, "PRAGMA journal_mode = WAL")
 	if err != nil {
@@ -104,7 +104,7 @@ func journal(s *session, pragma string) (mode string, err error) {
 	return mode, err
 }
 
-// known reports whether the schema has a table or an index of this name, to which it adds the prefix.
+// known reports whether the schema has a table or an index with this name after the prefix.
 func (d *lite) known(s *session, name string) (bool, error) {
 	var n int
 	err := s.row("known", []any{d.options.Prefix + name}, &n)
@@ -140,15 +140,15 @@ func (d *lite) create(s *session) (meta, error) {
 	return m, s.exec("create row", m.version, m.incarnation, m.boot, d.now())
 }
 
-// migrate makes tables of version 1, which lack the column seen, into tables of version 2. No claim was renewed later
-// than seen says, since a lease has a longest length.
+// migrate upgrades tables of version 1, which lack the column seen, to version 2. No claim was renewed later than seen says,
+// since a lease has a longest length.
 //
-// A stile that knows version 1 only refuses tables of version 2, and could not renew its claims there. So the tables stay
-// as they are until those claims are gone.
+// A stile that knows only version 1 refuses tables of version 2, and could not renew its claims there. So the tables stay
+// unchanged until those claims are gone.
 func (d *lite) migrate(s *session) error {
 	var version, claims int
 	if err := s.row("schema", nil, &version); err != nil || version != 1 {
-		return nil //nolint:nilerr // readMeta says what is wrong with a table that is not ours
+		return nil //nolint:nilerr // readMeta explains tables that are not stile's
 	}
 	if err := d.tables(s); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (d *lite) migrate(s *session) error {
 	return s.exec("from 1: fill", m.seen)
 }
 
-// check returns an error for tables that cannot be used, so that this is found out before the first lock.
+// check returns an error for unusable tables, so that it is reported before the first lock.
 func (d *lite) check(s *session) error {
 	if err := d.tables(s); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (d *lite) check(s *session) error {
 	return nil
 }
 
-// tables returns an error unless all tables and indexes are there.
+// tables returns an error unless all tables and indexes exist.
 func (d *lite) tables(s *session) error {
 	for _, name := range []string{"meta", "claim", "claim_name"} {
 		known, err := d.known(s, name)
@@ -231,7 +231,7 @@ func (d *lite) readMeta(s *session) (meta, error) {
 	return m, d.checkMeta(m)
 }
 
-// checkMeta returns an error for a store that this process cannot use, or can no longer.
+// checkMeta returns an error for a store that this process cannot use, or can no longer use.
 func (d *lite) checkMeta(m meta) error {
 	switch {
 	case m.version > schemaVersion:

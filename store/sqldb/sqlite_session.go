@@ -10,11 +10,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A session is one connection with its prepared statements, used by one goroutine at a time. It is opened when it is
-// first used, and again after a failure.
+// A session is one connection with its prepared statements, used by one goroutine at a time. It opens at its first use, and
+// again after a failure.
 //
-// Its statements run without the caller's context: each takes microseconds, and one that is never interrupted has either
-// been done or not. What can take long, the wait for another process, is done by [lite.patiently].
+// Its statements run without the caller's context: each takes microseconds, and an uninterrupted statement has a known
+// outcome. The wait for another process, which can be long, is in [lite.patiently].
 type session struct {
 	connect func(context.Context) (Conn, error)
 	text    map[string]string
@@ -50,11 +50,11 @@ func (d *lite) take(ctx context.Context, s *session) error {
 	return nil
 }
 
-// pragmas are set on each connection. They are gone with it, since a connection never goes back to the pool.
+// pragmas are set on each connection. They end with it, since a connection never goes back to the pool.
 //
-// synchronous=NORMAL does not sync a commit to the disk. A power loss may undo the last ones, but it also ends every
-// process that held a lock here, their claims are void after the boot, and tickets go on from the wall clock, so above
-// those that were undone. A crash of the process alone undoes nothing.
+// synchronous=NORMAL does not sync a commit to the disk. A power loss may undo the last commits, but it also ends every
+// process that held a lock here. Their claims are void after the boot, and tickets go on from the wall clock, so above the
+// undone tickets. A crash of only the process undoes nothing.
 //
 // busy_timeout is 0 since SQLite's own wait heeds no context.
 var pragmas = []string{"PRAGMA busy_timeout = 0", "PRAGMA synchronous = NORMAL"}
@@ -101,7 +101,7 @@ func (s *session) exec(name string, args ...any) error {
 	return s.conn.Exec(s.text[name], args...)
 }
 
-// row reads a statement's one row; [sql.ErrNoRows] if there is none.
+// row reads a statement's one row. The error is [sql.ErrNoRows] if there is none.
 func (s *session) row(name string, args []any, into ...any) error {
 	found := false
 	err := s.rows(name, args, func(scan func(...any) error) (bool, error) {
@@ -114,7 +114,7 @@ func (s *session) row(name string, args []any, into ...any) error {
 	return err
 }
 
-// rows reads a statement's rows as long as each returns true.
+// rows passes a statement's rows to each, until each returns false.
 func (s *session) rows(name string, args []any, each func(scan func(...any) error) (bool, error)) error {
 	if s.conn == nil {
 		return errDropped
@@ -123,16 +123,16 @@ func (s *session) rows(name string, args []any, each func(scan func(...any) erro
 }
 
 const (
-	firstBackoff = 100 * time.Microsecond // about one transaction of ours
+	firstBackoff = 100 * time.Microsecond // about one transaction
 
 	// maxBackoff is short, so that one process among many gets its turn. With 1 ms, 8 processes on names of their own did
-	// 6,000/s with a p99 of 26 ms, where they did 2,700/s and 60 ms with 4 ms, beside 10,000/s for bare rows on a machine that
-	// had much else to do (medians of three interleaved rounds of: scenario own of the bench on SQLite).
+	// 6,000/s with a p99 of 26 ms; with 4 ms, they did 2,700/s and 60 ms, beside 10,000/s for bare rows on a busy machine
+	// (medians of three interleaved rounds of: scenario own of the bench on SQLite).
 	maxBackoff = time.Millisecond
 )
 
-// patiently runs f again while the database is locked by another process, until the context ends or the wait is too
-// long. Its errors say for certain that f did not come about.
+// patiently repeats f while another process keeps the database locked, until the context ends or the wait is too long. Its
+// errors prove that f had no effect.
 func (d *lite) patiently(ctx context.Context, f func() error) error {
 	start := time.Now()
 	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// While wakeups come, the database is polled seldom; not so if somebody changes it without a wakeup.
+// While wakeups come, the database is rarely polled, unless somebody changes it without a wakeup.
 func TestPauseWhileWoken(t *testing.T) {
 	const (
 		next, behind = 1, 2
@@ -16,10 +16,10 @@ func TestPauseWhileWoken(t *testing.T) {
 	)
 	holds, waits := &PollResult{States: []State{{}, {Holds: true}}}, &PollResult{States: []State{{Ends: 1}}}
 	for what, test := range map[string]struct {
-		wakes     []time.Duration // before the look, or after it if negative
+		wakes     []time.Duration // before the poll, or after it if negative
 		requestOf PollRequest
 		result    *PollResult
-		after     time.Duration // since the look
+		after     time.Duration // since the poll
 		quiet     time.Duration
 		ahead     int
 		want      time.Duration

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The behaviour is tested in package sqlite, on the real thing: this package has no SQL driver to run with.
+// Package sqlite tests the behaviour with a real database: this package has no SQL driver.
 
 var bare = regexp.MustCompile(`\b(FROM|INTO|UPDATE|JOIN|ON|EXISTS) +(claim|meta)\b`)
 

@@ -26,7 +26,7 @@ func (t *table) queue(name string) *driver.Queue {
 	return t.queues[name]
 }
 
-// rows are written by [Save].
+// rows is the [Writer] of a queue.
 type rows struct{ q *driver.Queue }
 
 func (r rows) Insert(e *driver.Entry) error {
@@ -67,7 +67,7 @@ func copied(q *driver.Queue) *driver.Queue {
 
 func now() int64 { return time.Now().UnixMicro() }
 
-// Change does everything twice, as a store may.
+// Change does every step twice, as a store may.
 func (c client) Change(ctx context.Context, steps []Step) error {
 	if err := driver.Ended(ctx, false); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Watch is [driver.Watcher.Watch]. It reads the queue again after each change, so it has never seen a newer state
-// than changed was called for.
+// Watch is [driver.Watcher.Watch]. It reads the queue again after each change, and calls changed for every state that it has
+// seen.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
 		queues, now, err := d.read(ctx, &driver.Query{Name: name})
@@ -34,11 +34,11 @@ var recordSeed = maphash.MakeSeed()
 
 // A shape is the part of a queue that a watch compares.
 type shape struct {
-	text string // differs whenever claims enter, leave, are kept, are told that they hold, are amended, run out, or are gone
+	text string // differs whenever claims enter, leave, are kept, learn that they hold, are amended, run out, or are gone
 	next int64  // when the next of them runs out or is gone; 0 means never
 }
 
-// shapeOf returns the shape of a queue, from which it removes expired claims. A name without a queue has the zero
+// shapeOf returns the shape of a queue, and removes the expired claims from the queue. A name without a queue has the zero
 // shape.
 func shapeOf(q *driver.Queue, now int64) shape {
 	q.Expire(now)
@@ -47,7 +47,7 @@ func shapeOf(q *driver.Queue, now int64) shape {
 	for _, e := range q.Entries {
 		fmt.Fprintln(&b, e.Ticket, e.Notified, e.Left, e.Ends <= now, e.Weight, maphash.String(recordSeed, e.Record))
 		if e.Ends > now {
-			next = min(next, e.Ends) // before Next, if the lock-delay begins then
+			next = min(next, e.Ends) // earlier than Next, if the lock-delay begins then
 		}
 	}
 	return shape{text: b.String(), next: next}

@@ -18,8 +18,8 @@ func BenchmarkEnterLeave(b *testing.B) {
 	}
 }
 
-// BenchmarkBare is the baseline of EnterLeave: the least work of a program that locks by a row in a file, with the
-// same library and pragmas.
+// BenchmarkBare is the baseline of EnterLeave: the least work of a program that locks by a row in a file, with the same
+// library and pragmas.
 func BenchmarkBare(b *testing.B) {
 	db, err := sql.Open("sqlite", lockFile(b))
 	if err != nil {
@@ -49,7 +49,8 @@ func BenchmarkBare(b *testing.B) {
 	}
 }
 
-// A lock goes back and forth between two drivers, which know of each other through the file alone.
+// BenchmarkHandOver measures a lock that goes back and forth between two drivers, which know of each other only through the
+// file.
 func BenchmarkHandOver(b *testing.B) {
 	path := lockFile(b)
 	a, z := open(b, path), open(b, path)
@@ -92,7 +93,7 @@ func BenchmarkRenew64(b *testing.B) {
 	}
 }
 
-// What each use of a lock file pays for the certainty that the file and its log are still there.
+// BenchmarkMoved measures the check at each use that the file and its log are still in place.
 func BenchmarkMoved(b *testing.B) {
 	path := lockFile(b)
 	open(b, path)
@@ -110,7 +111,8 @@ func BenchmarkMoved(b *testing.B) {
 	}
 }
 
-// A file that others have open is the dearest to open: who has it open, with which log, has to be found out.
+// BenchmarkOpen measures opening a file that others have open, the most expensive case: who has it open, with which log, has
+// to be found out.
 func BenchmarkOpen(b *testing.B) {
 	path := lockFile(b)
 	enter(b, open(b, path), claim("x", time.Hour), true)

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// A change that a poll of this client has seen may be a break, which the poll does not look for. So a holder checks
-// too, once.
+// A change that a poll of this client has seen may be a break, which the poll does not look for. So a holder checks too,
+// once.
 func TestSignalStirsForEachChange(t *testing.T) {
 	path := lockFile(t)
 	d, b := open(t, path), signalOf(t, path)
@@ -51,7 +51,7 @@ func TestWakeStirs(t *testing.T) {
 	for asleep := 0; asleep < 10; asleep++ {
 		enter(t, d, claim(rand.Text(), time.Minute), true)
 		select {
-		case <-rechecked: // it was about to sleep, and saw the change by itself
+		case <-rechecked: // it was about to sleep, and noticed the change itself
 			asleep--
 			continue
 		case <-time.After(5 * time.Millisecond):
@@ -67,7 +67,8 @@ func TestWakeStirs(t *testing.T) {
 	<-ended
 }
 
-// A waiter and a holder of one client hear at once of a break by another one, and the waiter's other claim does not.
+// A waiter and a holder of one client learn at once of a break by another client, and the waiter's other claim is not
+// alerted.
 func TestBreakIsHeard(t *testing.T) {
 	lane := awake.Lane(t)
 	path := lockFile(t)
@@ -113,7 +114,7 @@ func TestBreakIsHeard(t *testing.T) {
 	}
 }
 
-// Without a signal nobody learns of a break at once, and the traits do not promise it.
+// Without a signal no client learns of a break at once, and the traits do not promise it.
 func TestTraitsOfSignal(t *testing.T) {
 	path := lockFile(t)
 	with := open(t, path)

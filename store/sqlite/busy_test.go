@@ -9,13 +9,13 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A file that another process keeps writing to is ErrUnreachable, not the end of a context that the caller never made,
-// and one caller's end is nobody else's.
+// The error for a file to which another process keeps writing is unreachable. It is not the end of a context that the caller
+// never made, and the end of one caller's context does not fail another call.
 func TestBusyFileIsUnreachable(t *testing.T) {
 	t.Parallel()
 	path := lockFile(t)
 	d := open(t, path)
-	c, err := stile.New(d, &stile.Options{Patience: 3 * time.Second}) // what nobody keeps waiting takes less, also on a slow disk
+	c, err := stile.New(d, &stile.Options{Patience: 3 * time.Second}) // undelayed calls take less, even on a slow disk
 	if err != nil {
 		t.Fatal(err)
 	}

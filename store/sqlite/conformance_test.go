@@ -35,10 +35,10 @@ func conforming(t testing.TB) drivertest.Store {
 	}
 }
 
-// fresh numbers the prefixes of stores that are in one file.
+// fresh numbers the prefixes of stores in one file.
 var fresh atomic.Int64
 
-// mishapsOfFiles are what can happen to a lock file, where the tests can have it happen.
+// mishapsOfFiles are mishaps of a lock file, on systems where the tests can cause them.
 var mishapsOfFiles map[string]func(testing.TB) *drivertest.Mishap
 
 func TestConformance(t *testing.T) {

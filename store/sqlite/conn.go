@@ -14,23 +14,23 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// A conn is a connection of the library itself. It is a [sqldb.Conn].
+// A conn is a connection over the library's own functions. It is a [sqldb.Conn].
 //
 // A lock and unlock takes 9 statements. For each call, package database/sql and its driver make a name and a type of each
-// column, and copy each text several times. Without them, a lock and unlock takes 61 µs where it took 75, beside 34 for a bare
+// column, and copy each text several times. Without them, a lock and unlock takes 61 µs in place of 75, beside 34 for a bare
 // INSERT and DELETE through them (medians of three interleaved rounds of: scenario alone of the bench on SQLite).
 type conn struct {
 	tls   *libc.TLS
 	db    uintptr
 	stmts map[string]uintptr
-	texts room    // for the arguments of the statement at work
+	texts room    // for the arguments of the present statement
 	out   uintptr // where the library puts a pointer
 	pages uintptr // where [logged] puts a number
 }
 
 var _ sqldb.Logged = (*conn)(nil)
 
-// room is memory of the library's, since it is not for Go's: the library reads it by the word, past its end too.
+// A room is memory of the library, not of Go: the library reads it in words, past its end too.
 type room struct {
 	at   uintptr
 	size int
@@ -44,7 +44,7 @@ func (r *room) grow(tls *libc.TLS, size int) {
 	}
 }
 
-// octets are n of the library's bytes.
+// octets returns n bytes of the library's memory.
 func octets(at uintptr, n int) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), n) }
 
 func connect(path string) (*conn, error) {
@@ -59,12 +59,12 @@ func connect(path string) (*conn, error) {
 	}
 	lib.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
 	c.pages = libc.Xcalloc(c.tls, 1, types.Size_t(unsafe.Sizeof(int32(0))))
-	lib.Xsqlite3_wal_hook(c.tls, c.db, callable(logged), c.pages) // in place of that which writes back the log
+	lib.Xsqlite3_wal_hook(c.tls, c.db, callable(logged), c.pages) // in place of the hook that writes back the log
 	return c, nil
 }
 
-// connect connects to the file, and reads there. A log that does not fit the index of others cannot be read: until it is known
-// that all use the same log, the error says so.
+// connect connects to the file, and reads there. A log that does not fit the index of others cannot be read. Until it is
+// certain that all use the same log, the error says so.
 func (f *files) connect(ctx context.Context) (sqldb.Conn, error) {
 	c, err := connect(f.paths[theFile])
 	if err != nil {
@@ -85,19 +85,19 @@ func (f *files) connect(ctx context.Context) (sqldb.Conn, error) {
 	return nil, err
 }
 
-// pageSize is for a file that is made: others keep theirs. A lock and unlock writes 5 pages to the log, whatever their size is:
-// each is copied, summed, and written to the disk before the log is written back. With 1 KiB, 27,400 locks and unlocks go in a
-// second, where 19,200 went with SQLite's 4 KiB, beside 29,000 to 33,000 of bare rows; of eight processes 19,900 and 13,700
+// pageSize applies to a new file; others keep theirs. A lock and unlock writes 5 pages to the log, whatever their size is:
+// each is copied, summed, and written to the disk before the log is written back. With 1 KiB, 27,400 locks and unlocks are
+// made in a second, with SQLite's 4 KiB 19,200, beside 29,000 to 33,000 of bare rows; by eight processes 19,900 and 13,700
 // (bench -store=sqlite -only='^(alone|own)$').
 const pageSize = "PRAGMA page_size = 1024"
 
-// logged is told by the library how many pages the log has after a commit.
+// logged is the library's hook after a commit, which gets the number of pages in the log.
 func logged(_ *libc.TLS, pages, _, _ uintptr, n int32) int32 {
 	**(**int32)(unsafe.Pointer(&pages)) = n
 	return lib.SQLITE_OK
 }
 
-// callable is a function as the library calls it. It must be no closure, which nothing would keep alive.
+// callable returns a pointer by which the library calls a function. It must be no closure, which nothing would keep alive.
 func callable(f func(_ *libc.TLS, arg, db, name uintptr, n int32) int32) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&f))
 }
@@ -105,7 +105,7 @@ func callable(f func(_ *libc.TLS, arg, db, name uintptr, n int32) int32) uintptr
 // Pages implements [sqldb.Logged].
 func (c *conn) Pages() int { return int(**(**int32)(unsafe.Pointer(&c.pages))) }
 
-// ended puts a text where the library can read it until the next one, with a zero byte at its end.
+// ended puts a text with a final zero byte into the library's memory. It stays there until the next text.
 func (c *conn) ended(text string) uintptr {
 	c.texts.grow(c.tls, len(text)+1)
 	clear(octets(c.texts.at, len(text)+1))
@@ -113,7 +113,7 @@ func (c *conn) ended(text string) uintptr {
 	return c.texts.at
 }
 
-// given is the pointer that the library gave last.
+// given returns the pointer that the library returned last.
 func (c *conn) given() uintptr { return **(**uintptr)(unsafe.Pointer(&c.out)) }
 
 // stmt returns the prepared statement of a text.
@@ -165,7 +165,7 @@ func (c *conn) Query(text string, args []any, each func(scan func(...any) error)
 	}
 }
 
-// bind gives a statement its arguments. The texts stay where they are until the next statement.
+// bind gives a statement its arguments. The texts stay in place until the next statement.
 func (c *conn) bind(stmt uintptr, args []any) error {
 	size := 1
 	for _, arg := range args {

@@ -17,7 +17,7 @@ import (
 // A ledger keeps a balance in a database. Each step is a transaction.
 type ledger struct {
 	db    *sql.DB
-	marks *guard.Table // nil means that nothing is guarded
+	marks *guard.Table // nil means no guard
 }
 
 // step runs work in a transaction. With a guard, the token is raised before work runs.
@@ -54,8 +54,8 @@ func (l *ledger) add(ctx context.Context, locks *stile.Client, amount int, pause
 	})
 }
 
-// A program is paused while it holds the lock, for so long that it loses it. Another comes and adds 50 to the balance.
-// Then the first goes on, and writes what it computed from the balance before that.
+// A program is paused while it holds the lock, until it loses the lock. Another program adds 50 to the balance. Then the
+// first goes on, and writes a result that it computed from the former balance.
 func Example_guard() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "")

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// Whoever only looks makes nothing: no folder, no file, no tables in the database of others.
+// A command that only looks makes nothing: no folder, no file, no tables in a foreign database.
 func TestExisting(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "misspelt", "locks.db")

@@ -148,7 +148,7 @@ func TestCloseEndsABusyCall(t *testing.T) {
 	}
 }
 
-// A limit on the size of the database stands for a full disk: SQLite says the same of both.
+// A limit on the size of the database stands for a full disk: SQLite has the same error for both.
 func TestFull(t *testing.T) {
 	path := lockFile(t)
 	db := raw(t, path+"?_pragma=max_page_count(16)")

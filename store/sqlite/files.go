@@ -13,14 +13,14 @@ import (
 	"github.com/stilelock/stile/internal/mount"
 )
 
-// Files are a lock file and what SQLite keeps beside it: the log, which has the newest claims, and the index of the log,
-// with the locks that keep writers apart. Processes that do not share all three share no locks.
+// Files are a lock file and SQLite's files beside it: the log, which has the newest claims, and the index of the log, whose
+// locks keep writers apart. Processes that do not share all three share no locks.
 type files struct {
-	paths      [3]string      // of the file as it was named, of its log and of the index
-	real       string         // the file's path without symbolic links: the log stands beside it
-	folder     *folder        // that real and the log are in
+	paths      [3]string      // of the file as named, of its log and of the index
+	real       string         // the file's path without symbolic links: the log is beside it
+	folder     *folder        // the folder of real and the log
 	identities [3]fs.FileInfo // as SQLite opened them
-	open       *handles       // of them; nil where the system does not tell
+	open       *handles       // of them; nil if the system does not show them
 	patience   time.Duration  // how long another process may take to open its log
 }
 
@@ -32,7 +32,7 @@ const (
 
 var kinds = [...]string{"lock file", "the log", "the index of the log"}
 
-// openFiles makes the file if it is missing and if it is told to.
+// openFiles makes the file if it is missing and create is true.
 func openFiles(path string, create bool) (*files, error) {
 	identity, err := makeFile(path, create)
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *files) opened(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		// Another process that opens or closes the file right now has its lock on it, and its log not yet, or no longer.
+		// Another process that is opening or closing the file has its lock on it, and its log not yet, or no longer.
 		select {
 		case <-again.C:
 		case <-timeout.C:
@@ -83,7 +83,7 @@ func (f *files) opened(ctx context.Context) error {
 	}
 }
 
-// note takes down which log and index are there.
+// note notes the present log and index.
 func (f *files) note() error {
 	for _, i := range [...]int{theLog, theIndex} {
 		info, err := os.Stat(f.paths[i])
@@ -103,7 +103,7 @@ func (f *files) moved() error {
 	return f.folder.vouches(f.checkIdentity)
 }
 
-// checkIdentity is moved, by a look at each file.
+// checkIdentity is moved, by a check of each file.
 func (f *files) checkIdentity() error {
 	for i, path := range f.paths {
 		info, err := os.Stat(path)

@@ -7,43 +7,43 @@ import (
 	"unsafe"
 )
 
-// A folder spares looks at the files in it. A system call that makes, removes or renames an entry marks the folder
-// with the time, so the files are where they were as long as the same folder stands at the path with the same mark.
-// The mark is the time of the last change of the folder itself, which no program can set.
+// A folder saves checks of the files in it. A system call that makes, removes or renames an entry marks the folder with the
+// time. So the files are unchanged while the path leads to the same folder with the same mark. The mark is the time of the
+// folder's own last change, which no program can set.
 //
-// The mark counts in ticks of the kernel's clock, so a second change in one tick leaves no trace. A mark is therefore
-// relied on only if the clock had gone on when the files were looked at.
+// The mark counts in ticks of the kernel's clock, so a second change in one tick leaves no trace. So a mark is trusted only
+// if the clock had moved on when the files were checked.
 type folder struct {
 	path   string
-	marked bool                  // the file system is one that is known to mark its folders
-	last   atomic.Pointer[sight] // nil until the files were looked at
+	marked bool                  // the file system is known to mark its folders
+	last   atomic.Pointer[sight] // nil until the files were checked
 }
 
-// A sight is the state of a folder when all files in it were the right ones.
+// A sight is the state of a folder when all files in it were right.
 type sight struct {
 	mark mark
-	at   time.Time // when the files were looked at
+	at   time.Time // when the files were checked
 }
 
 // A mark identifies a folder, and a state of it.
 type mark struct {
 	device, inode      uint64
-	seconds, remainder int64 // when an entry came or went
+	seconds, remainder int64 // when an entry last came or went
 }
 
 const (
-	// tick is longer than any kernel's clock stands still.
+	// tick is longer than any tick of a kernel's clock.
 	tick = 20 * time.Millisecond
 
 	// coarseTick is the tick of file systems that keep whole seconds. Such a mark has no remainder.
 	coarseTick = 2 * time.Second
 
-	// sightLasts is for how long a mark is relied on. Only a mount over a single file leaves the folder as it was.
+	// sightLasts bounds the trust in a mark. A mount over a single file does not mark the folder.
 	sightLasts = 100 * time.Millisecond
 )
 
-// marking are the magic numbers of file systems that mark their folders. Others, such as those in user space, may do as
-// they like.
+// marking are the magic numbers of file systems that mark their folders. Others, such as file systems in user space, may
+// not.
 var marking = map[uint32]bool{
 	0xef53:     true, // ext2, ext3, ext4
 	0x58465342: true, // XFS
@@ -59,7 +59,7 @@ func newFolder(path string) *folder {
 	return &folder{path: path, marked: err == nil && marking[uint32(st.Type)]}
 }
 
-// vouches calls look, which looks at the files, unless the folder shows that nothing has come or gone since the last look.
+// vouches calls look, which checks the files, unless the folder shows that no entry has come or gone since the last check.
 func (f *folder) vouches(look func() error) error {
 	if !f.marked {
 		return look()
@@ -70,7 +70,7 @@ func (f *folder) vouches(look func() error) error {
 		return nil
 	}
 	s := &sight{mark: m, at: time.Now()}
-	// The clock is read before the files are looked at: what happens after the look leaves a later mark.
+	// The clock is read before the files are checked: a change after the check leaves a later mark.
 	settled := err == nil && m.older(coarseClock())
 	if err := look(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (m mark) older(now time.Time, ok bool) bool {
 	return ok && now.Sub(time.Unix(m.seconds, m.remainder)) > least
 }
 
-// coarseClock is the clock of the kernel that marks are taken from.
+// coarseClock returns the time of the kernel's clock for marks.
 func coarseClock() (time.Time, bool) {
 	const realtimeCoarse = 5
 	var ts syscall.Timespec

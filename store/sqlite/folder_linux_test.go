@@ -19,7 +19,7 @@ const shm = "/dev/shm"
 // mountedVariable names a folder that was mounted for the tests in a namespace of its own.
 const mountedVariable = "STILE_SQLITE_TEST_MOUNTED"
 
-// folders are where the tests put lock files: what they find of a file is told by the file system.
+// folders are places for lock files on several file systems, since these decide how changes show.
 func folders(t *testing.T) map[string]string {
 	t.Helper()
 	if mounted := os.Getenv(mountedVariable); mounted != "" {
@@ -33,7 +33,7 @@ func folders(t *testing.T) map[string]string {
 	return map[string]string{"temporary folder": t.TempDir(), shm: dir}
 }
 
-// A mishap is a thing that can happen to an open lock file, with the error of the next use.
+// A mishap is an event for an open lock file, with the error of the next use.
 type mishap struct {
 	do   func(dir, path string) error
 	says string
@@ -86,8 +86,8 @@ func swap(a, b string) error {
 	return errors.Join(os.Rename(a, a+".swap"), os.Rename(b, a), os.Rename(a+".swap", b))
 }
 
-// What happens to a lock file is found at the next use, however soon that is, and whether or not the last use looked at
-// the files themselves.
+// The next use of a lock file notices a mishap, however soon it comes, and whether or not the last use checked the files
+// themselves.
 func TestMishapIsFoundAtOnce(t *testing.T) {
 	if os.Getenv(mountedVariable) != "" {
 		mishaps["folder mounted over"] = mishap{mountedOver, "was removed"}
@@ -106,7 +106,7 @@ func TestMishapIsFoundAtOnce(t *testing.T) {
 					enter(t, d, held, true)
 					if quiet {
 						settle(t, filepath.Dir(path))
-						for range 2 { // the first looks at the files, and the second relies on that
+						for range 2 { // the first checks the files, and the second trusts the mark
 							if got := d.Renew(t.Context(), []*driver.Claim{held})[0].Err; got != nil {
 								t.Fatalf("renewal = %v; want nil", got)
 							}
@@ -154,7 +154,7 @@ func settle(t *testing.T, dir string) {
 	}
 }
 
-// The files are looked at when something came to the folder or left it, and not before, unless that was long ago.
+// The files are checked again only when an entry came to the folder or left it, or after sightLasts.
 func TestFolderVouches(t *testing.T) {
 	for where, dir := range folders(t) {
 		t.Run(where, func(t *testing.T) {
@@ -180,9 +180,10 @@ func TestFolderVouches(t *testing.T) {
 			f.last.Store(nil)
 			settle(t, dir)
 			looksAgain("the first use", 1)
-			f.last.Load().at = time.Now().Add(time.Hour) // or a slow machine would have to look again
+			f.last.Load().at = time.Now().Add(time.Hour) // otherwise a slow machine would have to check again
 			looksAgain("the second use", 0)
-			// Where the machine stands still after an entry was made, the clock has gone on by the look, which is relied on.
+			// If the machine stands still after an entry was made, the clock has moved on at the check, whose mark is then
+			// trusted.
 			entry := 0
 			servertest.Until(t, "an entry is looked at in the tick in which it was made", func() bool {
 				entry++
@@ -207,7 +208,7 @@ func TestFolderVouches(t *testing.T) {
 	}
 }
 
-// A file system that is not known to mark its folders is looked at each time.
+// The files on a file system that is not known to mark its folders are checked each time.
 func TestFolderOfAnotherFileSystem(t *testing.T) {
 	f, looks := newFolder("/proc/self"), 0
 	for range 3 {

@@ -2,7 +2,7 @@
 
 package sqlite
 
-// A folder spares looks at the files in it on Linux.
+// A folder saves checks of the files in it on Linux.
 type folder struct{}
 
 func newFolder(string) *folder { return nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/guardtest"
 )
 
-// data opens a new database file for what locks protect. Of many who write at once, each waits less than that for the others.
+// data opens a new database file for guarded data. Of many concurrent writers, each waits less than the busy timeout.
 func data(t testing.TB) *sql.DB {
 	t.Helper()
 	dsn := "file:" + filepath.Join(t.TempDir(), "data.db") + "?_pragma=busy_timeout(2000)&_pragma=journal_mode(WAL)&_txlock=deferred"
@@ -41,7 +41,7 @@ func TestGuardColumns(t *testing.T) {
 	guardtest.Columns(t, &guardtest.Database{DB: data(t), Dialect: guard.SQLite})
 }
 
-// A handler that is at work when a higher token comes is refused by the check in the transaction that it writes in.
+// If a higher token comes while a handler works, the check in its own transaction refuses the handler's write.
 func TestGuardedHandler(t *testing.T) {
 	t.Parallel()
 	db := data(t)

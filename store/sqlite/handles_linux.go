@@ -14,22 +14,22 @@ import (
 	"syscall"
 )
 
-// Where SQLite locks: these bytes of the file as long as it is open for its log, and this one of the index.
+// The places of SQLite's locks: these bytes of the file while its log is open, and this byte of the index.
 const (
 	sharedFirst, sharedSize = 1<<30 + 2, 510
 	indexInUse              = 128
 )
 
-// handles are descriptors of this process, by the files that they lead to: each one that SQLite opened. They are
-// looked at and neither opened nor closed, since closing one would take away this process's locks on the file.
+// handles are descriptors of this process, one for each of the files, opened by SQLite. They are only read, neither opened
+// nor closed, since closing one would release this process's locks on the file.
 type handles [3]int
 
 var errOtherLog = errors.New(
 	"restart it, and keep the folder whole: never remove the file or its log, and mount the folder, not the file",
 )
 
-// shared returns an error if this process or another has the file open with another log than the one at its path. It
-// cannot tell without /proc.
+// shared returns an error if this process or another has the file open with another log than the one at its path. Without
+// /proc it finds nothing.
 func (f *files) shared() error {
 	h, err := f.handles()
 	f.open = h
@@ -59,11 +59,11 @@ func processName(pid int32) string {
 	return "process " + strconv.Itoa(int(pid))
 }
 
-// handles finds the descriptors of the file, its log and its index. They are nil if /proc does not tell.
+// handles finds the descriptors of the file, its log and its index. They are nil if /proc does not show them.
 func (f *files) handles() (*handles, error) {
 	entries, err := os.ReadDir(descriptors)
 	if err != nil {
-		return nil, nil //nolint:nilerr // nothing can be known
+		return nil, nil //nolint:nilerr // nothing can be found out
 	}
 	names := [3]string{f.real, f.paths[theLog], f.paths[theIndex]}
 	var want [3]*syscall.Stat_t
@@ -102,7 +102,7 @@ func (f *files) handles() (*handles, error) {
 // descriptors is the folder of this process's descriptors.
 const descriptors = "/proc/self/fd"
 
-// removed returns the path that a file had which a descriptor leads to, and which was removed.
+// removed returns the former path of a removed file that a descriptor leads to.
 func removed(fd int) string {
 	leads, err := os.Readlink(filepath.Join(descriptors, strconv.Itoa(fd)))
 	if was, deleted := strings.CutSuffix(leads, " (deleted)"); err == nil && deleted {
@@ -120,8 +120,8 @@ func lockedByOther(fd int, first, size int64) (pid int32, locked bool) {
 	return lock.Pid, lock.Type != syscall.F_UNLCK
 }
 
-// sameLog reports whether the index, which another process uses too, belongs to the log. Both have the same two
-// random numbers, drawn whenever the log restarts. It is true if the log restarts meanwhile, or is empty.
+// sameLog reports whether the index, which another process uses too, belongs to the log. Both have the same two random
+// numbers, drawn whenever the log restarts. It returns true if the log restarts meanwhile, or is empty.
 func sameLog(index, log int) bool {
 	var before, after [48]byte
 	var begin [32]byte

@@ -2,7 +2,7 @@
 
 package sqlite
 
-// shared cannot tell here which log another process uses.
+// shared cannot find out here which log another process uses.
 func (f *files) shared() error { return nil }
 
 // handles are descriptors, which are not known here.

@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The newest claims are in the log and not in the file, so a holder whose log was removed must find out, and nobody may
-// come in while it has not.
+// The newest claims are in the log and not in the file, so a holder whose log was removed must notice this, and nobody may
+// enter before that.
 func TestLogGone(t *testing.T) {
 	for name, suffixes := range map[string][]string{
 		"log": {"-wal"}, "log that was written back": {"-wal"}, "index": {"-shm"}, "log and index": {"-wal", "-shm"},
@@ -65,7 +65,7 @@ func TestLogGone(t *testing.T) {
 			_, err = d.Await(t.Context(), waits)
 			says(t, "await", err, path+suffixes[0])
 
-			// It is over once the last one who knew the old log has closed it.
+			// It is over when the last process that knew the old log has closed it.
 			if err := d.Close(); err != nil {
 				t.Error(err)
 			}
@@ -76,7 +76,7 @@ func TestLogGone(t *testing.T) {
 	}
 }
 
-// The log of a file that was removed does not belong to the file which comes in its place.
+// The log of a removed file does not belong to the file that replaces it.
 func TestFileGoneBesideItsLog(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -98,7 +98,7 @@ func TestFileGoneBesideItsLog(t *testing.T) {
 	enter(t, open(t, path), claim("x", time.Minute), true)
 }
 
-// The log stands beside the file that a symbolic link leads to.
+// The log is beside the file that a symbolic link leads to.
 func TestLogGoneBehindALink(t *testing.T) {
 	path, link := lockFile(t), lockFile(t)
 	open(t, path).Close()
@@ -116,8 +116,7 @@ func TestLogGoneBehindALink(t *testing.T) {
 	}
 }
 
-// The log restarts when it has grown long, though the driver has taken that over from SQLite, and whatever page size
-// the file was made with.
+// A long log restarts, although the driver and not SQLite writes it back, and for any page size of the file.
 func TestLogIsWrittenBack(t *testing.T) {
 	for size, made := range map[int]bool{1024: true, 4096: false} {
 		path := lockFile(t)
@@ -148,7 +147,7 @@ func TestLogIsWrittenBack(t *testing.T) {
 	}
 }
 
-// The log does not grow without end while two that share it write all the time.
+// The log does not grow without bound while two processes that share it write all the time.
 func TestLogIsWrittenBackWhileOthersWrite(t *testing.T) {
 	const pages, least = 1000, 5 // of the log, and of a lock and unlock
 	path := lockFile(t)

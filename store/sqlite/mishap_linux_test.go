@@ -28,7 +28,7 @@ func init() {
 	}
 	for name, m := range mishaps {
 		if name == "file and log swap" {
-			continue // nobody can open such a file again
+			continue // afterwards nobody can open the file
 		}
 		mishapsOfFiles[name] = func(t testing.TB) *drivertest.Mishap {
 			dir := t.TempDir()
@@ -38,7 +38,7 @@ func init() {
 			b.Told = true
 			here := b.Open
 			b.Open = func() (driver.Driver, error) {
-				if happened { // SQLite itself shares what is open already with who comes in the same process
+				if happened { // within one process, SQLite shares open files
 					happened = false
 					return &container{t: t, path: path}, nil
 				}
@@ -68,7 +68,7 @@ func init() {
 	})
 }
 
-// befallen is a lock file to which something happens.
+// befallen returns a lock file with a mishap.
 func befallen(t testing.TB, path string, happens func() error) *drivertest.Mishap {
 	return &drivertest.Mishap{
 		Open: func() (driver.Driver, error) { return Open(t.Context(), path, brief) },
@@ -80,7 +80,7 @@ func befallen(t testing.TB, path string, happens func() error) *drivertest.Misha
 	}
 }
 
-// powerCut gives a lock file the content that it had when it was opened first, in another boot.
+// powerCut resets a lock file to its content when it was first opened, in another boot.
 func powerCut(t testing.TB) *drivertest.Mishap {
 	path := lockFile(t)
 	kept := map[string]string{}
@@ -113,7 +113,7 @@ func powerCut(t testing.TB) *drivertest.Mishap {
 	return m
 }
 
-// elsewhere is a lock file that the first client opens otherwise that comes when a claim holds.
+// elsewhere returns a lock file that the first client after the mishap opens in another way.
 func elsewhere(t testing.TB, path string, opens func() (driver.Driver, error)) *drivertest.Mishap {
 	happened := false
 	m := befallen(t, path, func() error { happened = true; return nil })
@@ -128,7 +128,7 @@ func elsewhere(t testing.TB, path string, opens func() (driver.Driver, error)) *
 	return m
 }
 
-// byAnotherName opens a file by another name of it.
+// byAnotherName opens a file by another name.
 func byAnotherName(link func(old, name string) error) func(testing.TB) *drivertest.Mishap {
 	return func(t testing.TB) *drivertest.Mishap {
 		path := lockFile(t)
@@ -137,14 +137,14 @@ func byAnotherName(link func(old, name string) error) func(testing.TB) *driverte
 			if err := link(path, other); err != nil {
 				t.Fatal(err)
 			}
-			defer os.Remove(other) // or nobody could open the file again
+			defer os.Remove(other) // otherwise nobody could open the file again
 			return Open(t.Context(), other, brief)
 		})
 	}
 }
 
-// crashed is a lock file whose clients all crash: they leave the claims in the log. Whoever comes then comes by another name, a
-// hard link, but for the first client, which comes back.
+// crashed is a lock file whose clients all crash, which leaves the claims in the log. The next clients come by another name,
+// a hard link, except the first client, which comes back by its own.
 func crashed(t testing.TB) *drivertest.Mishap {
 	path, left := lockFile(t), lockFile(t)
 	other := filepath.Join(filepath.Dir(left), "other.db")
@@ -169,7 +169,7 @@ func crashed(t testing.TB) *drivertest.Mishap {
 				return nil, err
 			}
 			return Open(t.Context(), left, brief)
-		case happened: // SQLite shares within a process what it has open, so each call opens the file
+		case happened: // SQLite shares open files within a process, so each call opens the file
 			return &crasher{crashed: &happened, path: other}, nil
 		}
 		d, err := opens()
@@ -182,7 +182,7 @@ func crashed(t testing.TB) *drivertest.Mishap {
 	return m
 }
 
-// A crasher is a client that crashes, and then comes back by a path for each of its calls.
+// A crasher is a client that crashes, and then opens a path for each of its calls.
 type crasher struct {
 	driver.Driver
 	crashed *bool
@@ -226,7 +226,7 @@ func (c *crasher) Leave(ctx context.Context, l *driver.Release) error {
 	return err
 }
 
-// Close closes what was open before the crash.
+// Close closes the driver from before the crash.
 func (c *crasher) Close() error {
 	if c.Driver == nil {
 		return nil
@@ -234,8 +234,7 @@ func (c *crasher) Close() error {
 	return c.Driver.Close()
 }
 
-// inContainer lets another process try, in namespaces of its own. Arrange returns a script for it, and the path
-// there.
+// inContainer lets another process try, in namespaces of its own. Arrange returns a script for it, and the path there.
 func inContainer(namespaces []string, arrange func(t testing.TB, path string) (script, inside string)) func(testing.TB) *drivertest.Mishap {
 	return func(t testing.TB) *drivertest.Mishap {
 		path := lockFile(t)
@@ -249,7 +248,7 @@ func inContainer(namespaces []string, arrange func(t testing.TB, path string) (s
 	}
 }
 
-// A container is a client in another process, which does nothing but try.
+// A container is a client in another process, which only tries.
 type container struct {
 	driver.Driver // nil
 
@@ -258,7 +257,7 @@ type container struct {
 	script, path string
 }
 
-// Enter starts a process that tries the name and leaves it.
+// Enter starts a process that tries the name and then leaves it.
 func (c *container) Enter(_ context.Context, claim *driver.Claim) (driver.Place, error) {
 	line, err := contained(c.t, c.namespaces, c.script, "tryName", c.path, claim.Name)
 	p := driver.Place{}

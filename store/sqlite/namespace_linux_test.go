@@ -12,11 +12,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What containers do to a lock file is done here by unshare(1) and mount(8). A test that may not make a namespace fails:
-// a skip would look like a pass, and these are the places where two processes once held one lock.
+// These tests do with unshare(1) and mount(8) what containers do to a lock file. A test that may not make a namespace fails:
+// a skip would look like a pass, and in these cases two processes once held one lock.
 
-// contained runs a part of [child] in namespaces of its own, after a shell script has arranged them. It returns what the
-// part printed and why it failed.
+// contained runs a part of [child] in namespaces of its own, after a shell script has arranged them. It returns the output
+// of the part, and the reason of its failure.
 func contained(t testing.TB, namespaces []string, script, part string, args ...string) (line string, failed error) {
 	t.Helper()
 	p := startContained(t, namespaces, script, part, args...)
@@ -47,14 +47,14 @@ func startContained(t testing.TB, namespaces []string, script, part string, args
 
 var mountNamespace = []string{"--mount"}
 
-// bootID is a shell script that gives the container a boot id of its own, as systemd-nspawn and LXC do.
+// bootID returns a shell script that gives the container a boot id of its own, as systemd-nspawn and LXC do.
 func bootID(t testing.TB, id string) string {
 	file := filepath.Join(t.TempDir(), "boot_id")
 	write(t, file, id+"\n")
 	return "set -e; mount --bind " + file + " /proc/sys/kernel/random/boot_id"
 }
 
-// A file that is mounted alone has its log beside it in the container's own folder, which nobody else sees.
+// If only the file is mounted, its log is in the container's own folder, which nobody else sees.
 func TestFileMountedAlone(t *testing.T) {
 	path := lockFile(t)
 	inside := filepath.Join(t.TempDir(), "inside.db")
@@ -69,7 +69,7 @@ func TestFileMountedAlone(t *testing.T) {
 	says(t, "open of a file that is mounted alone", err, inside, "mounted", "mount the folder")
 }
 
-// A container may have opened the file alone by other means, and cannot be told. Its lock on the file is seen.
+// A container that has only the file open by other means cannot be recognized, but its lock on the file can.
 func TestFileIsOpenElsewhereWithAnotherLog(t *testing.T) {
 	path := lockFile(t)
 	inside := filepath.Join(t.TempDir(), "inside.db")
@@ -92,7 +92,7 @@ func TestFileIsOpenElsewhereWithAnotherLog(t *testing.T) {
 	enter(t, open(t, path), claim("x", time.Minute), true)
 }
 
-// A folder that is mounted whole takes the log with it, wherever it is mounted.
+// If the whole folder is mounted, the log is mounted too, at any path.
 func TestFolderMounted(t *testing.T) {
 	path, elsewhere := lockFile(t), t.TempDir()
 	held := claim("x", time.Minute)
@@ -104,7 +104,7 @@ func TestFolderMounted(t *testing.T) {
 	}
 }
 
-// Two boot ids on one kernel are no two boots.
+// Two boot ids on one kernel do not mean two boots.
 func TestTwoBootIDsOnOneKernel(t *testing.T) {
 	for name, script := range map[string]string{
 		"a file":      bootID(t, "11111111-2222-4333-8444-555555555555"),
@@ -124,7 +124,7 @@ func TestTwoBootIDsOnOneKernel(t *testing.T) {
 					t.Fatalf("renewal after a container with a boot id of its own came: %v; want nil", got)
 				}
 			}
-			// What the container claims stands for the host as well.
+			// The container's claims count for the host too.
 			leave(t, d, held)
 			p := startContained(t, mountNamespace, script, "hold", path, "1m")
 			if got := p.line(); got != "holds" {

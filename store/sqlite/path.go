@@ -12,16 +12,16 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// DefaultPath returns the lock file that the stile command uses when no store is named:
-// stile/locks.db under $XDG_STATE_HOME, or under .local/state in the home directory.
+// DefaultPath returns the lock file of the stile command without a named store: stile/locks.db under $XDG_STATE_HOME, or
+// under .local/state in the home directory.
 func DefaultPath() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // the XDG specification says to ignore a relative one
+	if !filepath.IsAbs(state) { // the XDG specification ignores a relative path
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", fmt.Errorf("no place for the lock file: neither XDG_STATE_HOME nor a home directory is set: %w", err)
 		}
-		if !filepath.IsAbs(home) { // another process has another one, by another directory
+		if !filepath.IsAbs(home) { // a relative path would differ between processes
 			return "", fmt.Errorf("no place for the lock file: the home directory %q is not an absolute path", home)
 		}
 		state = filepath.Join(home, ".local", "state")
@@ -29,8 +29,8 @@ func DefaultPath() (string, error) {
 	return filepath.Join(state, "stile", "locks.db"), nil
 }
 
-// checkPath returns the path made absolute, and makes its directory if it is told to. The error says why no lock file can
-// be there.
+// checkPath returns the absolute path, and makes its directory if create is true. The error says why no lock file can be
+// there.
 func checkPath(path string, create bool) (string, error) {
 	switch {
 	case path == "":
@@ -64,11 +64,11 @@ func checkPath(path string, create bool) (string, error) {
 	return abs, nil
 }
 
-// making keeps a driver of this process from opening a file with SQLite while another one still has the descriptor that
-// made it: closing that would take SQLite's locks away.
+// making prevents a driver of this process from opening a file with SQLite while another one still has the descriptor that
+// made it: closing that would release SQLite's locks.
 var making sync.Mutex
 
-// makeFile makes the file if it is missing and if it is told to, and returns its identity.
+// makeFile makes the file if it is missing and create is true, and returns its identity.
 func makeFile(path string, create bool) (fs.FileInfo, error) {
 	making.Lock()
 	defer making.Unlock()

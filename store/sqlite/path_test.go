@@ -173,7 +173,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A symbolic link is another way to the same file and the same log.
+// A symbolic link leads to the same file and the same log.
 func TestSymbolicLink(t *testing.T) {
 	path := lockFile(t)
 	link := lockFile(t)

@@ -49,8 +49,8 @@ var remoteFuse = []string{
 	"lizardfs", "hdfs", "dfs_fuse", "vmhgfs-fuse", "prl_fsd", "grpcfuse", "osxfs", "virtiofs", "nfs",
 }
 
-// networkFS names the network file system that a lock file is on, or would be on if it is made in dir. It is empty for a
-// local one, and for one that cannot be told.
+// networkFS returns the network file system of a lock file, or of dir if the file does not exist yet. It returns "" for a
+// local file system, and for an unknown one.
 func networkFS(path, dir string) string {
 	var st syscall.Statfs_t
 	if syscall.Statfs(path, &st) != nil && syscall.Statfs(dir, &st) != nil {
@@ -102,7 +102,7 @@ func findMount(mountinfo io.Reader, device string) string {
 	return ""
 }
 
-// readable returns why a file cannot be read, without opening it: closing it again would take SQLite's locks away.
+// readable returns why a file cannot be read, without opening it: closing it again would release SQLite's locks.
 func readable(path string) error {
 	const (
 		here      = -100  // AT_FDCWD

@@ -49,7 +49,7 @@ func TestFindMount(t *testing.T) {
 	}
 }
 
-// The device of a real file must be found in the real table.
+// The device of a real file must be in the real table.
 func TestMountType(t *testing.T) {
 	dir := t.TempDir()
 	if got := mountType(filepath.Join(dir, "missing"), dir); got == "" {

@@ -4,11 +4,11 @@ package sqlite
 
 import "io/fs"
 
-// names cannot tell how many names a file has here.
+// names returns 1 here, where the number of names is unknown.
 func names(fs.FileInfo) uint64 { return 1 }
 
-// networkFS cannot tell a network file system here.
+// networkFS returns "" here, where the file system is unknown.
 func networkFS(string, string) string { return "" }
 
-// readable cannot tell here whether a file can be read; SQLite finds out.
+// readable returns nil here: SQLite finds out whether the file can be read.
 func readable(string) error { return nil }

@@ -19,7 +19,7 @@ import (
 // A disk is the content of files as it may be after a power cut. A missing file has no entry.
 type disk map[string][]byte
 
-// apply does what is left of one step.
+// apply applies the remains of one step.
 func (d disk) apply(s step) {
 	content, there := d[s.file]
 	switch {
@@ -41,7 +41,7 @@ func (d disk) apply(s step) {
 const sector = 512
 
 // cuts are the ways in which the steps since a file was last synced may have reached the disk when the power fails. Each
-// returns what is left of a step; the last step was under way.
+// returns the remains of a step; last says that the step was under way.
 var cuts = map[string]func(r *rand.Rand, s step, last bool) []step{
 	"all of it":       func(_ *rand.Rand, s step, _ bool) []step { return []step{s} },
 	"none of it":      func(*rand.Rand, step, bool) []step { return nil },
@@ -65,7 +65,7 @@ func torn(_ *rand.Rand, s step, last bool) []step {
 	return []step{s}
 }
 
-// sectors keeps each sector of each write or loses it, as a disk that writes in an order of its own.
+// sectors keeps or loses each sector of each write, like a disk that writes in an order of its own.
 func sectors(r *rand.Rand, s step, _ bool) (left []step) {
 	if s.data == nil {
 		return only(s, r.IntN(2) == 0)
@@ -80,7 +80,7 @@ func sectors(r *rand.Rand, s step, _ bool) (left []step) {
 	return left
 }
 
-// cutAfter is the disk when the power fails after the first n steps.
+// cutAfter returns the disk after a power failure after the first n steps.
 func cutAfter(steps []step, n int, r *rand.Rand, cut func(*rand.Rand, step, bool) []step) disk {
 	folder, synced := -1, map[string]int{}
 	for i, s := range steps[:n] {
@@ -113,14 +113,14 @@ func (d disk) write(t *testing.T) string {
 	return path
 }
 
-// A moment is the state of the store after so many steps. Durable ones were checkpointed: no power cut undoes them.
+// A moment is the state of the store after a number of steps. Durable ones were checkpointed: no power cut undoes them.
 type moment struct {
 	steps   int
 	state   string
 	durable bool
 }
 
-// state is all that a lock file says, as text.
+// state returns the whole content of a lock file, as text.
 func state(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	var made, text string
@@ -138,11 +138,11 @@ func state(t *testing.T, db *sql.DB) string {
 	return text
 }
 
-// TestPowerCut takes down all that SQLite writes while locks are taken, renewed and left, and while the log is written back
-// to the file. Then it cuts the power after each step, in each of the ways in which a disk may have kept what was not
-// synced, and opens what is left in another boot. Promised is: the file opens; it is as it was after one of its
-// transactions, never a mixture, and never from before the last checkpoint; no claim of the earlier boot holds; and
-// tickets rise above all that were ever given, also by transactions that the power cut undid.
+// TestPowerCut records all of SQLite's writes while locks are taken, renewed and left, and while the log is written back to
+// the file. Then it cuts the power after each step, in each of the ways in which a disk may have kept unsynced data, and
+// opens the remains in another boot. The promises are: the file opens; it is in the state after one of its transactions,
+// never a mixture, and never from before the last checkpoint; no claim of the earlier boot holds; and tickets rise above all
+// tickets that were ever given, also by transactions that the power cut undid.
 func TestPowerCut(t *testing.T) {
 	path := lockFile(t)
 	r := take(t, path)
@@ -188,7 +188,7 @@ func TestPowerCut(t *testing.T) {
 			held = held[1:]
 			mark()
 		case 3:
-			// After a restart, the log is written from its beginning: what was synced of it is written over.
+			// After a restart, the log is written from its beginning, over its synced part.
 			mustExec(t, db, "PRAGMA wal_checkpoint("+[]string{"PASSIVE", "RESTART", "TRUNCATE"}[i/4]+")")
 			mark()
 		}
@@ -223,8 +223,8 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d different disks", len(seen))
 }
 
-// allowedAfter returns the moments that the store may be at when the power fails after n steps: from the last that was
-// written back, to the one whose transaction was being committed.
+// allowedAfter returns the possible moments of the store after a power failure after n steps: from the last that was written
+// back, to the one whose transaction was being committed.
 func allowedAfter(moments []moment, n int) []moment {
 	from, to := 0, 0
 	for i, m := range moments {
@@ -237,7 +237,7 @@ func allowedAfter(moments []moment, n int) []moment {
 	return moments[from:min(to+2, len(moments))]
 }
 
-// survives checks what is promised of a disk after a cut.
+// survives checks the promises for a disk after a cut.
 func survives(t *testing.T, left disk, allowed []moment, held []*driver.Claim, highest int64) bool {
 	t.Helper()
 	copied := left.write(t)

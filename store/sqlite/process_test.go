@@ -20,7 +20,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The test binary starts itself with this variable set to play another process.
+// The test binary starts itself with this variable set, as another process.
 const childVariable = "STILE_SQLITE_TEST_CHILD"
 
 // child is the main function of another process: STILE_SQLITE_TEST_CHILD=part, arguments: path of the lock file and more.
@@ -32,7 +32,7 @@ func child() int {
 		return occupy(ctx)
 	}
 	o := &Options{}
-	switch part { // the tests that want it refused wait for so long
+	switch part { // the tests that expect a refusal wait this long
 	case "try":
 		o.Busy = time.Second
 	case "existing":
@@ -86,7 +86,7 @@ func tryName(ctx context.Context, d driver.Driver) error {
 	return d.Leave(ctx, &driver.Release{Claim: c})
 }
 
-// brief says soon that a file is refused.
+// brief makes a refusal of a file come soon.
 var brief = &Options{Busy: 300 * time.Millisecond}
 
 // look prints whether another process has SQLite's shared lock on the file, which keeps others from removing its log.
@@ -104,7 +104,7 @@ func look(context.Context, driver.Driver) error {
 	return nil
 }
 
-// occupy has the file open as a program does that knows nothing of stile, until its standard input ends.
+// occupy keeps the file open like a program that does not know stile, until its standard input ends.
 func occupy(ctx context.Context) int {
 	db, err := sql.Open("sqlite", os.Args[1])
 	if err == nil {
@@ -122,7 +122,7 @@ func occupy(ctx context.Context) int {
 	return 0
 }
 
-// hold takes the lock for as long as the argument says and keeps the process until its standard input ends.
+// hold takes the lock for the time of the argument, and keeps the process running until its standard input ends.
 func hold(ctx context.Context, d driver.Driver) error {
 	lease, err := time.ParseDuration(os.Args[2])
 	if err != nil {
@@ -139,7 +139,7 @@ func hold(ctx context.Context, d driver.Driver) error {
 	return d.Leave(ctx, &driver.Release{Claim: c})
 }
 
-// wait waits for the lock and prints when it was told.
+// wait waits for the lock, and prints the time when it holds.
 func wait(ctx context.Context, d driver.Driver) error {
 	c := claim("x", time.Minute)
 	p, err := d.Enter(ctx, c)
@@ -152,7 +152,7 @@ func wait(ctx context.Context, d driver.Driver) error {
 	return err
 }
 
-// count adds one to the number in a file, many times, reading and writing it under the lock.
+// count increments the number in a file many times, reading and writing it under the lock.
 func count(ctx context.Context, d driver.Driver) error {
 	rounds, err := strconv.Atoi(os.Args[3])
 	if err != nil {
@@ -182,7 +182,7 @@ func addOne(file string) error {
 	return os.WriteFile(file, []byte(strconv.Itoa(n+1)), 0o600)
 }
 
-// A process is a child that runs.
+// A process is a running child.
 type process struct {
 	*exec.Cmd
 	in  io.WriteCloser
@@ -216,7 +216,7 @@ func startCommand(t testing.TB, cmd *exec.Cmd, part string) *process {
 	return p
 }
 
-// line returns the next line that the child prints, empty at its end.
+// line returns the next line that the child prints, or "" at its end.
 func (p *process) line() string {
 	p.out.Scan()
 	return p.out.Text()
@@ -286,7 +286,7 @@ func TestHolderKilled(t *testing.T) {
 	if err != nil || len(list) > 0 && list[0].Claims[0].Remaining > lease {
 		t.Errorf("list = %+v, %v; want at most %v left of the lease", list, err, lease)
 	}
-	next := claim("x", time.Hour) // whose own renewal is not due before 20 minutes are over
+	next := claim("x", time.Hour) // its own renewal is not due for 20 minutes
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := turn(ctx, d, next); err != nil {

@@ -11,16 +11,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A record is the list of SQLite's calls on the files of one database, in order. It is taken where SQLite hands a
-// write to the system: each method of a file that changes or syncs it is replaced by one that notes the call and then
-// makes it.
+// A record is the list of SQLite's calls on the files of one database, in order. It is taken where SQLite passes a write to
+// the system: each method of a file that changes or syncs it is replaced by one that notes the call and then makes it.
 type record struct {
-	mu    sync.Mutex // guards what is below
+	mu    sync.Mutex // guards the fields below
 	path  string     // of the database
 	steps []step
-	files map[uintptr]*file // those that were opened, by their address
+	files map[uintptr]*file // open files, by their address
 
-	methods map[uintptr]uintptr // ours for each set of the real ones: SQLite has several
+	methods map[uintptr]uintptr // the replacement of each set of real methods: SQLite has several
 }
 
 // A file is one that SQLite has open.
@@ -30,25 +29,25 @@ type file struct {
 	synced bool // since it was opened
 }
 
-// A step is one call of the system. One of the three last is set, or what was written.
+// A step is one call of the system. It is a write, or one of the last three fields is set.
 type step struct {
 	file string // the file's suffix after the database's name: "", "-wal" or "-journal"
-	at   int64  // where it wrote, or the length that it was cut to
+	at   int64  // the offset of the write, or the length after the cut
 	data []byte
 
 	truncates, syncs, deletes bool
-	folder                    bool // the folder was synced too, and so the names in it
+	folder                    bool // the folder, and so the names in it, was synced too
 }
 
-// recording is the record that is being taken; SQLite's functions carry no value of ours.
+// recording is the record that is being taken: SQLite's functions cannot carry it.
 var recording *record
 
 var realVFS uintptr
 
-// at is the value at an address of SQLite's own memory.
+// at returns the value at an address of SQLite's own memory.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// function is how SQLite keeps a function, and called is the function that it keeps.
+// function returns SQLite's form of a function, and called is the reverse.
 func function(f any) uintptr { return (*[2]uintptr)(unsafe.Pointer(&f))[1] }
 
 func called[T any](f uintptr) T { return *(*T)(unsafe.Pointer(&struct{ f uintptr }{f})) }
@@ -61,7 +60,7 @@ type (
 	syncMethod     = func(tls *libc.TLS, file uintptr, flags int32) int32
 )
 
-// take records what becomes of the database at a path, of connections that are opened from now on until it is stopped.
+// take records the writes to the database at a path, over connections that are opened from now on until stop.
 func take(t *testing.T, path string) *record {
 	t.Helper()
 	tls := libc.NewTLS()
@@ -86,14 +85,14 @@ func take(t *testing.T, path string) *record {
 	return r
 }
 
-// stop lets SQLite open files as before. Those that are open go on being recorded.
+// stop lets SQLite open files as before. Open ones are still recorded.
 func (r *record) stop() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_vfs_register(tls, realVFS, 1)
 }
 
-// length is how many steps there are.
+// length returns the number of steps.
 func (r *record) length() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +105,7 @@ func (r *record) add(s step) {
 	r.steps = append(r.steps, s)
 }
 
-// file returns what is known of an open file, and SQLite's own methods for it.
+// file returns the name of an open file, and SQLite's own methods for it.
 func (r *record) file(address uintptr) (name string, real *sqlite3.Tsqlite3_io_methods) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +113,7 @@ func (r *record) file(address uintptr) (name string, real *sqlite3.Tsqlite3_io_m
 	return f.name, at[sqlite3.Tsqlite3_io_methods](f.real)
 }
 
-// synced takes down that a file was synced. With the first sync of a log or a journal, SQLite syncs the folder.
+// synced records that a file was synced. With the first sync of a log or a journal, SQLite syncs the folder.
 func (r *record) synced(address uintptr, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +122,7 @@ func (r *record) synced(address uintptr, name string) {
 	f.synced = true
 }
 
-// replace gives an open file our methods.
+// replace gives an open file the recording methods.
 func (r *record) replace(tls *libc.TLS, address uintptr, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

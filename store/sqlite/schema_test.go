@@ -11,15 +11,15 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// earlier makes the tables of a lock file into tables of version 1.
+// earlier changes the tables of a lock file into tables of version 1.
 func earlier(t testing.TB, db *sql.DB) {
 	t.Helper()
 	mustExec(t, db, "ALTER TABLE stile_meta DROP COLUMN seen")
 	mustExec(t, db, "UPDATE stile_meta SET version = 1")
 }
 
-// A file of an earlier version is made into one of this version where it is, with its tickets, once no claim of an earlier
-// version is in it: such a claim could not be renewed any more.
+// A file of an earlier version is upgraded in place, with its tickets, when it has no claim of an earlier version: such a
+// claim could not be renewed any more.
 func TestSchemaOfVersionOne(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -64,7 +64,7 @@ func TestSchemaOfVersionOneFromAnEarlierBoot(t *testing.T) {
 	enter(t, open(t, path), claim("x", time.Minute), true)
 }
 
-// What is damaged is found out when the file is opened, not when the first lock is taken.
+// Opening a damaged file reports the damage, before the first lock is taken.
 func TestOpenRefusesDamage(t *testing.T) {
 	tests := map[string]struct {
 		damage []string
@@ -114,7 +114,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 			}
 		})
 	}
-	// A table of others is no concern of ours.
+	// Foreign tables are ignored.
 	path := filepath.Join(t.TempDir(), "locks.db")
 	open(t, path).Close()
 	db := raw(t, path)
@@ -122,7 +122,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 	open(t, path)
 }
 
-// What another program does to the tables while they are in use is told for what it is, and nothing is written.
+// Changes of the tables by another program while they are in use are explained, and nothing is written.
 func TestDamagedWhileOpen(t *testing.T) {
 	for name, tt := range map[string]struct {
 		damage  string

@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// signalOf opens one more signal of a file that is open.
+// signalOf opens another signal of an open file.
 func signalOf(t *testing.T, path string) *futexSignal {
 	t.Helper()
 	f, err := openFiles(path, false)
@@ -45,12 +45,12 @@ func signalOf(t *testing.T, path string) *futexSignal {
 // A listener listens on one signal for client "a".
 type listener struct {
 	t      *testing.T
-	wakes  *futexSignal // another one at the same place
+	wakes  *futexSignal // another signal in the same index
 	woken  atomic.Int64
-	sleeps atomic.Int64 // how often it has gone to sleep
+	sleeps atomic.Int64 // the number of sleeps
 }
 
-// listens starts a listener, which ends with the test or by the function that listens returns.
+// listens starts a listener, which ends with the test or by the returned function.
 func listens(t *testing.T) (l *listener, stop func()) {
 	t.Helper()
 	path := lockFile(t)
@@ -67,8 +67,8 @@ func listens(t *testing.T) (l *listener, stop func()) {
 	return l, stop
 }
 
-// sleep wakes clients, again and again, until the listener goes to sleep for the next time but one: it was woken
-// while it slept, and has done its work after that.
+// sleep wakes clients repeatedly until the listener has gone to sleep twice: it was woken while it slept, and has done its
+// work since.
 func (l *listener) sleep(wakes ...string) {
 	l.t.Helper()
 	until := l.sleeps.Load() + 2
@@ -91,7 +91,7 @@ func TestSignal(t *testing.T) {
 	stop()
 }
 
-// Nobody is woken by the wakeup for another client, unless both have one bit.
+// A wakeup wakes no other client, unless both have the same bit.
 func TestSignalOfAnother(t *testing.T) {
 	if bits("a") == bits("b") || bits("a", "b") != bits("a")|bits("b") {
 		t.Fatalf("bits of a and b are %b and %b", bits("a"), bits("b"))
@@ -102,7 +102,7 @@ func TestSignalOfAnother(t *testing.T) {
 			break
 		}
 	}
-	l.sleep() // until it has heard the last of those
+	l.sleep() // until the last of those wakeups has come
 	before := l.woken.Load()
 	if before == 0 {
 		t.Fatal("the client does not hear its signal")
@@ -116,7 +116,7 @@ func TestSignalOfAnother(t *testing.T) {
 	stop() // by its own signal
 }
 
-// A wakeup that comes between two sleeps is not missed, unless somebody has polled since.
+// A wakeup between two sleeps is not missed, unless a poll has come since.
 func TestSignalWhileNobodySleeps(t *testing.T) {
 	path := lockFile(t)
 	d, b := open(t, path), signalOf(t, path)
@@ -141,7 +141,7 @@ func TestSignalWhileNobodySleeps(t *testing.T) {
 	}
 }
 
-// A process that shares the file and has no signal wakes nobody, and its changes reach a waiter all the same.
+// A process that shares the file and has no signal wakes nobody, and its changes still reach a waiter.
 func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -180,9 +180,9 @@ func TestWaiterBesideOneThatDoesNotRing(t *testing.T) {
 	}
 }
 
-// A listener whose context ends just before it goes to sleep does not sleep on.
+// A listener whose context ends just before a sleep does not go on sleeping.
 func TestSignalEndsBeforeASleep(t *testing.T) {
-	l, _ := listens(t) // hears the end
+	l, _ := listens(t) // its context ends
 	b := l.wakes
 	b.most = time.Hour
 	b.BeforePoll()
@@ -204,7 +204,7 @@ func TestSignalEndsBeforeASleep(t *testing.T) {
 	}
 }
 
-// A listener goes when nobody wants it, and outlives an index that was cut off, which would end the process otherwise.
+// A listener ends when it is not wanted, and survives an index that was cut off, which would otherwise end the process.
 func TestSignalThatNobodyWants(t *testing.T) {
 	index, err := os.Create(filepath.Join(t.TempDir(), "index"))
 	if err != nil {

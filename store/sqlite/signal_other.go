@@ -4,7 +4,7 @@ package sqlite
 
 import "context"
 
-// A futexSignal wakes the waiters of other processes. Only Linux can do that.
+// A futexSignal wakes the waiters of other processes. Only Linux has it.
 type futexSignal struct{}
 
 func (*files) openSignal() *futexSignal { return nil }

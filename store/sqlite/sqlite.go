@@ -1,14 +1,15 @@
 // Package sqlite keeps locks in an SQLite file, for the processes of one machine. It needs no server.
 //
 // Importing it registers the scheme "sqlite": sqlite:///path/locks.db opens that file, and sqlite:// the one of
-// [DefaultPath]. A URL with three slashes and no path is an error. Parameters: prefix and busy, as in [Options], and create=false for Existing.
+// [DefaultPath]. A URL with three slashes and no path is an error. Parameters: prefix and busy, as in [Options], and
+// create=false for Existing.
 //
-// SQLite keeps the newest claims in a log beside the file, so all who share the file must share its folder.
+// SQLite keeps the newest claims in a log beside the file, so all processes that share the file must share its folder.
 //
-// SQLite's locks on the file belong to the process, and the system takes them away when any descriptor of the file is
-// closed. So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even
-// through another library that has SQLite in it: that library does not know of these locks. Opening the file twice
-// here is safe. See "How To Corrupt An SQLite Database File", section 2.2.
+// SQLite's locks on the file belong to the process, and the system releases them when any descriptor of the file is closed.
+// So no code of a program that uses a lock file may open it other than through modernc.org/sqlite, not even through another
+// library that contains SQLite: that library does not know of these locks. Opening the file twice by this package is safe.
+// See "How To Corrupt An SQLite Database File", section 2.2.
 package sqlite
 
 import (
@@ -27,8 +28,8 @@ type Options struct {
 	Prefix string        // begins the names of the tables; empty means "stile_"
 	Busy   time.Duration // how long a call waits while another process writes; 0 means five seconds
 
-	// Existing opens only a file that holds locks already, for commands that only look. Without one, Open makes nothing
-	// and returns [sqldb.ErrMissing].
+	// Existing opens only a file that has locks already, for commands that only look. Without one, Open makes nothing and
+	// returns [sqldb.ErrMissing].
 	Existing bool
 }
 
@@ -52,7 +53,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	if len(a.Hosts) > 0 || a.User != "" || a.Password != "" {
 		return nil, driver.Refused(errors.New("a sqlite:// URL names a file, with three slashes: sqlite:///path/locks.db"))
 	}
-	if a.Slash && a.Path == "" { // a script whose variable is empty would lock where nobody else does
+	if a.Slash && a.Path == "" { // a script with an empty variable would lock in a file of its own
 		return nil, driver.Refused(errors.New(
 			"a sqlite:/// URL names no file: it is sqlite:///path/locks.db, or sqlite:// for the default one"))
 	}
@@ -65,12 +66,12 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	return Open(ctx, path, o)
 }
 
-// Open opens the locks in the file at path. A missing file is made, readable only by its owner, and so is its directory.
+// Open opens the locks in the file at path. If the file or its directory is missing, Open makes it, readable only by its
+// owner.
 //
-// It refuses a file that is not a database, a directory that cannot be written, a network file system, on which
-// SQLite's own locks do not work, a file that is mounted without its folder, and one that another process has open
-// with a log that is not at its path. If the file or its log is removed or replaced later, renewals answer
-// [driver.ErrGone].
+// It refuses a file that is not a database, a directory that cannot be written, a network file system, on which SQLite's own
+// locks do not work, a file that is mounted without its folder, and a file that another process has open with a log that is
+// not at its path. If the file or its log is removed or replaced later, renewals answer [driver.ErrGone].
 func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -83,7 +84,7 @@ func Open(ctx context.Context, path string, o *Options) (driver.Driver, error) {
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
-	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that a caller that waits as long as Busy gets an error that explains
+	f.patience = cmp.Or(o.Busy, 5*time.Second) / 2 // so that a caller that waits as long as Busy gets an error that says why
 	s := &store{}
 	s.Driver, err = sqldb.Connect(ctx, f.connect, &sqldb.Options{
 		Prefix: o.Prefix, Busy: o.Busy, Label: "lock file " + path, Existing: o.Existing,

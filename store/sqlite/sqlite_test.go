@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func lockFile(t testing.TB) string { return filepath.Join(t.TempDir(), "locks.db") }
 
-// open opens a lock file that is closed when the test ends.
+// open opens a lock file, and closes it when the test ends.
 func open(t testing.TB, path string) driver.Driver {
 	t.Helper()
 	d, err := Open(t.Context(), path, nil)
@@ -34,7 +34,7 @@ func open(t testing.TB, path string) driver.Driver {
 	return d
 }
 
-// raw opens a lock file as another program would.
+// raw opens a lock file as another program does.
 func raw(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -98,7 +98,7 @@ func turn(ctx context.Context, d driver.Driver, c *driver.Claim) error {
 	}
 }
 
-// says fails unless an error says all of this.
+// says fails unless an error contains all of these parts.
 func says(t testing.TB, what string, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -130,7 +130,7 @@ func TestTwoDriversOfOneProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A process that believes itself alone removes the log that this one goes on writing when it closes.
+	// A process that takes itself for the only one removes the log at its end, to which this process goes on writing.
 	if out := run(t, "try", path); out != "held" {
 		t.Fatalf("another process found the lock %s; want held", out)
 	}
@@ -180,8 +180,8 @@ func testEarlierBoot(t *testing.T, change string) {
 	enter(t, d, claim("x", time.Hour), false)
 }
 
-// An id that a mount hides says nothing of a boot, and neither does a clock that ran on: the claims may be of a container
-// that is at work.
+// An id that a mount hides proves no boot, and neither does a clock that ran on: the claims may belong to a running
+// container.
 func TestClaimsOfAnUnknownBootStand(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -202,8 +202,8 @@ func TestClaimsOfAnUnknownBootStand(t *testing.T) {
 	}
 }
 
-// The noted clock, which shows a boot, must not lag behind for long, or the claims of an unknown boot stand for
-// longer than their leases.
+// The noted clock, which shows a boot, must not lag far behind. Otherwise the claims of an unknown boot outlast their
+// leases.
 func TestRenewalsMoveTheClock(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)
@@ -220,7 +220,7 @@ func TestRenewalsMoveTheClock(t *testing.T) {
 	}
 }
 
-// A wall clock that runs back, or never was right, must not repeat a ticket while the file lives.
+// A wall clock that runs back, or was never right, must not repeat a ticket while the file lives.
 func TestTicketsRiseWithoutTheWallClock(t *testing.T) {
 	path := lockFile(t)
 	d := open(t, path)

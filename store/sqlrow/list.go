@@ -11,12 +11,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A standingRow is a row that counts.
+// A standingRow is a row whose lock is taken.
 type standingRow struct {
 	name string
 	driver.ClaimInfo
 
-	end func(ctx context.Context) (bool, error) // frees the row if it is as it was
+	end func(ctx context.Context) (bool, error) // frees the row if it is unchanged
 }
 
 // List is [driver.Lister]. It shows the locks of other programs too, each with the text of the holder's column. In
@@ -39,7 +39,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 	return list, nil
 }
 
-// Break is [driver.Breaker]. It frees a lock of another program's too, which that program does not notice.
+// Break is [driver.Breaker]. It also frees a lock of another program, which does not notice this.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (s driver.ClaimInfo, err error) {
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err

@@ -11,22 +11,22 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// stale is how old a row must be for the other users of tb_distributed_lock to take it for left behind.
+// stale is the age at which the other users of tb_distributed_lock consider a row abandoned.
 const stale = 5 * time.Minute
 
-// A methodLock is tb_distributed_lock. A name is held while it has a row, until that is stale by dl_operate_time. The
-// recipe in articles has holes, which are closed here: a row is removed and taken over only as it was seen, by its
-// dl_id and time, and each renewal sets the time also when nothing else changes.
+// A methodLock is tb_distributed_lock. A name is held while it has a row, until the row is stale by dl_operate_time. The
+// recipe in articles has holes, which are closed here: a row is removed or taken over only if it is unchanged, by its dl_id
+// and time, and each renewal sets the time even if nothing else changes.
 //
-// In dl_device_info a claim of ours says how long its lease is, so that another stile need not wait five minutes for one
-// that died. The others do, and a lease is no longer than their five minutes.
+// In dl_device_info a stile claim has its lease, so that another stile need not wait five minutes for a claim whose client
+// died. The others do, and a lease is no longer than their five minutes.
 type methodLock struct {
 	d                                          *Driver
 	insert, holder, all, renew, release, leave string
 }
 
-// All times are points in time, never those that a clock on the wall shows: the difference of two of these jumps with summer
-// time, and means nothing between sessions in two zones. So the column must know its zone; see zoned.
+// All times are points in time, never wall clock times: the difference of two of these jumps with summer time, and means
+// nothing between sessions in two zones. So the column must know its zone; see zoned.
 var methodLockTimes = map[Dialect][]string{
 	PostgreSQL: {
 		"{utc}", "",
@@ -35,8 +35,8 @@ var methodLockTimes = map[Dialect][]string{
 		"{time}", "(extract(epoch FROM dl_operate_time) * 1000000)::bigint",
 	},
 	MySQL: {
-		// MySQL takes its own NOW() for the time an hour before, in the hour that comes twice, unless the session is in UTC. To
-		// MariaDB, which does not, this is a comment.
+		// In the hour that comes twice, MySQL takes its own NOW() for the time an hour earlier, unless the session is in
+		// UTC. For MariaDB, which does not, this is a comment.
 		"{utc}", "/*+ SET_VAR(time_zone = '+00:00') */ ",
 		"{now}", "NOW()",
 		"{age}", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - " +
@@ -45,8 +45,8 @@ var methodLockTimes = map[Dialect][]string{
 	},
 }
 
-// zoned returns an error if the column of the times is of a type that does not say when a row was written. What stands in
-// such a column depends on the zone of the session that wrote it, which nobody knows later.
+// zoned returns an error if the type of the time column does not say when a row was written. A value in such a column
+// depends on the zone of the session that wrote it, which is not known later.
 func zoned(d Dialect, table, kind string) error {
 	want, change := "TIMESTAMPTZ", "ALTER TABLE "+table+" ALTER dl_operate_time TYPE timestamptz"
 	if d == MySQL {
@@ -79,13 +79,13 @@ func newMethodLock(d *Driver, table string) *methodLock {
 	}
 }
 
-// A row is one of tb_distributed_lock.
+// A row is a row of tb_distributed_lock.
 type row struct {
 	id     int64
 	name   string
 	device string
 	age    time.Duration // since its last operation
-	time   int64         // of that
+	time   int64         // of its last operation
 }
 
 func (r *row) scan(from interface{ Scan(to ...any) error }) error {
@@ -104,12 +104,12 @@ func (l *methodLock) read(ctx context.Context, name string) (*row, error) {
 	return &r, err
 }
 
-// is reports whether a row is a claim's.
+// is reports whether a row belongs to a claim.
 func (r *row) is(c *driver.Claim) bool {
 	return r != nil && r.name == c.Name && strings.HasPrefix(r.device, who(c))
 }
 
-// left returns how long a row counts.
+// left returns how long a row still counts.
 func (r *row) left() time.Duration {
 	life := stale
 	if t, ok := parse(r.device); ok {
@@ -123,7 +123,7 @@ func (r *row) ticket() int64 { return r.id + waitingTicket }
 
 func (r *row) standing() driver.ClaimInfo { return standing(r.device, r.ticket(), r.age, r.left()) }
 
-// args are those that pick a row just as it was seen.
+// args returns the arguments that select a row if it is unchanged.
 func (r *row) args() []any { return []any{r.id, r.device, r.time} }
 
 func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -131,7 +131,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		return driver.Place{}, driver.Refused(fmt.Errorf("ttl %v and lock-delay %v are together more than %v, "+
 			"after which others take the lock for left behind", c.TTL, c.Delay, stale))
 	}
-	for range 3 { // a row that is stale is removed first
+	for range 3 { // a stale row is removed first
 		device := l.d.text(who(c), c, c.TTL+c.Delay, c.Delay)
 		if _, err := changed(l.d.db.ExecContext(ctx, l.insert, c.Name, device)); err != nil {
 			return driver.Place{}, err
@@ -141,7 +141,7 @@ func (l *methodLock) take(ctx context.Context, c *driver.Claim) (driver.Place, e
 		case err != nil:
 			return driver.Place{}, &late{err}
 		case r == nil:
-			continue // released just now
+			continue // it was released a moment ago
 		case r.name != c.Name:
 			return driver.Place{}, sameName(c.Name, r.name)
 		case r.is(c) && r.left() > c.Delay:
@@ -196,7 +196,7 @@ func (l *methodLock) free(ctx context.Context, c *driver.Claim, left time.Durati
 		if err != nil || had {
 			return err
 		}
-		// It was renewed meanwhile, so that the row is not as it was seen, or it is gone.
+		// It was renewed meanwhile, so that the row has changed, or it is gone.
 	}
 }
 

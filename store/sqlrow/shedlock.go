@@ -12,16 +12,16 @@ import (
 )
 
 // A shedLock is ShedLock's table: name, lock_until, locked_at, locked_by. A name is free if it has no row, or one whose
-// lock_until has come; rows are never deleted. Who holds it is in locked_by, which is the host's name for ShedLock
-// unless it is told otherwise; for us, see [who].
+// lock_until has passed; rows are never deleted. The holder is in locked_by. ShedLock writes the host's name there by
+// default; for stile, see [who].
 type shedLock struct {
 	d                                                *Driver
 	zone                                             bool // the columns are read in the zone of the session
 	update, insert, renew, leave, holder, all, evict string
 }
 
-// Times are kept in UTC without a zone, as ShedLock does with usingDbTime. MySQL's have milliseconds, so that a lease is
-// rounded up to them.
+// Times are in UTC without a zone, as in ShedLock with usingDbTime. MySQL's have milliseconds, so a lease is rounded up to
+// them.
 var shedLockTimes = map[Dialect][]string{
 	PostgreSQL: {
 		"{now}", "timezone('utc', clock_timestamp())",
@@ -41,9 +41,9 @@ var shedLockTimes = map[Dialect][]string{
 	},
 }
 
-// unzoned returns an error if UTC cannot be kept in a column, since each session would read it in a zone of its own:
-// with a timestamptz of PostgreSQL, if ShedLock's driver for Java sets the zone of the program. In a TIMESTAMP of
-// MySQL, which ShedLock's documentation has, it can while all sessions are in one zone.
+// unzoned returns an error if a column cannot store UTC, since each session would read it in a zone of its own: with a
+// timestamptz of PostgreSQL, if ShedLock's driver for Java sets the zone of the program. A TIMESTAMP of MySQL, as in
+// ShedLock's documentation, can while all sessions are in one zone.
 func (l *shedLock) unzoned(table, kind string) error {
 	if l.zone = kind == "TIMESTAMP" && l.d.dialect == MySQL; kind != "TIMESTAMPTZ" {
 		return nil
@@ -53,8 +53,8 @@ func (l *shedLock) unzoned(table, kind string) error {
 		"ALTER TABLE " + table + " ALTER lock_until TYPE timestamp, ALTER locked_at TYPE timestamp"))
 }
 
-// precise returns an error if a column of times does not keep them to the millisecond: a lease would be cut to whole seconds, and
-// another type would not even keep those.
+// precise returns an error if a time column does not keep milliseconds: a lease would be cut to whole seconds, or even more
+// in another type.
 func (l *shedLock) precise(ctx context.Context, table string) error {
 	for _, column := range []string{"lock_until", "locked_at"} {
 		var (
@@ -107,7 +107,7 @@ func newShedLock(d *Driver, table string) *shedLock {
 	}
 }
 
-// exact is the arguments of {exact}.
+// exact returns the arguments of {exact}.
 func (l *shedLock) exact(name string) []any {
 	if l.d.dialect == MySQL {
 		return []any{name, name}
@@ -140,7 +140,7 @@ func (l *shedLock) read(ctx context.Context, name string) (*holding, error) {
 	return &h, err
 }
 
-// unlock sets a row's time to now, if it is as it was seen.
+// unlock sets a row's time to now, if the row is unchanged.
 func (l *shedLock) unlock(ctx context.Context, h *holding) (bool, error) {
 	return changed(l.d.db.ExecContext(ctx, l.evict, append(l.exact(h.name), h.by, h.ticket)...))
 }
@@ -187,7 +187,7 @@ func (l *shedLock) extend(ctx context.Context, c *driver.Claim) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	// MySQL does not count a row that stays as it was.
+	// MySQL does not count an unchanged row.
 	h, err := l.read(ctx, c.Name)
 	if err == nil && (h == nil || !strings.HasPrefix(h.by, who(c)) || !had && h.left <= c.Delay) {
 		err = driver.ErrGone
@@ -198,8 +198,8 @@ func (l *shedLock) extend(ctx context.Context, c *driver.Claim) (time.Duration, 
 	return max(0, h.left-c.Delay), nil
 }
 
-// free marks the row as one that was left, also if nothing is kept: a renewal that began a moment before and comes after it
-// would go by its own, earlier time, by which the lock is still held.
+// free marks the row as left, even without keep: a renewal that began a moment before and comes after it would go by its
+// own, earlier time, by which the lock is still held.
 func (l *shedLock) free(ctx context.Context, c *driver.Claim, keep time.Duration) error {
 	args := append([]any{micros(keep), l.d.text(was(c), c, keep, 0)}, l.exact(c.Name)...)
 	had, err := changed(l.d.db.ExecContext(ctx, l.leave, append(args, len(who(c)), who(c), micros(c.Delay))...))

@@ -1,9 +1,9 @@
 // Package sqlrow keeps each lock as one row of a table that programs in other languages use too, so that they and stile
 // exclude each other: ShedLock's table, and the tb_distributed_lock that many services have copied from an article.
 //
-// It is for moving to stile name by name. There is no queue in such a table: locks are exclusive, who asks at the right
-// moment is next, a waiter polls, and the others give no tokens that a resource could compare. It works on any *sql.DB of
-// PostgreSQL, MySQL or MariaDB and imports no driver; packages postgres and mysql open it by URL.
+// Use it to move to stile name by name. Such a table has no queue: locks are exclusive, the first to ask after a release is
+// next, a waiter polls, and the others have no tokens for a resource to compare. It works on any *sql.DB of PostgreSQL,
+// MySQL or MariaDB and imports no driver; packages postgres and mysql open it by URL.
 package sqlrow
 
 import (
@@ -40,27 +40,27 @@ const (
 	ShedLock Layout = iota + 1
 
 	// MethodLock is tb_distributed_lock: a unique method name, the device, and the time of the last operation. Its other
-	// users take a row for stale after five minutes.
+	// users consider a row stale after five minutes.
 	MethodLock
 )
 
 // Options are the settings of [New]. Nil and the zero value mean the defaults.
 type Options struct {
-	Table string // its name, with a schema before a dot if need be; "" means the layout's own
+	Table string // its name, with a schema before a dot if needed; "" means the layout's own
 
-	// Explain makes an error of the SQL driver one of package driver: rejected, unreachable. Nil means that an error says
-	// nothing about whether the statement was applied.
+	// Explain turns an error of the SQL driver into one of package driver: refused, unsent, unreachable. Nil means that an
+	// error leaves the outcome unknown.
 	Explain func(error) error
 }
 
-// A Driver keeps locks in a table. It makes no table: that belongs to the others.
+// A Driver keeps locks in a table. It makes no table: the table belongs to the others.
 type Driver struct {
 	db      *sql.DB
 	dialect Dialect
 	rows    rows
 	explain func(error) error
-	longest int64 // characters of a name; 0 means any number
-	room    int   // characters of the text that says who holds
+	longest int64 // characters of a name; 0 means no limit
+	room    int   // characters of the text about the holder
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -74,28 +74,28 @@ var _ interface {
 
 // rows is a layout.
 type rows interface {
-	// take tries to make a claim the holder of its name, or finds that it is.
+	// take tries to make a claim the holder of its name, or finds that it already is.
 	take(ctx context.Context, c *driver.Claim) (driver.Place, error)
 	// extend restarts the lease of a holder.
 	extend(ctx context.Context, c *driver.Claim) (time.Duration, error)
-	// free releases a holder's lock, after a while if left is not 0.
+	// free releases a holder's lock, after the time left if this is not 0.
 	free(ctx context.Context, c *driver.Claim, left time.Duration) error
-	// look returns how long the name stays taken if nothing happens; 0 if it is free.
+	// timeLeft returns how long the name stays taken without another change; 0 if it is free.
 	timeLeft(ctx context.Context, name string) (time.Duration, error)
-	// standing returns the row of a name, or of all if the name is empty, unless they are free.
+	// standing returns the row of a name, or of all names if the name is empty, without free ones.
 	standing(ctx context.Context, name string) ([]standingRow, error)
 	traits(t *driver.Traits)
 }
 
-// waitingTicket is the ticket of a claim that waits: nothing stands in the table for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: the table stores nothing of it. Real tickets are larger.
 const waitingTicket = 1
 
 var identifier = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 })
 
-// New returns a driver over a database, which it leaves open when it closes. The error says that the table is missing or
-// is another one.
+// New returns a driver over a database, which it leaves open when it closes. The error says that the table is missing or has
+// other columns.
 func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -118,8 +118,8 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 		return nil, driver.Refused(fmt.Errorf("table %q: it must be letters, digits and _, "+
 			"with a schema before a dot if need be", table))
 	}
-	var probe string                  // the columns that there must be, one that has times first
-	var timed func(kind string) error // judges the type of that one
+	var probe string                  // the required columns, one with times first
+	var timed func(kind string) error // judges the type of that column
 	precise := func() error { return nil }
 	switch layout {
 	case ShedLock:
@@ -145,7 +145,7 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect, layout Layout, o *Opt
 	return d, nil
 }
 
-// probe finds out whether the table is there and fit, and the sizes of its columns.
+// probe checks whether the table exists and is fit, and reads the sizes of its columns.
 func (d *Driver) probe(ctx context.Context, table, columns, column, by string, timed func(kind string) error) error {
 	if err := d.db.PingContext(ctx); err != nil {
 		return d.explain(err)
@@ -164,7 +164,7 @@ func (d *Driver) probe(ctx context.Context, table, columns, column, by string, t
 	if err != nil {
 		return fmt.Errorf("the length of column %s of table %s: %w", by, table, d.explain(err))
 	}
-	const enough = 255 // as ShedLock's documentation has it
+	const enough = 255 // as in ShedLock's documentation
 	if d.room = enough; room > 0 {
 		d.room = int(min(room, enough))
 	}
@@ -186,8 +186,7 @@ func (d *Driver) kind(ctx context.Context, query string) (string, error) {
 	return types[0].DatabaseTypeName(), rows.Err()
 }
 
-// length returns how many characters a column has room for; 0 means that there is no limit. Where the database is told to
-// be lenient it would cut a longer name.
+// length returns how many characters a column has room for; 0 means no limit. A lenient database would cut a longer name.
 func (d *Driver) length(ctx context.Context, table, column string) (int64, error) {
 	var most sql.NullInt64
 	_, err := d.describe(ctx, table, column, "character_maximum_length", &most)
@@ -223,8 +222,8 @@ func (d *Driver) unless(key string) string {
 	return "ON DUPLICATE KEY UPDATE " + key + " = " + key
 }
 
-// statement writes a statement for the dialect: ? stands for each argument, and {now}, {after} and {left} for times of
-// the database; {after} is a time so many microseconds away, which is an argument.
+// statement writes a statement for the dialect: ? stands for each argument, and {now}, {after} and {left} for times of the
+// database. {after} is the time after a number of microseconds, which is an argument.
 func (d *Driver) statement(text string, times ...string) string {
 	text = strings.NewReplacer(times...).Replace(text)
 	if d.dialect != PostgreSQL {
@@ -240,7 +239,7 @@ func (d *Driver) statement(text string, times ...string) string {
 	return b.String()
 }
 
-// Enter tries to have the lock. A claim that does not hold has no place in the table: entering again is another attempt.
+// Enter tries to take the lock. The table stores nothing of a claim that does not hold: entering again is another attempt.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
 	if c.Weight != driver.All || c.Capacity != driver.All {
 		return p, fmt.Errorf("%w: a lock of one row has neither readers nor permits", driver.ErrUnsupported)
@@ -270,11 +269,11 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 }
 
 const (
-	lookLeast = 10 * time.Millisecond // between looks at a row
+	lookLeast = 10 * time.Millisecond // between reads of a row
 	lookMost  = 200 * time.Millisecond
 )
 
-// Await looks at the row again and again, ever more seldom, until it is free.
+// Await reads the row repeatedly, less and less often, until it is free.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
 		var left time.Duration
@@ -361,7 +360,7 @@ func (l *late) Unwrap() error { return l.error }
 // A late error comes from a statement after the one that may have changed the row.
 type late struct{ error }
 
-// explained adds an error's meaning, and whether the statement may have been done.
+// explained adds an error's meaning, and its outcome.
 func (d *Driver) explained(ctx context.Context, err error) error {
 	switch {
 	case err == nil || driver.NotApplied(err):
@@ -378,7 +377,7 @@ func micros(t time.Duration) int64 { return t.Microseconds() }
 
 func span(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 
-// sameName is the error for a claim whose row is another name's.
+// sameName returns the error for a claim whose row belongs to another name.
 func sameName(name, row string) error {
 	return fmt.Errorf("%w: for the table's collation, %q is the same name as %q", driver.ErrForeign, name, row)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A text describes a row's claim, in the column where others have the name of a host. As words it is
+// A text describes a row's claim, in the column where others have the name of a host. Its words are
 //
 //	stile ID LIFE DELAY OWNER CLIENT RECORD
 //
-// with the lease and the lock-delay in milliseconds, tags of the claim's owner and client, and, if there is room, what
-// observers are shown. The first word is stile-left once the claim has left and is kept.
+// with the lease and the lock-delay in milliseconds, tags of the claim's owner and client, and, if there is room, the record
+// for observers. The first word is stile-left if the claim has left and is kept.
 type text struct {
 	left          bool
 	id            string
@@ -25,13 +25,13 @@ type text struct {
 	record        string
 }
 
-// who is the beginning of a claim's text, however it goes on.
+// who returns the beginning of a claim's text.
 func who(c *driver.Claim) string { return "stile " + c.ID + " " }
 
-// was is its beginning once the claim has left and is kept.
+// was returns its beginning when the claim has left and is kept.
 func was(c *driver.Claim) string { return "stile-left " + c.ID + " " }
 
-// text is a claim's, with a beginning of [who] or [was].
+// text returns a claim's text, with a beginning of [who] or [was].
 func (d *Driver) text(begin string, c *driver.Claim, life, delay time.Duration) string {
 	s := fmt.Sprintf("%s%d %d %s %s", begin, life.Milliseconds(), delay.Milliseconds(), tag(c.Owner), tag(c.Client))
 	if more := s + " " + c.Record; c.Record != "" && plain(c.Record) && len(more) <= d.room {
@@ -40,7 +40,7 @@ func (d *Driver) text(begin string, c *driver.Claim, life, delay time.Duration) 
 	return s
 }
 
-// plain reports whether a text can stand in a column of any character set.
+// plain reports whether a text fits a column of any character set.
 func plain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
@@ -50,7 +50,7 @@ func tag(s string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// parse takes a text apart, if it is stile's.
+// parse parses a text, if it is stile's.
 func parse(s string) (text, bool) {
 	words := strings.SplitN(s, " ", 7)
 	if len(words) < 6 || words[0] != "stile" && words[0] != "stile-left" {
@@ -70,13 +70,13 @@ func parse(s string) (text, bool) {
 	return t, true
 }
 
-// reclaims reports whether a claim may throw out the one that a text is of: an earlier run of the same owner's.
+// reclaims reports whether a claim may remove the claim of a text: an earlier run of the same owner.
 func reclaims(c *driver.Claim, s string) bool {
 	t, ok := parse(s)
 	return c.Reclaim && c.Owner != "" && ok && !t.left && t.owner == tag(c.Owner) && t.client != tag(c.Client)
 }
 
-// standing is a row that counts as an observer sees it.
+// standing returns a row as an observer sees it.
 func standing(by string, ticket int64, since, left time.Duration) driver.ClaimInfo {
 	s := driver.ClaimInfo{
 		Ticket: ticket, Weight: driver.All, Holds: true, Since: max(0, since), Remaining: left, Record: by,
@@ -87,7 +87,7 @@ func standing(by string, ticket int64, since, left time.Duration) driver.ClaimIn
 	}
 	s.Left = t.left
 	if s.Remaining -= t.delay; s.Remaining == 0 {
-		s.Remaining = -1 // 0 would say that it is not told
+		s.Remaining = -1 // 0 would mean unknown
 	}
 	if s.Record = t.record; t.record == "" {
 		s.Record = "stile " + t.id

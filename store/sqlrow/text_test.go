@@ -65,7 +65,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzText checks that what stands in a row is taken for stile's only if stile could have written it.
+// FuzzText checks that the text of a row counts as stile's only if stile could have written it.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"", "host-7", "stile", "stile a b c d e", "stile ID 1 2 o c",
