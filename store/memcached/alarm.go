@@ -8,22 +8,22 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// An alarm knows the claims that a client has in the server, and renews them at once when the server turns out to be
-// another process than before, which has none of them.
+// An alarm knows a client's claims in the server, and renews them at once when the server turns out to be another process
+// than before, which has none of them.
 type alarm struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	ids  known.IDs
-	ring func(ids ...string) // nil if nobody asked to be told
+	ring func(ids ...string) // nil if nobody wants alerts
 }
 
-// set names who is told.
+// set sets the function that gets the ids of endangered claims.
 func (a *alarm) set(endangered func(ids ...string)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ring, a.ids = endangered, known.IDs{}
 }
 
-// note notes that a claim is in the server, or no longer is, as the error of a request for it says.
+// note notes that a claim is in the server, or no longer is, by the error of a request for it.
 func (a *alarm) note(c *driver.Claim, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,21 +35,21 @@ func (a *alarm) note(c *driver.Claim, err error) {
 	}
 }
 
-// drop notes that a claim was asked to leave. Nobody holds it any more, whatever became of that.
+// drop notes that a claim was asked to leave. Nobody holds it any more, whatever the outcome.
 func (a *alarm) drop(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ids.Drop(id)
 }
 
-// watched reports whether there is a claim to be told of.
+// watched reports whether there are claims to alert of.
 func (a *alarm) watched() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ids.Len() > 0
 }
 
-// raise renews all claims.
+// raise makes the client renew all claims.
 func (a *alarm) raise() {
 	a.mu.Lock()
 	ids, ring := a.ids.All(), a.ring

@@ -2,7 +2,7 @@ package memcached
 
 import "github.com/stilelock/stile/internal/drive"
 
-// The calls of a driver, as tests make them.
+// The driver's calls, as methods for tests.
 var (
 	timely = drive.Timely
 	enter  = drive.Enter

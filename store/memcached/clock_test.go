@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// knowsOf makes a client know a time of its server that is so many seconds behind.
+// knowsOf makes a client know a time of its server that is a number of seconds behind.
 func knowsOf(d store, behind int64) *clock {
 	c := &d.(*Driver).exchanger.link.latest().clock
 	c.mu.Lock()
@@ -16,7 +16,7 @@ func knowsOf(d store, behind int64) *clock {
 	return c
 }
 
-// A client does not hold by what the server has dropped at once: it asks for the time, and enters again.
+// A client does not hold by a value that the server has dropped at once: it asks for the time, and enters again.
 func TestWhatIsStoredInThePastIsNotHeld(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t, "-M")
@@ -34,7 +34,8 @@ func TestWhatIsStoredInThePastIsNotHeld(t *testing.T) {
 	holds(t, other, next)
 }
 
-// A client that did nothing for a day, or whose machine slept, asks for the time before it stores its claim, and stores it once.
+// A client that was idle for a day, or whose machine slept, asks for the time before it stores its claim, and stores it
+// once.
 func TestAnIdleClientDoesNotGuess(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct{ passed, slept, behind time.Duration }{
@@ -55,7 +56,7 @@ func TestAnIdleClientDoesNotGuess(t *testing.T) {
 	}
 }
 
-// The time is old once the server may drop a value sooner than half of what it is kept for.
+// The time is old if the server may drop a value before half of its life.
 func TestOldTime(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -74,7 +75,7 @@ func TestOldTime(t *testing.T) {
 	}
 }
 
-// A holder has left when its empty queue was stored, though the server drops that at once.
+// A holder has left when its empty queue was stored, even if the server drops it at once.
 func TestLeavesInThePast(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t, "-M")

@@ -30,7 +30,7 @@ func store(t *testing.T, parameters string) drivertest.Store {
 	return s
 }
 
-// startedAnew is the mishap of a restarted server: it forgets all, and counts versions from the first again.
+// startedAnew returns the mishap of a restarted server: it forgets everything, and counts versions from the first again.
 func startedAnew(url func(addrs ...string) string) func(testing.TB) *drivertest.Mishap {
 	return func(t testing.TB) *drivertest.Mishap {
 		s := servertest.Memcached(t)
@@ -53,8 +53,8 @@ func add(s *servertest.Server, name string) *drivertest.Foreign {
 	}
 }
 
-// full makes a server that does not evict, and whose memory can be full. Each change stores a whole queue again, and
-// a waiter for a plain lock is not stored.
+// full returns a function that makes a server that does not evict, and whose memory can be full. Each change stores a whole
+// queue again, and nothing is stored for a waiter of layout plain.
 func full(parameters string) func(testing.TB) *drivertest.Full {
 	return func(t testing.TB) *drivertest.Full {
 		s := servertest.Memcached(t, "-m", "4", "-M")

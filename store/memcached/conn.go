@@ -15,14 +15,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// patience is how long the server may take to answer anything before the connection is given up. It bounds how long a
-// call can hang on a server that is gone.
+// patience bounds the wait for any answer of the server, after which the connection is given up. So it bounds how long a
+// call can hang on a dead server.
 const patience = 5 * time.Second
 
-// A conn is a connection whose requests are answered in order. Many goroutines use it at once; what they ask at the same
-// time travels together.
+// A conn is a connection whose requests are answered in order. Many goroutines use it at once, and requests of the same
+// moment travel together.
 //
-// One at a time reads the answers:
+// One goroutine at a time reads the answers:
 //
 //	                 a call that is alone
 //	      ┌────────┐     has been sent       ┌────────┐
@@ -36,60 +36,61 @@ const patience = 5 * time.Second
 //	           └─────────┘
 //	nothing was asked for a while, or another call was first
 //
-// When many have waited at once, the reader reads on for some calls after all have been answered: they come again.
+// When many calls have waited at once, the reader goes on reading for some calls after all have been answered: more calls
+// are likely.
 //
-// The reader is a goroutine of the connection. It is the one who notices that an idle connection breaks. A caller that reads
-// for itself is not woken by another goroutine: a lock and unlock takes 23 µs (median), and took 125 where the reader always
-// read, beside 115 for gomemcache's add and delete in the same minute (cd proof/bench && go run . -store=memcached -only='^alone$').
+// The reader is a goroutine of the connection. It notices when an idle connection breaks. A caller that reads for itself
+// need not be woken by another goroutine: a lock and unlock takes 23 µs (median), in place of 125 with the reader, beside
+// 115 for gomemcache's add and delete in the same minute (cd proof/bench && go run . -store=memcached -only='^alone$').
 type conn struct {
 	sock   net.Conn
 	in     *bufio.Reader // only the current reader uses it
 	part   *partial      // its source
-	saved  []byte        // the caller's that reads: what had come
-	number uint64        // of the link's connections it is this one, counted from 1
+	saved  []byte        // read by the caller that reads: the data so far
+	number uint64        // its number among the link's connections, from 1
 	clock  clock         // the clock of the process at the other end
 	facts  *facts
 	kick   chan struct{} // has room for one: there is something to write
-	turn   chan struct{} // has room for one: the reader is to read
-	broken chan struct{} // closed when it is
+	turn   chan struct{} // has room for one: the reader must read
+	broken chan struct{} // closed when it is broken
 	work   sync.WaitGroup
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	out       []byte     // to be written
 	spare     []byte
-	writing   bool    // somebody writes now
-	calls     []*call // whose answers are to come, in order
-	who       who     // reads
-	batchLeft int     // how often the reader reads on although nobody waits
-	used      bool    // somebody asked since the reader last looked
-	ended     bool    // the caller that reads is to give up
-	asks      *call   // whose context is being asked; nil if none is
-	err       error   // why it broke
+	writing   bool    // a goroutine writes now
+	calls     []*call // whose answers have not come, in order
+	who       who     // the goroutine that reads
+	batchLeft int     // how many more calls the reader reads although nobody waits
+	used      bool    // a call came since the reader last looked
+	ended     bool    // the caller that reads must give up
+	asks      *call   // the call whose context is being checked; nil if none is
+	err       error   // why it is broken
 }
 
-// A who is one who reads.
+// A who is the kind of goroutine that reads.
 type who int
 
 const (
 	nobody who = iota
-	caller     // the one call that there was when it was sent
+	caller     // the only call when it was sent
 	reader
 )
 
-// lookEvery is how often the reader looks, while it does not read, whether the connection is idle, or the caller that reads has
-// to give up.
+// lookEvery is how often a reader that does not read checks whether the connection is idle, or the caller that reads must
+// give up.
 const lookEvery = 20 * time.Millisecond
 
-// While more than few calls wait at once, and for batchAfter calls afterwards, the reader is the one who reads.
+// While more than few calls wait at once, and for batchAfter calls afterwards, the reader reads.
 const (
 	few        = 4
 	batchAfter = 16
 )
 
-// small is the length of a request in bytes that a socket takes without waiting if nothing is on its way.
+// small is the length in bytes of a request that a socket accepts without waiting if nothing is on its way.
 const small = 16 << 10
 
-// A call is some requests that are sent in one piece, and their answers.
+// A call is one or several requests that are sent in one piece, and their answers.
 type call struct {
 	want    int // answers
 	replies []reply
@@ -100,7 +101,7 @@ type call struct {
 	err     error
 }
 
-// newConn starts to serve a connection, whose reader looks so often.
+// newConn starts to serve a connection, whose reader looks every lookEvery.
 func newConn(sock net.Conn, lookEvery time.Duration) *conn {
 	part := &partial{from: sock}
 	c := &conn{
@@ -139,7 +140,7 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 	}
 	if direct {
 		k.sent = true
-		c.sendLocked(requests) // waking the writer would take as long as a good part of the round trip
+		c.sendLocked(requests) // waking the writer would take a good part of the round trip
 	} else {
 		c.out = append(c.out, requests...)
 		c.wake()
@@ -159,7 +160,7 @@ func (c *conn) do(ctx context.Context, requests []byte, want int) ([]reply, erro
 	return k.replies, nil
 }
 
-// ended returns the error of a call that got no answer.
+// ended returns the error of an unanswered call.
 func (k *call) ended(err error) error {
 	if !k.sent {
 		return &unsent{err}
@@ -167,7 +168,7 @@ func (k *call) ended(err error) error {
 	return err
 }
 
-// sendLocked writes. The mutex is free meanwhile, and nobody else writes.
+// sendLocked writes. Meanwhile the mutex is free, and nobody else writes.
 func (c *conn) sendLocked(text []byte) {
 	c.writing = true
 	c.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *conn) wake() {
 	}
 }
 
-// write writes what there is, until the connection is broken.
+// write writes the pending requests, until the connection is broken.
 func (c *conn) write() {
 	for {
 		select {
@@ -199,7 +200,7 @@ func (c *conn) write() {
 			return
 		}
 		c.mu.Lock()
-		if !c.writing && len(c.out) > 0 { // else who writes wakes us after
+		if !c.writing && len(c.out) > 0 { // otherwise the writing goroutine wakes this one
 			out := c.out
 			c.out, c.spare = c.spare[:0], nil
 			for i := len(c.calls) - 1; i >= 0 && !c.calls[i].sent; i-- {
@@ -212,7 +213,7 @@ func (c *conn) write() {
 	}
 }
 
-// read hands out answers when nobody else reads, until the connection is broken.
+// read reads answers when nobody else does, until the connection is broken.
 func (c *conn) read(lookEvery time.Duration) {
 	tick := time.NewTimer(lookEvery)
 	defer tick.Stop()
@@ -242,8 +243,8 @@ func (c *conn) read(lookEvery time.Duration) {
 	}
 }
 
-// takeReading makes the reader the one who reads if the connection is idle, and reports whether it did. A caller that reads is told to
-// give up when its context has ended, or when the server has been silent for too long.
+// takeReading lets the reader read if the connection is idle, and reports whether it does. If a caller reads, takeReading
+// makes it give up when its context has ended, or when the server has been silent for too long.
 func (c *conn) takeReading() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,8 +265,8 @@ func (c *conn) takeReading() bool {
 	return false
 }
 
-// checkContext stops a caller that reads if its context has ended. The context's methods are its owner's, and may
-// call over this connection: so no call waits for them.
+// checkContext stops a caller that reads if its context has ended. The context's methods belong to its owner, and may call
+// over this connection, so no call waits for them.
 func (c *conn) checkContext(k *call) {
 	over := k.ctx.Err() != nil
 	c.mu.Lock()
@@ -284,7 +285,7 @@ func (c *conn) giveUpLocked() {
 	c.sock.SetReadDeadline(time.Unix(1, 0))
 }
 
-// handOnLocked makes the reader the one who reads.
+// handOnLocked lets the reader read.
 func (c *conn) handOnLocked() {
 	c.who = reader
 	deadline := time.Now().Add(patience)
@@ -293,10 +294,10 @@ func (c *conn) handOnLocked() {
 	}
 	c.ended = false
 	c.sock.SetReadDeadline(deadline)
-	c.turn <- struct{}{} // it does not read, and takes it before it is who reads again
+	c.turn <- struct{}{} // it does not read, and takes the turn before it reads again
 }
 
-// readFor reads the answers of the only call that there was, in the goroutine of its caller, unless the reader has to go on.
+// readFor reads the answers of the only call, in its caller's goroutine, unless the reader must go on.
 func (c *conn) readFor(k *call) {
 	_, err := c.in.Peek(1)
 	if err == nil {
@@ -327,7 +328,7 @@ func (c *conn) readFor(k *call) {
 	}
 }
 
-// answeredLocked notes that the first of the calls has all its answers. Only the one who reads calls it.
+// answeredLocked notes that the first of the calls has all its answers. Only the reading goroutine calls it.
 func (c *conn) answeredLocked(k *call) {
 	c.calls[0] = nil
 	c.calls = c.calls[1:]
@@ -347,8 +348,8 @@ func (c *conn) answeredLocked(k *call) {
 
 var errUnasked = errors.New("memcached answered without being asked")
 
-// readWhole reads a call's answers if they have come. The error is errInPart if only a part has come; that can be
-// read again.
+// readWhole reads a call's answers if they have come. The error is errInPart if only a part has come; then it can read
+// again.
 func (c *conn) readWhole(k *call) error {
 	come, _ := c.in.Peek(c.in.Buffered())
 	c.saved = append(c.saved[:0], come...)
@@ -371,7 +372,7 @@ func (c *conn) readWhole(k *call) error {
 	return nil
 }
 
-// hand hands an answer to the first of the calls. It reports whether the reader goes on to read.
+// hand gives an answer to the first of the calls. It reports whether the reader goes on reading.
 func (c *conn) hand(r *reply) (reads bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -395,7 +396,7 @@ func (c *conn) hand(r *reply) (reads bool, err error) {
 	return true, nil
 }
 
-// A partial is the source from which a connection is read. With no, only buffered data are read.
+// A partial is the source of a connection's data. With no, only buffered data are read.
 type partial struct {
 	from io.Reader
 	no   bool // belongs to the current reader
@@ -410,18 +411,17 @@ func (p *partial) Read(into []byte) (int, error) {
 	return p.from.Read(into)
 }
 
-// misreadLocked breaks the connection: the server has not understood a request, and may read the rest as something
-// else.
+// misreadLocked breaks the connection: the server has not understood a request, and may interpret the rest in another way.
 func (c *conn) misreadLocked(k *call, r *reply) {
 	if len(k.replies) == 0 {
-		k.err = r.failure() // nothing of it was done
+		k.err = r.failure() // the server has done nothing of it
 		c.calls = c.calls[1:]
 		close(k.done)
 	}
 	c.closeWith(errors.New("memcached did not understand a request"))
 }
 
-// fail breaks the connection, for this reason unless there was one before.
+// fail breaks the connection. The first reason stays.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

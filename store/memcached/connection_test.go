@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// calls returns what a driver can be asked, for a claim.
+// calls returns all calls of a driver for a claim.
 func calls(d store, c *driver.Claim) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"enter": func(ctx context.Context) error { _, err := d.Enter(ctx, c); return err },
@@ -29,7 +29,7 @@ func calls(d store, c *driver.Claim) map[string]func(ctx context.Context) error 
 	}
 }
 
-// A server that hangs answers nothing. A call ends with its context all the same, and is no refusal.
+// A server that hangs answers nothing. A call still ends with its context, and its error is no refusal.
 func TestServerHangs(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
@@ -52,7 +52,7 @@ func TestServerHangs(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("%s = %v; want the context's error", verb, err)
 				}
-				if driver.OutcomeOf(err) == driver.OutcomeRefused { // unsent is right where the change was to follow a look
+				if driver.OutcomeOf(err) == driver.OutcomeRefused { // unsent is right if a read came before the change
 					t.Errorf("%s = %v; want no word of the server's", verb, err)
 				}
 			case <-awake.For(time.Minute):
@@ -67,7 +67,7 @@ func TestServerHangs(t *testing.T) {
 	})
 }
 
-// A connection that has hung for too long is given up, whoever waits and however long they would.
+// A connection that has hung for too long is given up, for any waiting call and any deadline.
 func TestHangingConnectionIsGivenUp(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
@@ -92,13 +92,13 @@ func TestHangingConnectionIsGivenUp(t *testing.T) {
 	})
 }
 
-// The server has done what it was asked, and the answer is lost. Who asks again finds one claim.
+// The server has applied a request, and the answer is lost. The same request again finds one claim.
 func TestLostReplies(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
 		d, other := open(t, proxy.Addr, parameters), open(t, s.Addr, parameters)
 		c := claim("name", "a")
-		// losing asks, waits until the server has done it, and loses the answer.
+		// losing makes a call, waits until the server has applied it, and loses the answer.
 		losing := func(what string, call func(ctx context.Context) error, done func([]driver.Listing) bool) {
 			t.Helper()
 			proxy.Freeze(false, true)
@@ -124,7 +124,7 @@ func TestLostReplies(t *testing.T) {
 			t.Errorf("enter the second time = %+v; want the one claim, which holds", place)
 		}
 		c.Ticket = place.Ticket
-		if d.Traits().Ordered { // what is left of layout plain's deletion is known by its answer alone
+		if d.Traits().Ordered { // only the answer shows that layout plain deletes a key
 			losing("leave", verbs["leave"], func(l []driver.Listing) bool { return len(l) == 0 })
 			servertest.Until(t, "the claim is known to be gone", func() bool { return errors.Is(leave(t, d, c), driver.ErrGone) })
 		} else if err := leave(t, d, c); err != nil {
@@ -134,7 +134,7 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// A connection that is cut is made again, and a claim that waits does not notice.
+// A connection that is cut is made again, and a waiting claim does not notice.
 func TestCutWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -162,7 +162,7 @@ func TestCutWhileWaiting(t *testing.T) {
 	}
 }
 
-// What nobody can reach is refused at once for a while, and tried again.
+// An unreachable server's calls fail at once for a while, and then the client tries again.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -190,7 +190,7 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// Closing ends what is under way.
+// Closing ends the calls under way.
 func TestCloseEndsCalls(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		proxy := servertest.NewProxy(t, s.Addr)
@@ -212,7 +212,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	})
 }
 
-// A batch has no more renewals under way than there is room for, however large it is.
+// A batch of any size has a bounded number of renewals under way.
 func TestLargeBatchOfRenewals(t *testing.T) {
 	s := servertest.Memcached(t)
 	for layout, parameters := range layouts {
@@ -246,7 +246,7 @@ func TestLargeBatchOfRenewals(t *testing.T) {
 	}
 }
 
-// An asking context calls its owner whenever somebody asks whether it has ended.
+// An asking context calls its owner whenever somebody checks whether it has ended.
 type asking struct {
 	context.Context
 	does func()
@@ -254,10 +254,10 @@ type asking struct {
 
 func (a asking) Err() error { a.does(); return a.Context.Err() }
 
-// A caller's context may do what its owner likes when it is asked, and a call over the same connection too.
+// The methods of a caller's context may do anything, even call over the same connection.
 func TestContextThatCalls(t *testing.T) {
 	t.Parallel()
-	s := newScripted(t, time.Second) // a call that is made before the reader looks is read by its caller, whose context is asked
+	s := newScripted(t, time.Second) // an early call is read by its caller, whose context is then checked
 	var sent, asked atomic.Bool
 	made := make(chan error, 1)
 	ended := s.ask(asking{t.Context(), func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What a lock costs the server when nobody is in the way. A command to store and one to read go together.
+// TestCost counts the commands of an uncontended lock. A command to store and one to read go together.
 func TestCost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -38,7 +38,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// counters returns the server's statistics that are numbers.
+// counters returns the server's numeric statistics.
 func counters(s *servertest.Server) map[string]int {
 	all := map[string]int{}
 	for line := range strings.Lines(s.Memcached("stats\r\n")) {

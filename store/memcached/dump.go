@@ -12,10 +12,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// keys returns the keys that the server has and that are wanted, in no order.
+// keys returns the server's keys that are wanted, in no order.
 //
-// The server goes through its table of hashes. Older ones cannot, and go through their lists of recently used items,
-// where an item that is used meanwhile can be missed.
+// The server scans its hash table. Older servers cannot, and scan their lists of recently used items, where an item that is
+// used meanwhile may be missed.
 func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string, error) {
 	way := "hash"
 	for {
@@ -27,7 +27,7 @@ func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string
 			way = "all"
 			continue
 		}
-		timer := time.NewTimer(redialLeast) // another client lists them now, and the server does that for one at a time
+		timer := time.NewTimer(redialLeast) // another client lists them now, and the server does that for only one at a time
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -38,10 +38,10 @@ func (l *link) keys(ctx context.Context, wanted func(key string) bool) ([]string
 	}
 }
 
-// dump has the server list its keys in one of its ways, unless it answers that it does not know this one, or is busy.
+// dump makes the server list its keys in one way, unless the server does not know this way or is busy.
 func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (keys []string, refused string, err error) {
 	if _, err := l.get(ctx); err != nil {
-		return nil, "", err // closed, or not reachable, in the same words as ever
+		return nil, "", err // closed or unreachable, with the usual error
 	}
 	sock, err := l.dialer().DialContext(ctx, "tcp", l.addr)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 	request, secret := []byte("lru_crawler metadump "+way+"\r\n"), l.secret()
 	first := request
 	if secret != nil {
-		first = secret // the server does not take the request together with it
+		first = secret // the server does not accept the request together with it
 	}
 	if _, err := sock.Write(first); err != nil {
 		return nil, "", l.unlisted(ctx, err)
@@ -62,7 +62,7 @@ func (l *link) dump(ctx context.Context, way string, wanted func(string) bool) (
 	return l.listed(ctx, sock, request, wanted)
 }
 
-// listed reads the server's answer to a request that may be sent once the password was right.
+// listed reads the server's answer to a request that may be sent only after the password was accepted.
 func (l *link) listed(
 	ctx context.Context, sock io.ReadWriter, request []byte, wanted func(string) bool,
 ) (keys []string, refused string, err error) {
@@ -74,7 +74,7 @@ func (l *link) listed(
 			return keys, "", nil
 		case "BUSY", "BADCLASS":
 			return nil, word, nil
-		case "STORED": // the password was right
+		case "STORED": // the password was accepted
 			if _, err := sock.Write(request); err != nil {
 				return nil, "", l.unlisted(ctx, err)
 			}
@@ -97,7 +97,7 @@ func (l *link) listed(
 	return nil, "", l.unlisted(ctx, err)
 }
 
-// unlisted is the error of a list that broke off.
+// unlisted returns the error of a list that broke off.
 func (l *link) unlisted(ctx context.Context, err error) error {
 	switch {
 	case l.ctx.Err() != nil:

@@ -17,7 +17,7 @@ func (u *unsent) Unwrap() error { return u.error }
 // An ended error says that a caller's context has ended, and the outcome of its request.
 type ended struct{ error }
 
-// explain turns the error of a connection into one of the driver, which says whether the request may have been applied.
+// explain turns the error of a connection into an error of the driver, marked with its outcome.
 func (l *link) explain(err error) error {
 	if e, ok := errors.AsType[*ended](err); ok {
 		return e.error
@@ -49,7 +49,7 @@ func (l *link) explain(err error) error {
 	return err
 }
 
-// explainRead is explain for a read that came with a change: a refusal of the read does not say that the change was refused.
+// explainRead is explain for a read after a change: a refused read does not mean that the change was refused.
 func (l *link) explainRead(changed bool, err error) error {
 	if err = l.explain(err); changed {
 		return driver.Afterwards(err)
@@ -57,13 +57,13 @@ func (l *link) explainRead(changed bool, err error) error {
 	return err
 }
 
-// full reports whether the server refused a request for want of memory.
+// full reports whether the server refused a request for lack of memory.
 func full(err error) bool {
 	r, ok := errors.AsType[*refusal](err)
 	return ok && strings.Contains(r.text, "out of memory")
 }
 
-// explain explains an error from the server, which has not done the request then.
+// explain explains an error from the server. The server has then not applied the request.
 func (r *refusal) explain() error {
 	text := r.text
 	switch {

@@ -17,7 +17,7 @@ type exchanger struct {
 	prefix string
 }
 
-// Look is one round trip. If the value has not changed since it was seen, the answer is one short line.
+// Look is one round trip. If the value is unchanged, the answer is one short line.
 func (s *exchanger) Look(ctx context.Context, name string, seen casqueue.Version) (casqueue.Value, error) {
 	c, err := s.link.get(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *exchanger) Look(ctx context.Context, name string, seen casqueue.Version
 	return v, s.link.explain(err)
 }
 
-// unchanged returns the value that was seen, if an answer says that it is there still.
+// unchanged returns the value that was seen, if an answer says that it is still there.
 func unchanged(c *conn, r *reply, key string, was version) (v casqueue.Value, same bool) {
 	if r.status != "HD" {
 		return v, false
@@ -56,8 +56,8 @@ func unchanged(c *conn, r *reply, key string, was version) (v casqueue.Value, sa
 	return casqueue.Value{Version: was.text(), Now: seconds(now)}, true
 }
 
-// Exchange is one round trip: the command to store is followed by one to read. A version of another connection than there
-// is now says nothing, since another process of the server has versions of its own. Nothing is stored then.
+// Exchange is one round trip: the command to store is followed by one to read. A version of another connection than the
+// present one is worthless, since another process of the server has versions of its own. Then nothing is stored.
 func (s *exchanger) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.Value, bool, error) {
 	c, err := s.link.get(ctx)
 	if err != nil {
@@ -87,16 +87,15 @@ func (s *exchanger) Exchange(ctx context.Context, d *casqueue.Draft) (casqueue.V
 	switch {
 	case stored && r[1].status == "EN" && d.Ends != 0:
 		return s.vanished(ctx, c, until)
-	case stored && errors.Is(err, driver.ErrForeign): // another program came right after
+	case stored && errors.Is(err, driver.ErrForeign): // another program's change came right after
 		return casqueue.Value{Now: seconds(c.clock.least())}, true, nil
 	}
 	return v, stored, s.link.explainRead(stored, err)
 }
 
-// vanished is the outcome of an exchange that stored claims and found nothing right after. The server drops at once a
-// value that ends in its past, which a client stores whose clock is far behind. Then the exchange was made, and by
-// the server's present time all those claims are over. If the value was to end later, somebody has deleted it, and
-// what is there now decides.
+// vanished decides an exchange that stored claims and found nothing right after. The server drops a value at once that ends
+// in its past, as a client stores it whose clock is far behind. Then the exchange was made, and by the server's present time
+// all those claims are over. If the value should have ended later, somebody has deleted it, and the present value decides.
 func (s *exchanger) vanished(ctx context.Context, c *conn, until int64) (casqueue.Value, bool, error) {
 	now, err := s.serverTime(ctx, c)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *exchanger) vanished(ctx context.Context, c *conn, until int64) (casqueu
 	return casqueue.Value{Now: seconds(now)}, until <= now, nil
 }
 
-// serverTime asks the server what time it is.
+// serverTime asks the server for its time.
 func (s *exchanger) serverTime(ctx context.Context, c *conn) (now int64, err error) {
 	r, err := c.do(ctx, []byte("stats\r\n"), 1)
 	if err == nil {
@@ -118,16 +117,15 @@ func (s *exchanger) serverTime(ctx context.Context, c *conn) (now int64, err err
 	return now, nil
 }
 
-// fresh asks the server for its time if the last answer is too old. It need not succeed: a value that is stored by an
-// old time is found out.
+// fresh asks the server for its time if the last answer is too old. It may fail: a value stored by an old time is noticed.
 func (s *exchanger) fresh(ctx context.Context) {
 	if c := s.link.latest(); c.clock.old() {
 		_, _ = s.serverTime(ctx, c)
 	}
 }
 
-// remove deletes the value of an empty queue, where memory is full and an empty one cannot be stored. The last ticket
-// is forgotten sooner.
+// remove deletes the value of an empty queue, if memory is full and an empty one cannot be stored. The last ticket is then
+// forgotten sooner.
 func (s *exchanger) remove(ctx context.Context, c *conn, key string, cas uint64) (casqueue.Value, bool, error) {
 	r, err := c.do(ctx, appendGet(appendDelete(nil, key, cas), key), 2)
 	if err != nil {
@@ -141,7 +139,7 @@ func (s *exchanger) remove(ctx context.Context, c *conn, key string, cas uint64)
 	return v, deleted, s.link.explainRead(deleted, err)
 }
 
-// value returns what an answer says is under a key. That of an absent value does not tell the time.
+// value returns the value under a key by an answer. The answer for an absent value does not have the time.
 func (s *exchanger) value(c *conn, key string, r *reply) (casqueue.Value, error) {
 	switch r.status {
 	case "EN":
@@ -175,8 +173,8 @@ func (s *exchanger) value(c *conn, key string, r *reply) (casqueue.Value, error)
 // Clock returns the estimate of the server's clock.
 func (s *exchanger) Clock() time.Duration { return seconds(s.link.latest().clock.least()) }
 
-// Names has the server list its keys, all that it has, on a connection of its own; the error is [driver.ErrUnsupported]
-// where it does not. A long name is in its value.
+// Names makes the server list all of its keys, on a connection of its own. The error is [driver.ErrUnsupported] if the
+// server cannot. A long name is in its value.
 func (s *exchanger) Names(ctx context.Context, prefix string) (names []string, err error) {
 	keys, err := s.link.keys(ctx, func(key string) bool { return strings.HasPrefix(key, s.prefix) })
 	if err != nil {
@@ -210,7 +208,7 @@ func (s *exchanger) GetMany(ctx context.Context, names []string) ([]casqueue.Val
 		errs[i] = s.link.explain(errs[i])
 	})
 	if err != nil {
-		errs[0] = err // a listing is of all names or of none
+		errs[0] = err // a listing has all names or none
 	}
 	return values, errs
 }
@@ -219,7 +217,7 @@ func (s *exchanger) GetMany(ctx context.Context, names []string) ([]casqueue.Val
 func (s *exchanger) Traits() driver.Traits {
 	f := s.link.latest().facts
 	t := promise(f)
-	t.Granularity = time.Second // of the clock; [casqueue.Driver] makes up for it
+	t.Granularity = time.Second // of the clock; [casqueue.Driver] compensates for it
 	if !f.evicts {
 		t.Note("When memory is full the server refuses to store, renewals among the rest, and a lease that " +
 			"cannot be renewed is lost: give it more memory than it needs (-m).")
@@ -237,7 +235,7 @@ func (s *exchanger) Close() error {
 	return nil
 }
 
-// key returns the key of a name. A long name goes by its SHA-256; the value has the name in full.
+// key returns the key of a name. A long name is replaced by its SHA-256; the value has the whole name.
 func (s *exchanger) key(name string) string {
 	key := s.prefix + driver.EncodeName(name)
 	if len(key) <= maxKey {

@@ -14,13 +14,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// sizes are of values in each of the server's classes that a queue or a plain lock may be kept in.
+// sizes are value sizes for each of the server's classes that a queue or a plain lock may be in.
 var sizes = []int{20, 45, 75, 110, 150, 200, 260, 330, 420, 540, 690, 870, 1100}
 
 // atOnce is how many values are stored with one request.
 const atOnce = 200
 
-// put stores values of some sizes, one after the other, under keys that begin with a word, and returns what the server says.
+// put stores values of some sizes under keys that begin with a word, and returns the server's answer.
 func put(s *servertest.Server, word string, sizes ...int) string {
 	var b strings.Builder
 	for i := range atOnce {
@@ -30,7 +30,7 @@ func put(s *servertest.Server, word string, sizes ...int) string {
 	return s.Memcached("%s", b.String())
 }
 
-// until tries until something is so, and fails if it never is. What is tried gets the number of the try.
+// until repeats try until it returns true, and fails after a time. The argument of try is the number of the try.
 func until(t testing.TB, what string, try func(i int) bool) {
 	t.Helper()
 	for i := range 5000 {
@@ -41,8 +41,8 @@ func until(t testing.TB, what string, try func(i int) bool) {
 	t.Fatalf("never: %s", what)
 }
 
-// FillUp leaves no memory in a server that does not evict, not even what somebody frees. Each class of sizes is filled by
-// itself, since each has a page of its own, and the smallest takes ten times as many values as the largest.
+// FillUp leaves no memory in a server that does not evict, not even freed memory. Each class of sizes is filled by itself,
+// since each has a page of its own, and the smallest takes ten times as many values as the largest.
 func FillUp(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	for round := range 3 {
@@ -54,7 +54,7 @@ func FillUp(t testing.TB, s *servertest.Server) {
 	}
 }
 
-// A server that evicts drops a live lock. The holder is told so, and what it holds is another's by then at most.
+// A server that evicts drops a live lock. The holder learns of this, and another claim may hold by then.
 func TestEviction(t *testing.T) {
 	eachLayout(t, []string{"-m", "4"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		d := open(t, s.Addr, parameters)
@@ -72,7 +72,7 @@ func TestEviction(t *testing.T) {
 	})
 }
 
-// A server that does not evict needs no advice, and the notes say whose lease a full memory ends.
+// The notes give no advice for a server that does not evict, and say whose lease a full memory ends.
 func TestNotesWithoutEviction(t *testing.T) {
 	eachLayout(t, []string{"-M"}, func(t *testing.T, s *servertest.Server, parameters string) {
 		traits := open(t, s.Addr, parameters).Traits()
@@ -83,7 +83,7 @@ func TestNotesWithoutEviction(t *testing.T) {
 	})
 }
 
-// The claims of a name are one value, and how large that can be is the server's to say.
+// The claims of a name are one value, whose size the server limits.
 func TestQueueDoesNotFit(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -106,7 +106,7 @@ func TestQueueDoesNotFit(t *testing.T) {
 	}
 }
 
-// The meta command to store deletes the value that it cannot replace, at least up to 1.6.18; the classic one does not.
+// The meta command to store deletes a value that it cannot replace, at least up to 1.6.18; the classic command does not.
 func TestFullServerKeepsByClassicCommand(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t, "-m", "4", "-M")
@@ -122,7 +122,7 @@ func TestFullServerKeepsByClassicCommand(t *testing.T) {
 	}
 }
 
-// A flush ends what is held and what waits; nothing comes back, and who comes next holds.
+// A flush ends holding and waiting claims. They do not come back, and the next claim holds.
 func TestFlush(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		d := open(t, s.Addr, parameters)
@@ -151,7 +151,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// The server ends no lease early, so the shortest one is trusted for most of its time: there is time for a renewal that is late.
+// The server ends no lease early, so even the shortest lease is trusted for most of its time, and a late renewal is in time.
 func TestShortLeaseIsTrusted(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		before := time.Now()
@@ -162,7 +162,7 @@ func TestShortLeaseIsTrusted(t *testing.T) {
 	})
 }
 
-// A flush is noticed by the next renewal, and the lease's context ends.
+// The next renewal notices a flush, and the lease's context ends.
 func TestFlushEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		lane := awake.Lane(t)
@@ -172,7 +172,7 @@ func TestFlushEndsLease(t *testing.T) {
 	})
 }
 
-// A server that was killed comes back empty. The holder knows as soon as it is back, long before the next renewal.
+// A killed server comes back empty. The holder knows as soon as it is back, long before the next renewal.
 func TestRestartEndsLease(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		lane := awake.Lane(t)
@@ -199,7 +199,7 @@ func take(t *testing.T, s *servertest.Server, parameters string, ttl time.Durati
 	return lease
 }
 
-// lost waits until a lease ends because the server has lost it.
+// lost waits until a lease ends because the server lost it.
 func lost(t *testing.T, lane *awake.Turn, lease *stile.Lease, bound time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -214,7 +214,7 @@ func lost(t *testing.T, lane *awake.Turn, lease *stile.Lease, bound time.Duratio
 	}
 }
 
-// A waiter finds out that the server was restarted, whether it was in the queue or not.
+// A waiter notices that the server was restarted, whether or not it was in the queue.
 func TestRestartWhileWaiting(t *testing.T) {
 	eachLayout(t, nil, func(t *testing.T, s *servertest.Server, parameters string) {
 		d := open(t, s.Addr, parameters)

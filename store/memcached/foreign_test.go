@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What other programs do, in the server's own words.
+// The commands of other programs.
 const (
 	foreignLock   = "add %s 0 60 6\r\ntheirs\r\n"
 	foreignUnlock = "delete %s\r\n"
@@ -59,8 +59,8 @@ func TestPlainExcludesOthers(t *testing.T) {
 	holds(t, d, claim(name, "next"))
 }
 
-// Another program deletes a lock that is not its own, and a third takes it. The holder finds out, and leaves the third's
-// lock alone: neither its renewal nor its release can touch it.
+// Another program deletes a lock of stile's, and a third takes it. The holder notices this, and neither its renewal nor its
+// release changes the third's lock.
 func TestPlainForeignDelete(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -83,7 +83,7 @@ func TestPlainForeignDelete(t *testing.T) {
 	}
 }
 
-// A holder that comes back after its lease ran out does not touch who holds now.
+// A holder that comes back after its lease ran out does not disturb the present holder.
 func TestPlainLateHolder(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -99,7 +99,8 @@ func TestPlainLateHolder(t *testing.T) {
 	}
 }
 
-// The lease ends and is another's between the look of a release and its deletion, which goes by the version it saw.
+// The lease ends and another claim holds between the read and the deletion of a release. The deletion is for the version
+// that was read.
 func TestPlainReleaseRaces(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -148,7 +149,7 @@ func TestPlainDoesNotWaitForEver(t *testing.T) {
 	holds(t, d, claim("endless", "after"))
 }
 
-// The server takes 30 days and more for a date, so that such a lock is free at once. It is refused instead.
+// The server takes 30 days and more for a date, so that such a lock would be free at once. It is refused instead.
 func TestThirtyDays(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -177,7 +178,7 @@ func TestThirtyDays(t *testing.T) {
 		t.Errorf("renewal after what was refused = %v; want nil", err)
 	}
 
-	// The queue says all times as dates.
+	// A queue's times are all dates.
 	queue := open(t, s.Addr, "")
 	held := claim("queue", "a")
 	holds(t, queue, held)
@@ -212,7 +213,7 @@ func TestKeys(t *testing.T) {
 			}
 			keys[key] = name
 			if name == digest("a b") && strings.Contains(parameters, "plain") {
-				continue // whoever calls a lock this has the key of another
+				continue // a lock with this name has the other's key
 			}
 			holds(t, d, claim(name, "a"))
 		}
@@ -222,7 +223,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A value that is not stile's stands where the queue should be: nobody holds, and it is not touched.
+// A foreign value at the key of the queue: no claim holds, and the value does not change.
 func TestForeignValues(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -264,7 +265,7 @@ func TestForeignValues(t *testing.T) {
 	holds(t, d, claim("name", "b"))
 }
 
-// Another program deletes the queue, or changes it without looking. Holders are told, and nobody is let in twice.
+// Another program deletes the queue, or overwrites it. Holders learn of this, and no claim enters twice.
 func TestForeignChanges(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)

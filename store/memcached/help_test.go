@@ -17,7 +17,7 @@ type store interface {
 	driver.Alerter
 }
 
-// layouts are the parameters of both.
+// layouts are the parameters of both layouts.
 var layouts = map[string]string{"queue": "", "plain": "?layout=plain"}
 
 func open(t testing.TB, addr, parameters string) store {
@@ -53,7 +53,7 @@ func leave(t testing.TB, d driver.Driver, c *driver.Claim) error {
 	return d.Leave(timely(t), &driver.Release{Claim: c})
 }
 
-// gone fails unless every verb says that the claim is not there.
+// gone fails unless every verb reports the claim gone.
 func gone(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	_, err := d.Enter(timely(t), c)

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A value of another program is one however long it is, where the server takes values as long as that; and it breaks no connection.
+// A long foreign value is reported as foreign, if the server accepts values of this size, and breaks no connection.
 func TestLargeForeignValue(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t, "-m", "128", "-I", "16m")
@@ -26,7 +26,7 @@ func TestLargeForeignValue(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const size = 9 << 20
 	fmt.Fprintf(c, "set %sname 0 0 %d\r\n", DefaultPrefix, size)
-	_, _ = c.Write(make([]byte, size)) // the answer shows it
+	_, _ = c.Write(make([]byte, size)) // the answer shows an error
 	fmt.Fprint(c, "\r\n")
 	answer := make([]byte, 64)
 	if n, err := c.Read(answer); string(answer[:n]) != "STORED\r\n" {

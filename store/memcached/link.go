@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	keepAlive = 5 * time.Second // how often an idle connection is tried
+	keepAlive = 5 * time.Second // how often an idle connection is tested
 
-	// After an attempt to connect failed, the next one waits this long at first, and at most.
+	// After a failed attempt to connect, the next one waits for these times at first and at most.
 	redialLeast = 20 * time.Millisecond
 	redialMost  = time.Second
 )
 
-// A link is the way to the server: one connection, made again when it breaks.
+// A link is the connection to the server, which is made again when it breaks.
 type link struct {
 	addr        string
 	user        string
@@ -33,16 +33,16 @@ type link struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
-	conn     *conn      // nil before the first
-	made     uint64     // connections
+	mu       sync.Mutex // guards the fields below
+	conn     *conn      // nil before the first connection
+	made     uint64     // number of connections so far
 	dialing  chan struct{}
 	failure  error     // of the last attempt
-	next     time.Time // no attempt before
+	next     time.Time // no attempt before this time
 	failures int
 }
 
-// get returns a connection that is not broken. The error is marked as definite: nothing was sent.
+// get returns a connection that is not broken. Its errors are definite: nothing was sent.
 func (l *link) get(ctx context.Context) (*conn, error) {
 	for {
 		l.mu.Lock()
@@ -79,7 +79,7 @@ func (l *link) get(ctx context.Context) (*conn, error) {
 	}
 }
 
-// getsAtOnce is how many values are read with one request.
+// getsAtOnce is how many values one request reads.
 const getsAtOnce = 64
 
 // gets reads the values of some keys, many with one request, and calls each with the server's answers, in order.
@@ -158,8 +158,8 @@ func (l *link) dial(done chan struct{}) {
 	}
 }
 
-// guard makes a new connection when this one breaks, if there are claims: if the server has forgotten them, their
-// holders are to know soon.
+// guard makes a new connection when this one breaks, if there are claims: if the server has forgotten them, their holders
+// should know soon.
 func (l *link) guard(c *conn) {
 	select {
 	case <-c.broken:
@@ -178,7 +178,7 @@ func (l *link) guard(c *conn) {
 	}
 }
 
-// connect makes one connection and asks who is at the other end.
+// connect makes one connection and identifies the server.
 func (l *link) connect() (*conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, l.dialTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// counting is a connection that counts what is written.
+// counting is a connection that counts its writes.
 type counting struct {
 	net.Conn
 	writes *atomic.Int64

@@ -1,8 +1,8 @@
 // Package memcached keeps locks in memcached 1.6.10 or newer, on one server.
 //
-// The locks of this package are for saving work, not for correctness: a cache forgets. A restart of the server, a flush,
-// and eviction, unless the server runs with -M, end every lease at once, and their holders find out at their next
-// renewal; until then another may hold. Tickets are no fencing tokens.
+// The locks of this package are for saving work, not for correctness: a cache forgets. A restart of the server, a flush, and
+// eviction, unless the server runs with -M, end every lease at once. Their holders notice at their next renewal; until then
+// another claim may hold. Tickets are no fencing tokens.
 //
 // Importing it registers the scheme "memcached"; see [Open] for its URLs.
 package memcached
@@ -18,13 +18,13 @@ import (
 )
 
 // A Driver keeps the queue of each name as one value, which it swaps if nobody else has changed it: it is the driver of
-// package casqueue over memcached. A lock costs one round trip to take, and one to leave, if this client was the last to
-// change the name, and mostly two if not.
+// package casqueue over memcached. Taking a lock costs one round trip, and releasing it one, if this client was the last to
+// change the name. Otherwise they usually cost two.
 //
-// The server's clock judges leases. A value is stored with the second of that clock at which it ends, so each read
-// shows the clock, to the second, by the value's remaining time.
+// The server's clock judges leases. A value is stored with the second of that clock at which it ends, so each read shows the
+// clock, to the second, by the value's remaining time.
 type Driver struct {
-	*casqueue.Driver // its methods, but for those that change something
+	*casqueue.Driver // its methods, except those that change a queue
 	exchanger        *exchanger
 	alarm            *alarm
 }
@@ -98,7 +98,7 @@ func promise(f *facts) driver.Traits {
 // DefaultPrefix begins the keys of all locks, unless the URL says otherwise.
 const DefaultPrefix = "stile/"
 
-// maxKey is the length of a key in bytes that the server takes.
+// maxKey is the server's limit for a key, in bytes.
 const maxKey = 250
 
 // hashed begins the key of a long name; no name is encoded with it.

@@ -31,7 +31,7 @@ func init() {
 	})
 }
 
-// OpenPlain connects to the memcached at an address, as [Open] does. Keys begin with the prefix, if there is one.
+// OpenPlain connects to the memcached at an address, as [Open] does. Keys begin with the prefix; "" means none.
 func OpenPlain(ctx context.Context, a *driver.Address) (*Plain, error) {
 	prefix := a.Param("prefix", "")
 	l, err := openLink(ctx, a, prefix)

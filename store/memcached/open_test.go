@@ -76,7 +76,7 @@ func withPassword(file string) servertest.Process {
 		Args: func(s *servertest.Server) []string {
 			args := []string{"-l", "127.0.0.1", "-p", fmt.Sprint(s.Ports[0]), "-U", "0", "-Y", file}
 			if os.Geteuid() == 0 {
-				args = append(args, "-u", "root") // who can read the file in a folder of the test
+				args = append(args, "-u", "root") // root can read the file in a folder of the test
 			}
 			return args
 		},
@@ -115,7 +115,7 @@ func TestServersThatCannotKeepLocks(t *testing.T) {
 	}
 }
 
-// impostor serves connections that ask what it is, and returns its address.
+// impostor answers questions about the server, and returns its address.
 func impostor(t *testing.T, version, time, evictions string) string {
 	t.Helper()
 	answers := map[string]string{

@@ -15,21 +15,20 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// waitingTicket is the ticket of a claim that waits: nothing stands in the server for it. Real tickets are larger.
+// waitingTicket is the ticket of a claim that waits: the server stores nothing of it. Real tickets are larger.
 const waitingTicket = 1
 
-// A Plain keeps each lock as one value under its very name, added if there was none, as most programs do that lock by
-// memcached, so that they and stile exclude each other. There is no queue in it: who asks at the right moment is next,
-// and there are no readers and no permits. Use it to move to stile name by name, and a [Driver] otherwise.
+// A Plain keeps each lock as one value under its very name, added if there was none. Most programs that lock by memcached do
+// the same, so they and stile exclude each other. It has no queue: the first to ask after a release is next. It has no
+// readers and no permits. Use it to move to stile name by name, and a [Driver] otherwise.
 //
-// Only the holder's own value is ever renewed or deleted, by its version: no one who comes too late takes the lock from
-// the next holder.
+// Only the holder's own value is ever renewed or deleted, by its version: a late request takes no lock from the next holder.
 type Plain struct {
 	link   *link
 	prefix string
 
-	mu      sync.Mutex           // guards what follows
-	endless map[string]time.Time // claim: since when it waits for a value that never expires
+	mu      sync.Mutex           // guards the fields below
+	endless map[string]time.Time // by claim: since when it waits for a value that never expires
 	held    map[string]*sight    // by claim: the value that was read when it came to hold, so that it can leave in one round trip
 }
 
@@ -55,7 +54,7 @@ func (p *Plain) Close() error {
 	return nil
 }
 
-// key returns the key of a name: the name itself, unless no key can be like that.
+// key returns the key of a name: the name itself, unless the server does not accept it as a key.
 func (p *Plain) key(name string) string {
 	if key := p.prefix + name; len(key) <= maxKey && !strings.Contains(name, " ") {
 		return key
@@ -63,7 +62,7 @@ func (p *Plain) key(name string) string {
 	return p.prefix + digest(name)
 }
 
-// Enter is one round trip if the name is free. A claim that does not hold has no place in the server: entering again is
+// Enter is one round trip if the name is free. The server stores nothing of a claim that does not hold: entering again is
 // another attempt.
 func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	switch {
@@ -82,7 +81,7 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	}
 	if err == nil && !place.Holds && place.Blocker.Remaining == 0 && !c.Try {
 		if p.waits(c, true) > max(c.TTL, c.Wait) {
-			p.waits(c, false) // it has its answer, and does not come again
+			p.waits(c, false) // it has its answer, and does not enter again
 			return driver.Place{}, fmt.Errorf("%w: key %q never expires, so whoever set it must delete it",
 				driver.ErrForeign, p.key(c.Name))
 		}
@@ -92,7 +91,7 @@ func (p *Plain) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	return place, err
 }
 
-// enter asks until the value is the claim's, or in its way.
+// enter asks until the value is the claim's, or another's.
 func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	for {
 		place, done, err := p.attempt(ctx, c)
@@ -102,7 +101,7 @@ func (p *Plain) enter(ctx context.Context, c *driver.Claim) (driver.Place, error
 	}
 }
 
-// attempt asks once for a place. It is not done if the obstacle has changed meanwhile.
+// attempt asks once for a place. It reports false if the value has changed meanwhile.
 func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Place, done bool, err error) {
 	key := p.key(c.Name)
 	conn, err := p.link.get(ctx)
@@ -128,7 +127,7 @@ func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Plac
 		return driver.Place{Ticket: is.mark.Ticket, Holds: err == nil, TTL: left}, done, err
 	case c.Ticket > waitingTicket, is.ours(c):
 		return driver.Place{}, true, driver.ErrGone
-	case is.cas == 0: // it was in the way a moment ago
+	case is.cas == 0: // it was there a moment ago
 		return driver.Place{}, false, nil
 	case is.reclaims(c):
 		done, err := p.swap(ctx, is, key, c.TTL, mine)
@@ -137,12 +136,12 @@ func (p *Plain) attempt(ctx context.Context, c *driver.Claim) (place driver.Plac
 	return is.behind(c), true, nil
 }
 
-// reclaims reports whether a claim takes the place of the one that is there, which its owner had under another client.
+// reclaims reports whether a claim replaces the present one, which belongs to the same owner and another client.
 func (s *sight) reclaims(c *driver.Claim) bool {
 	return c.Reclaim && c.Owner != "" && s.mark.Owner == c.Owner && s.mark.Client != c.Client && !s.mark.Left
 }
 
-// behind is the place of a claim that another is in the way of.
+// behind returns the place of a claim behind the claim of this value.
 func (s *sight) behind(c *driver.Claim) driver.Place {
 	place := driver.Place{Ticket: waitingTicket, TTL: c.Wait, Ahead: 1, Blocker: s.standing()}
 	if c.Try {
@@ -152,7 +151,7 @@ func (s *sight) behind(c *driver.Claim) driver.Place {
 	return place
 }
 
-// waits notes whether a claim waits for a value that never expires, and returns how long it has.
+// waits notes whether a claim waits for a value that never expires, and returns how long it has waited.
 func (p *Plain) waits(c *driver.Claim, endless bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,10 +167,10 @@ func (p *Plain) waits(c *driver.Claim, endless bool) time.Duration {
 	return time.Since(since)
 }
 
-// renewAtOnce is how many renewals of a layout plain are under way for one call.
+// renewAtOnce is how many renewals of layout plain one call has under way.
 const renewAtOnce = 256
 
-// Renew sends renewals at the same time, some of them.
+// Renew sends up to renewAtOnce renewals at a time.
 func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals := make([]driver.Renewal, len(cs))
 	work.Each(len(cs), renewAtOnce, func(i int) {
@@ -186,7 +185,7 @@ func (p *Plain) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 	return renewals
 }
 
-// remember keeps the value that was read of a claim, if it is its own; nil forgets it. It returns the former one.
+// remember keeps the value that was read for a claim, if it is its own; nil forgets it. It returns the former value.
 func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,8 +197,8 @@ func (p *Plain) remember(c *driver.Claim, is *sight) *sight {
 	return was
 }
 
-// Leave is one round trip if the claim was not renewed, and else two: one to see that the lock is ours, one to delete
-// the value that was read.
+// Leave is one round trip if the claim was not renewed, otherwise two: one to check that the lock is ours, one to delete the
+// value that was read.
 func (p *Plain) Leave(ctx context.Context, l *driver.Release) error {
 	p.waits(l.Claim, false)
 	p.link.alarm.drop(l.Claim.ID)
@@ -225,8 +224,8 @@ func (p *Plain) Leave(ctx context.Context, l *driver.Release) error {
 	})
 }
 
-// own does something to a claim's own value, again and again until nobody else has changed it meanwhile. The error is
-// [driver.ErrGone] if it is not there.
+// own changes a claim's own value, and repeats this until nobody else has changed it meanwhile. The error is
+// [driver.ErrGone] if the value is not the claim's.
 func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key string) (bool, error)) error {
 	key := p.key(c.Name)
 	for {
@@ -247,8 +246,7 @@ func (p *Plain) own(ctx context.Context, c *driver.Claim, do func(is *sight, key
 	}
 }
 
-// extend gives a claim's own value a lease as long as the claim's, unless it has a longer one, and the record that it is to
-// have.
+// extend gives a claim's own value a lease of the claim's length, unless it has a longer one, and the new record.
 func (p *Plain) extend(ctx context.Context, is *sight, key string, c *driver.Claim) (time.Duration, bool, error) {
 	had := is.standing().Record
 	weight, record, err := c.Amended(c.Weight, had, true)
@@ -300,8 +298,8 @@ func (p *Plain) Break(ctx context.Context, b *driver.BreakRequest) (driver.Claim
 	}
 }
 
-// List is [driver.Lister]. One name is listed whoever holds it; of all names, the ones that stile holds, since any
-// value in the cache could be another program's lock.
+// List is [driver.Lister]. For one name it shows any holder. For a prefix it shows only stile's locks, since any value in
+// the cache could be another program's lock.
 func (p *Plain) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	keys := []string{p.key(q.Name)}
 	if q.Name == "" {
@@ -337,9 +335,9 @@ const longest = 30*24*time.Hour - time.Second
 
 var errTooLong = driver.Refused(fmt.Errorf("memcached reads a lease of 30 days or more as a date; the limit is %v", longest))
 
-// roundings is how many seconds early the server may drop a value. Its clock shows whole seconds; and it looks at the time
-// once a second, a little late, so that now and then it leaves a second out.
+// roundings is how many seconds early the server may drop a value. Its clock shows whole seconds, and it reads the time once
+// a second, a little late, so it sometimes skips a second.
 const roundings = 2
 
-// expiry returns the seconds to live with which a value is there for at least so long.
+// expiry returns the time to live, in seconds, of a value that must last at least a duration.
 func expiry(d time.Duration) int64 { return int64((d+time.Second-1)/time.Second) + roundings }

@@ -46,12 +46,12 @@ func (m *mark) encode() []byte {
 // A sight is a value that was read under a key.
 type sight struct {
 	conn *conn
-	cas  uint64 // 0 if there was nothing
+	cas  uint64 // 0 if there was no value
 	left int64  // seconds to live; negative means for ever
-	mark *mark  // not nil; the zero mark if it is another program's
+	mark *mark  // not nil; zero for another program's value
 }
 
-// ours reports whether a claim's own value was seen.
+// ours reports whether the value is a claim's own.
 func (s *sight) ours(c *driver.Claim) bool { return s.mark.ID == c.ID && s.mark.Stile == layout }
 
 // standing returns the value as an observer sees it. Another program's value does not say who set it.
@@ -90,7 +90,7 @@ func (p *Plain) storeAndRead(ctx context.Context, c *conn, store []byte, key str
 	return is, stored, p.link.explainRead(stored, err)
 }
 
-// see returns what an answer says is under a key.
+// see returns the value under a key by an answer.
 func (p *Plain) see(c *conn, key string, got *reply) (*sight, error) {
 	is := &sight{conn: c, mark: &mark{}}
 	switch got.status {
@@ -114,7 +114,7 @@ func (p *Plain) see(c *conn, key string, got *reply) (*sight, error) {
 	return is, nil
 }
 
-// swap puts a value in place of the one that was seen, to live at least so long, unless it has changed.
+// swap replaces the value that was seen by another, with at least this life, unless it has changed.
 func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Duration, m *mark) (bool, error) {
 	r, err := is.conn.do(ctx, appendStore(nil, key, is.cas, expiry(life), m.encode()), 1)
 	if err != nil {
@@ -127,10 +127,9 @@ func (p *Plain) swap(ctx context.Context, is *sight, key string, life time.Durat
 	return stored, p.link.explain(err)
 }
 
-// touch lets a claim's own value live at least so long where memory is full, and a swap, which stores the value
-// again, is refused (-M). The command has no condition: if another has taken the lock since it was read, so that our
-// lease was over, its value may live longer than it asked for. The answer shows the owner of the value, and nobody
-// loses a lock.
+// touch extends the life of a claim's own value if memory is full, and a swap, which stores the value again, is refused
+// (-M). The command has no condition: if another claim has taken the lock since the read, so that our lease was over, its
+// value may live longer than it asked for. The answer shows the owner of the value, and nobody loses a lock.
 func (p *Plain) touch(ctx context.Context, is *sight, key string, life time.Duration) (bool, error) {
 	r, err := is.conn.do(ctx, appendTouch(nil, key, expiry(life)), 1)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// How long passes between two looks at a key, at first and after a while.
+// The times between two reads of a key, at first and after a while.
 const (
 	tryLeast = 4 * time.Millisecond
 	tryMost  = 64 * time.Millisecond
 )
 
-// Await waits until the key is free, or may be. The server sends no message, so the key is read again and again.
+// Await waits until the key is free, or may be. The server sends no messages, so the key is polled.
 func (p *Plain) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	key := p.key(c.Name)
 	timer := time.NewTimer(0)

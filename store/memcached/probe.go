@@ -11,17 +11,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// facts are the server's own description.
+// facts is the server's own description.
 type facts struct {
 	version string
 	pid     string
-	started int64 // when its process began, by its clock
-	time    int64 // what its clock showed
-	largest int64 // bytes of a value; 0 if the server does not tell
-	evicts  bool  // when memory is full it drops the items that were unused for longest, instead of refusing
+	started int64 // when its process started, by its clock
+	time    int64 // the time of its clock
+	largest int64 // largest value in bytes; 0 if unknown
+	evicts  bool  // when memory is full, it drops the items that were unused for longest, instead of refusing
 }
 
-// oldest is the first version whose meta commands are as they are now.
+// oldest is the first version with the present meta commands.
 var oldest = [3]int{1, 6, 10}
 
 // greet authenticates, and reads the server's facts. A server that cannot keep locks is refused.
@@ -74,7 +74,7 @@ func (r *reply) time() (int64, error) {
 	return now, nil
 }
 
-// secret is how a server with a file of users (option -Y) wants to be told user and password; nil if there is none.
+// secret returns user and password in the form for a server with a file of users (option -Y); nil if there is none.
 func (l *link) secret() []byte {
 	if l.user == "" && l.password == "" {
 		return nil
@@ -83,7 +83,7 @@ func (l *link) secret() []byte {
 	return fmt.Appendf(nil, "set stile 0 0 %d\r\n%s\r\n", len(both), both)
 }
 
-// login hands over user and password, if there are any.
+// login sends user and password, if there are any.
 func (l *link) login(ctx context.Context, c *conn) error {
 	secret := l.secret()
 	if secret == nil {
@@ -92,7 +92,7 @@ func (l *link) login(ctx context.Context, c *conn) error {
 	_, err := c.do(ctx, secret, 1)
 	if _, refused := errors.AsType[*refusal](err); refused {
 		who := fmt.Sprintf("user %q with this password", l.user)
-		if l.password == "" { // which may stand in its place
+		if l.password == "" { // the user may be a password
 			who = "what stands before the @ in the URL as a user without a password: both go there, as in memcached://user:password@host"
 		}
 		err = driver.Refused(errors.New("memcached does not accept " + who))
@@ -100,7 +100,7 @@ func (l *link) login(ctx context.Context, c *conn) error {
 	return err
 }
 
-// older reports whether a version is too old. One that cannot be read is taken for a new one.
+// older reports whether a version is too old. An unreadable version counts as new.
 func older(version string) bool {
 	parts := strings.SplitN(version, ".", 3)
 	for i, least := range oldest {

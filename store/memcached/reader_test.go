@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// scripted is a connection to a server that answers by hand.
+// scripted is a connection to a server whose answers the test sends.
 type scripted struct {
 	t    *testing.T
 	c    *conn
@@ -43,7 +43,7 @@ func newScripted(t *testing.T, lookEvery time.Duration) *scripted {
 	return s
 }
 
-// ask begins a call, and returns once the server has its request.
+// ask begins a call, and returns when the server has its request.
 func (s *scripted) ask(ctx context.Context, request string, want int) chan string {
 	s.t.Helper()
 	ended := make(chan string, 1)
@@ -72,7 +72,7 @@ func (s *scripted) answer(text string) {
 	}
 }
 
-// reads waits until somebody reads the answers.
+// reads waits until a goroutine of this kind reads.
 func (s *scripted) reads(is who) {
 	s.t.Helper()
 	servertest.Until(s.t, "the right one reads", func() bool {
@@ -82,7 +82,7 @@ func (s *scripted) reads(is who) {
 	})
 }
 
-// Whoever reads, each call gets its own answers, and all of them.
+// Each call gets all of its own answers, whichever goroutine reads.
 func TestWhoReads(t *testing.T) {
 	t.Parallel()
 	is := func(t *testing.T, got chan string, want string) {
@@ -193,7 +193,7 @@ func TestWhoReads(t *testing.T) {
 	}
 }
 
-// The reader notices when an idle connection breaks, and when the one who reads gives up.
+// The reader notices when an idle connection breaks, and when the caller that reads gives up.
 func TestReaderLooks(t *testing.T) {
 	t.Parallel()
 	s := newScripted(t, time.Millisecond)
@@ -214,7 +214,7 @@ func TestReaderLooks(t *testing.T) {
 	<-s.c.broken
 }
 
-// A context that takes long to say whether it has ended keeps no later call from ending, nor its own for ever.
+// A context whose methods block prevents no later call from ending, nor its own for ever.
 func TestContextIsAskedForLong(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires a store that is fit lets nobody in once its server came back without -M. The restart ends all
-// leases, with or without that.
+// A client that requires a fit store lets no claim in after its server came back without -M. The restart ends all leases in
+// any case.
 func TestRequiredAfterRestart(t *testing.T) {
 	t.Parallel()
 	fit, evicts := servertest.Memcached(t, "-M"), servertest.Memcached(t)

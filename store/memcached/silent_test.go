@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A server that starts may leave a request without an answer: the client turns to another connection.
+// A server that starts may leave a request unanswered. The client then uses another connection.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.Memcached(t).Addr, func(addrs ...string) string { return "memcached://" + addrs[0] })

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// noAnswer serves connections of a server that has memory for a new value alone, and none to answer what is there after a command.
+// noAnswer serves connections of a server that has memory for a new value, but refuses the read after a given command.
 func noAnswer(t *testing.T, after string) string {
 	t.Helper()
 	return servertest.Impostor(t, func(c net.Conn) {
@@ -50,7 +50,7 @@ func noAnswer(t *testing.T, after string) string {
 	})
 }
 
-// A claim that the server has stored, or deleted, is not said to be refused if the server has no answer to the read that follows.
+// If the server has stored or deleted a claim, and refuses the read after it, the outcome is not a refusal.
 func TestWhatIsDoneIsNotRefused(t *testing.T) {
 	t.Parallel()
 	for layout, parameters := range layouts {

@@ -10,24 +10,23 @@ import (
 	"github.com/stilelock/stile/driver/casqueue"
 )
 
-// keepLast is how many seconds a value stays after the last of its claims, so that tickets rise from one claim to the
-// next although clients do not know the server's time exactly.
+// keepLast is how many seconds a value stays after its last claim, so that tickets rise from one claim to the next although
+// clients do not know the server's time exactly.
 const keepLast = 60
 
-// untilMark begins a value. After it come the second of the server's clock at which the server drops the value, and
-// then package casqueue's text of the queue. With the server's time to live of the value, that second shows the
-// server's time.
+// untilMark begins a value. After it come the second of the server's clock at which the server drops the value, and then
+// package casqueue's text of the queue. With the value's remaining time to live, that second shows the server's time.
 const untilMark = `{"until":`
 
-// seal puts the second in front of an object of JSON.
+// seal puts the second before a JSON object.
 func seal(until int64, text []byte) []byte {
 	out := make([]byte, 0, len(untilMark)+20+len(text))
 	out = strconv.AppendInt(append(out, untilMark...), until, 10)
 	return append(append(out, ','), text[1:]...)
 }
 
-// unseal is the reverse of seal, and uses the value's memory. Values of earlier versions have the second elsewhere
-// among their fields, and stay as they are. The second is 0 in a value that is not stile's.
+// unseal is the reverse of seal, and uses the value's memory. Values of earlier versions have the second elsewhere among
+// their fields, and stay unchanged. The second is 0 in a foreign value.
 func unseal(data []byte) (until int64, text []byte) {
 	rest, ours := bytes.CutPrefix(data, []byte(untilMark))
 	digits, _, more := bytes.Cut(rest, []byte(","))
@@ -43,7 +42,7 @@ func unseal(data []byte) (until int64, text []byte) {
 	return earlier.Until, data
 }
 
-// nameIn returns the name that a value says it is of; empty if it does not.
+// nameIn returns the name in a value; "" if it has none.
 func nameIn(data []byte) string {
 	var v struct{ Name string }
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -55,7 +54,7 @@ func nameIn(data []byte) string {
 // A version is a value's version, on one connection.
 type version struct {
 	conn, cas uint64
-	until     int64 // second at which the server drops the value
+	until     int64 // the second at which the server drops the value
 }
 
 func (v version) text() casqueue.Version {
@@ -64,7 +63,7 @@ func (v version) text() casqueue.Version {
 	return casqueue.Version(strconv.AppendInt(append(b, ' '), v.until, 10))
 }
 
-// parseVersion is the reverse of text. Connections are numbered from 1, so that no version is of none of them.
+// parseVersion is the reverse of text. Connections are numbered from 1, so the zero version belongs to none.
 func parseVersion(text casqueue.Version) (v version) {
 	parts := strings.SplitN(string(text), " ", 3)
 	if len(parts) < 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// What earlier versions stored, and what this one stores: the second at which the value ends stands elsewhere.
+// Values of earlier versions and of this one: the second at which the value ends is in different places.
 const (
 	earlierValue = `{"stile":1,"name":"n","until":60,"last":9,"capacity":1}`
 	presentValue = `{"until":60,"stile":1,"name":"n","last":9,"capacity":1}`
@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A claim that an earlier version of stile has entered is found, renewed, and taken out.
+// A claim that an earlier version of stile has entered is found, renewed, and removed.
 func TestEarlierValue(t *testing.T) {
 	t.Parallel()
 	s := servertest.Memcached(t)
@@ -96,7 +96,7 @@ func TestEarlierValue(t *testing.T) {
 	}
 }
 
-// earlier returns a value as earlier versions stored it, with a claim that holds.
+// earlier returns a value in the form of earlier versions, with a claim that holds.
 func earlier(now int64) []byte {
 	return fmt.Appendf(nil, `{"stile":1,"name":"name","until":%d,"last":7,"capacity":%d,"claims":[{"id":"held",`+
 		`"client":"client of held","ticket":7,"weight":%d,"since":%d,"ends":%d,"told":true,"record":"record of held"}]}`,

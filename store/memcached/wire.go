@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxLine = 8 << 10 // bytes of a line that the server answers; keys are at most 250
+	maxLine = 8 << 10 // bytes of a line of an answer; keys have at most 250
 	maxData = 1 << 30 // bytes of a value; a server takes no more, whatever its option -I says, and by default one megabyte
-	prompt  = 1 << 20 // bytes of a value for which there is room before they come
+	prompt  = 1 << 20 // bytes of a value for which memory is reserved before they come
 )
 
 // A reply is one answer of the server.
@@ -23,7 +23,7 @@ type reply struct {
 	stats  map[string]string
 }
 
-// flag returns what follows a letter among the flags of a meta answer.
+// flag returns the text after a letter among the flags of a meta answer.
 func (r *reply) flag(letter byte) (string, bool) {
 	for f := range strings.SplitSeq(r.text, " ") {
 		if f != "" && f[0] == letter {
@@ -43,7 +43,7 @@ func (r *reply) number(letter byte) (int64, error) {
 	return n, nil
 }
 
-// failure returns the error that the server answered with, if it did.
+// failure returns the server's error answer, or nil.
 func (r *reply) failure() error {
 	switch r.status {
 	case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
@@ -63,7 +63,7 @@ func (r *reply) stored() (bool, error) {
 	return false, r.unexpected()
 }
 
-// unexpected returns the error for an answer that is none to the request.
+// unexpected returns the error for an answer that does not fit the request.
 func (r *reply) unexpected() error {
 	if err := r.failure(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func readLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// readData reads the value that follows a line VA, and takes its size off the line.
+// readData reads the value after a line VA, and removes its size from the line.
 func readData(in *bufio.Reader, r *reply) ([]byte, error) {
 	size, flags, _ := strings.Cut(r.text, " ")
 	n, err := strconv.Atoi(size)
@@ -169,7 +169,7 @@ func appendGet(b []byte, key string) []byte {
 	return append(b, " k c t v\r\n"...)
 }
 
-// appendPeek asks for the version and time to live alone.
+// appendPeek asks only for the version and time to live.
 func appendPeek(b []byte, key string) []byte {
 	b = append(append(b, "mg "...), key...)
 	return append(b, " k c t\r\n"...)
@@ -182,11 +182,11 @@ func appendTouch(b []byte, key string, expires int64) []byte {
 	return append(strconv.AppendInt(b, expires, 10), "\r\n"...)
 }
 
-// appendStore stores a value: if there is none, with version 0, else if it has still that version.
+// appendStore stores a value: if there is none, for version 0; otherwise if it still has that version.
 //
-// The meta command would tell the new version. But where memory is full, ms deletes the value that it was not to change
-// if its version is another, and the one that it could not replace, so that a holder's failed renewal gave the lock to
-// the next. These commands leave it as it is.
+// The meta command would return the new version. But if memory is full, ms deletes a value that it must not change because
+// its version is another, and a value that it cannot replace, so that a holder's failed renewal gave the lock to the next
+// claim. These commands leave the value unchanged.
 func appendStore(b []byte, key string, version uint64, expires int64, data []byte) []byte {
 	verb := "add "
 	if version != 0 {
@@ -206,7 +206,7 @@ func appendStore(b []byte, key string, version uint64, expires int64, data []byt
 	return append(b, "\r\n"...)
 }
 
-// appendDelete deletes a value if it has still that version.
+// appendDelete deletes a value if it still has that version.
 func appendDelete(b []byte, key string, version uint64) []byte {
 	b = append(append(b, "md "...), key...)
 	b = append(b, " C"...)

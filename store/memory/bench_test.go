@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// enterAndLeave is a lock and an unlock that nobody else wants.
+// enterAndLeave makes an uncontended lock and unlock.
 func enterAndLeave(b *testing.B, d *Driver, l *driver.Release) {
 	p, err := d.Enter(b.Context(), l.Claim)
 	if err != nil || !p.Holds {
@@ -28,7 +28,7 @@ func BenchmarkEnterLeave(b *testing.B) {
 	}
 }
 
-// BenchmarkEnterLeaveApart has goroutines on a name each, as clients that share nothing but the store.
+// BenchmarkEnterLeaveApart uses goroutines with one name each, like clients that share nothing but the store.
 func BenchmarkEnterLeaveApart(b *testing.B) {
 	b.ReportAllocs()
 	store, names := NewStore(), atomic.Int64{}
@@ -41,7 +41,7 @@ func BenchmarkEnterLeaveApart(b *testing.B) {
 	})
 }
 
-// BenchmarkEnterLeaveBehind is a claim that enters and leaves a queue in which 64 others stand.
+// BenchmarkEnterLeaveBehind measures a claim that enters and leaves a queue of 64 others.
 func BenchmarkEnterLeaveBehind(b *testing.B) {
 	b.ReportAllocs()
 	d := New()

@@ -1,6 +1,6 @@
-// Package memory keeps locks in this process: the queue of package driver behind a mutex. It is for programs that need
-// no more, and it is a test double, since each of its drivers can lose, delay, steal and be cut off on cue: see
-// [Driver.Inject], [Driver.SetLink] and [Driver.Steal].
+// Package memory keeps locks in this process: the queue of package driver behind a mutex. It is for programs that need no
+// more. It is also a test double: each of its drivers can lose, delay, steal and be cut off on cue; see [Driver.Inject],
+// [Driver.SetLink] and [Driver.Steal].
 //
 // Importing it registers the scheme "memory": memory:// opens a store of its own, memory://name the store of that name,
 // shared inside the process. The parameter prefix is put before every name.
@@ -30,7 +30,7 @@ type Driver struct {
 	calls   [len(verbs)]atomic.Int64 // in the order of verbs
 	trouble atomic.Bool              // faults are left, or the link is not up; changes with them
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	faults []*Fault
 	link   Link
 }
@@ -46,7 +46,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	if d.passes(ctx, Enter) {
 		return d.enter(c)
 	}
-	claim := *c // a late request is applied when c may have changed
+	claim := *c // a late request may be applied after c has changed
 	return call(ctx, d, Enter, func() (driver.Place, error) { return d.enter(&claim) })
 }
 
@@ -85,7 +85,7 @@ func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, er
 		})
 	}
 	if errors.Is(err, driver.ErrGone) {
-		return driver.Place{}, nil // its next Enter is told
+		return driver.Place{}, nil // its next Enter reports this
 	}
 	if err != nil {
 		return driver.Place{}, err
@@ -160,7 +160,7 @@ func (d *Driver) List(ctx context.Context, q *driver.Query) (list []driver.Listi
 	return list, err
 }
 
-// Watch is [driver.Watcher.Watch]. It hears of changes at once.
+// Watch is [driver.Watcher.Watch]. It notices changes at once.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	_, err := call(ctx, d, Watch, func() (struct{}, error) { return struct{}{}, d.watch(ctx, d.prefix+name, changed) })
 	return err
@@ -200,7 +200,7 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	})
 }
 
-// Alert is [driver.Alerter.Alert]. The driver alerts its user of claims that somebody breaks.
+// Alert is [driver.Alerter.Alert]. The driver alerts its user of broken claims.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.store.alerted.Store(d, func(id, record string) (alert func()) {
 		if !d.hears() {

@@ -26,16 +26,16 @@ const (
 	Identity Verb = "identity"
 )
 
-// verbs are all of them, those first that are called most.
+// verbs are all of them, the most frequent first.
 var verbs = [...]Verb{Enter, Leave, Renew, Await, List, Watch, Break, Identity}
 
 // ErrInjected is the error of a call whose request or reply was lost on cue. It leaves the outcome unknown.
 var ErrInjected = errors.New("the connection broke (injected)")
 
-// A Fault changes the outcome of the next calls of one driver. A call meets the first fault that is left for its
-// verb. The zero Fault meets one call of any verb, and does nothing to it.
+// A Fault changes the outcome of the next calls of one driver. A call meets the first remaining fault for its verb. The zero
+// Fault meets one call of any verb, and has no effect.
 //
-// A call that is to wait, and whose context ends meanwhile, returns the context's cause.
+// If the context of a call ends during a wait of its fault, the call returns the context's cause.
 type Fault struct {
 	Verb   Verb          // which calls; empty means all
 	Times  int           // how many calls; 0 means one, a negative number means all until Heal
@@ -48,7 +48,7 @@ type Fault struct {
 	Err    error         // the call is not applied and returns this error
 }
 
-// Inject adds a fault after those that are left.
+// Inject adds a fault after the remaining ones.
 func (d *Driver) Inject(f Fault) {
 	if f.Times == 0 {
 		f.Times = 1
@@ -69,8 +69,8 @@ const (
 	Silent                 // calls wait for their contexts, and are not applied; notifications are lost
 )
 
-// SetLink changes the state of the driver's connection. A call that has begun to hang goes on hanging; an Await loses
-// the notifications that come while the link is not up.
+// SetLink changes the state of the driver's connection. A call that already hangs goes on hanging. An Await loses the
+// notifications that come while the link is not up.
 func (d *Driver) SetLink(l Link) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Driver) SetLink(l Link) {
 	d.setTroubleLocked()
 }
 
-// Heal removes all faults that are left and sets the link up.
+// Heal removes all remaining faults and sets the link up.
 func (d *Driver) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,7 +86,7 @@ func (d *Driver) Heal() {
 	d.setTroubleLocked()
 }
 
-// Calls returns how many calls of a verb have begun on this driver, failed ones too.
+// Calls returns how many calls of a verb have begun on this driver, including failed ones.
 func (d *Driver) Calls(v Verb) int {
 	n := int64(0)
 	for i := range d.calls {
@@ -102,8 +102,8 @@ func (d *Driver) setTroubleLocked() { d.trouble.Store(d.link != Up || len(d.faul
 
 func (d *Driver) count(v Verb) { d.calls[slices.Index(verbs[:], v)].Add(1) }
 
-// passes reports that nothing stands in the way of a call, which it counts then. Otherwise the way is through call, which
-// costs more: it needs the request in a form that outlives its caller.
+// passes reports that nothing blocks a call, and then counts it. Otherwise the call must go through call, which costs more:
+// it needs the request in a form that outlives its caller.
 func (d *Driver) passes(ctx context.Context, v Verb) bool {
 	if d.trouble.Load() || d.closed() || ctx.Err() != nil {
 		return false
@@ -112,10 +112,9 @@ func (d *Driver) passes(ctx context.Context, v Verb) bool {
 	return true
 }
 
-// Steal removes the claim at the head of a name, as if it had run out unseen, and lets a claim of another owner enter
-// with the same weight and a lease of ttl. So the next renewal of the former head finds it gone. The thief
-// stands behind the claims that wait. The error is [driver.ErrGone] if the name has no claims. The link and the faults of
-// the driver do not matter.
+// Steal removes the claim at the head of a name, as if it had run out unnoticed, and enters a claim of another owner with
+// the same weight and a lease of ttl. So the next renewal of the former head finds it gone. The thief stands behind the
+// waiting claims. The error is [driver.ErrGone] if the name has no claims. The driver's link and faults have no effect.
 func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.ClaimInfo, err error) {
 	d.store.do(d.prefix+name, func(q *queue, now int64) {
 		capacity := q.Capacity
@@ -133,7 +132,7 @@ func (d *Driver) Steal(name string, ttl time.Duration) (thief driver.ClaimInfo, 
 	return thief, err
 }
 
-// call runs one call through the link and the faults, and returns what apply did, unless they keep it from the caller.
+// call makes one call through the link and the faults. It returns the result of apply, unless they withhold it.
 func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)) (T, error) {
 	var nothing T
 	f, link := d.begin(v)
@@ -149,8 +148,8 @@ func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)
 	}
 	if err := d.pause(ctx, f.Before); err != nil {
 		if f.Late && f.applies() {
-			// The request is on its way, so it arrives when it would have arrived.
-			time.AfterFunc(time.Until(f.due), func() { _, _ = apply() }) // nobody hears the answer
+			// The request is on its way, so it still arrives at its time.
+			time.AfterFunc(time.Until(f.due), func() { _, _ = apply() }) // nobody gets the answer
 		}
 		return nothing, err
 	}
@@ -176,10 +175,10 @@ func call[T any](ctx context.Context, d *Driver, v Verb, apply func() (T, error)
 	return got, answer
 }
 
-// A meeting is a fault that one call has met.
+// A meeting is a fault that a call has met.
 type meeting struct {
 	Fault
-	due time.Time // when the wait before it is over
+	due time.Time // when the wait before the call is over
 }
 
 func (m *meeting) applies() bool { return m.Err == nil && !m.Drop && (m.Lose || !m.Hang) }
@@ -229,7 +228,8 @@ func (d *Driver) pause(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// wait waits to be told, unless the context or the driver ends first. What comes while the link is not up is lost.
+// wait waits for a notification, unless the context or the driver ends first. Notifications while the link is not up are
+// lost.
 func (d *Driver) wait(ctx context.Context, w *wait) error {
 	for {
 		select {

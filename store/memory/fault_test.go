@@ -40,8 +40,8 @@ func TestFaultsOfEnter(t *testing.T) {
 		fault   memory.Fault
 		err     error // of the call that meets the fault, on a context of 5 seconds
 		took    time.Duration
-		applied string // what is in the queue when the call returns
-		later   string // and after 4 seconds more
+		applied string // the queue when the call returns
+		later   string // the queue 4 seconds later
 	}{
 		{"none", memory.Fault{}, nil, 0, "1", "1"},
 		{"lose", memory.Fault{Lose: true}, memory.ErrInjected, 0, "1", "1"},

@@ -15,27 +15,27 @@ import (
 
 // A Store keeps queues in this process. Its drivers share it, as several processes would share a server.
 //
-// Leases are judged by the monotonic clock, so under testing/synctest by that clock. No goroutine runs while nobody waits.
+// Leases are judged by the monotonic clock; under testing/synctest, by its clock. No goroutine runs while nobody waits.
 type Store struct {
 	id      string
 	base    time.Time // its monotonic reading is 0 on the store's clock
 	epoch   int64     // its wall reading in microseconds, which tickets add
 	seed    maphash.Seed
-	shards  [shards]shard // by the hash of the name, so that different names seldom wait for one mutex
-	alerted sync.Map      // *Driver: func(id, record string) (alert func()), of those that are alerted
+	shards  [shards]shard // by the hash of the name, so that different names rarely wait for one mutex
+	alerted sync.Map      // *Driver: func(id, record string) (alert func()), of drivers with alerts
 }
 
 const shards = 16
 
 // A shard is a part of the names.
 type shard struct {
-	mu      sync.Mutex // guards what follows; nothing blocks under it
+	mu      sync.Mutex // guards the fields below; nothing blocks under it
 	queues  table.Table[queue, *queue]
-	sweepAt int      // how many queues there may be before those that can be forgotten are looked for
-	spare   []*queue // forgotten, and empty, for names to come
+	sweepAt int      // how many queues there may be before a sweep
+	spare   []*queue // forgotten, empty queues, for new names
 }
 
-// A queue is the claims of one name and those who wait for a change of them.
+// A queue is the claims of one name and their audience.
 type queue struct {
 	driver.Queue
 	*audience // nil before anybody waits, as for most names
@@ -50,16 +50,16 @@ func (q *queue) Name() string { return q.name }
 // Hash makes a queue an element of a table.
 func (q *queue) Hash() uint64 { return q.hash }
 
-// An audience is those who wait for a change of a queue.
+// An audience is the waits and watches for a change of a queue.
 type audience struct {
 	waits   map[string]map[*wait]bool // by claim
 	watches map[*wait]bool
-	amended int         // how often a claim was changed where it stands
+	amended int         // how often a claim was amended
 	seen    shape       // the last state that the watches got, while there are any
 	timer   *time.Timer // set to the next expiry while anyone waits; nil before the first wait
 }
 
-// A wait is told through a channel that has room for one event, so that telling never blocks.
+// A wait is notified through a channel that has room for one event, so that a notification never blocks.
 type wait struct{ event chan struct{} }
 
 func newWait() *wait { return &wait{event: make(chan struct{}, 1)} }
@@ -67,7 +67,7 @@ func newWait() *wait { return &wait{event: make(chan struct{}, 1)} }
 func (w *wait) tell() {
 	select {
 	case w.event <- struct{}{}:
-	default: // told already, and has not looked yet
+	default: // notified already, and not read yet
 	}
 }
 
@@ -82,9 +82,9 @@ func (s *Store) Driver() *Driver {
 	return &Driver{store: s, done: make(chan struct{})}
 }
 
-// heard informs all clients that a claim is being broken, before its waiter wakes and finds it gone: a claim that is
-// gone for no known reason would enter again. It returns their alerts, to be called when the queue is free. Each
-// client knows whether the claim is its own.
+// heard informs all clients that a claim is being broken, before its waiter wakes and finds it gone: a claim that is gone
+// for no known reason would enter again. It returns their alerts, to be called when the queue is free. Each client knows
+// whether the claim is its own.
 func (s *Store) heard(id, record string) (alerts []func()) {
 	for _, alertOf := range s.alerted.Range {
 		alerts = append(alerts, alertOf.(func(id, record string) func())(id, record))
@@ -92,12 +92,12 @@ func (s *Store) heard(id, record string) (alerts []func()) {
 	return alerts
 }
 
-// now is the store's clock in microseconds. The ticket's stamp is base's wall time plus now, so it never runs back.
+// now returns the store's clock in microseconds. A ticket's stamp is base's wall time plus now, so it never runs back.
 func (s *Store) now() int64 { return time.Since(s.base).Microseconds() }
 
 func (s *Store) stamp(now int64) int64 { return s.epoch + now }
 
-// do runs f on the queue of a name, then informs everyone whom the change concerns.
+// do runs f on the queue of a name, then sends the notifications.
 func (s *Store) do(name string, f func(q *queue, now int64)) {
 	hash := maphash.String(s.seed, name)
 	part := &s.shards[hash%shards]
@@ -117,14 +117,14 @@ func (s *Store) do(name string, f func(q *queue, now int64)) {
 	}
 }
 
-// idle reports that a queue may be forgotten: nothing is in it, nobody waits, and the next stamp is above its last ticket.
+// idle reports whether a queue may be forgotten: it is empty, nobody waits, and the next stamp is above its last ticket.
 func (s *Store) idle(q *queue, now int64) bool {
 	return len(q.Entries) == 0 && q.unheard() && q.Last < s.stamp(now)
 }
 
 const (
 	minSweep  = 8 // queues of a shard
-	maxSpare  = 8 // queues of a shard that are kept for names to come
+	maxSpare  = 8 // queues of a shard that are kept for new names
 	longSpare = 8 // entries that such a queue may have room for
 )
 
@@ -142,18 +142,19 @@ func (p *shard) add(name string, hash uint64, s *Store, now int64) *queue {
 	return q
 }
 
-// forget removes an idle queue. A lock that is taken and freed again and again would else be garbage each time.
+// forget removes an idle queue. It is kept for a new name, so that a lock that is taken and released repeatedly leaves no
+// garbage.
 func (p *shard) forget(q *queue) {
 	p.queues.Remove(q)
 	if len(p.spare) == maxSpare || cap(q.Entries) > longSpare {
 		return
 	}
-	*q = queue{Queue: driver.Queue{Entries: q.Entries}} // its timer, if it had one, is stopped, and was for this name
+	*q = queue{Queue: driver.Queue{Entries: q.Entries}} // its timer, if any, is stopped, and was for this name
 	p.spare = append(p.spare, q)
 }
 
-// sweep forgets idle queues that no call has touched since they ran empty. It looks whenever their number has doubled,
-// so its cost is spread over the calls that made them.
+// sweep forgets idle queues that no call has touched since they became empty. It runs whenever their number has doubled, so
+// its cost is spread over the calls that made them.
 func (p *shard) sweep(s *Store, now int64) {
 	if p.queues.Len() < max(minSweep, p.sweepAt) {
 		return
@@ -169,12 +170,12 @@ func (p *shard) sweep(s *Store, now int64) {
 	p.sweepAt = 2 * p.queues.Len()
 }
 
-// list returns the queues that a query selects, all as they are at one moment.
+// list returns the queues that a query selects, all in their state at one moment.
 func (s *Store) list(query *driver.Query) []driver.Listing {
 	if query.Name != "" {
 		return s.show(query.Name)
 	}
-	for i := range s.shards { // nobody else holds two of them, so the order does not matter
+	for i := range s.shards { // nobody else locks two of them, so the order does not matter
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
 	}
@@ -191,7 +192,7 @@ func (s *Store) list(query *driver.Query) []driver.Listing {
 	return all
 }
 
-// show returns the queue of one name, and looks at no other.
+// show returns the queue of one name, and reads no other.
 func (s *Store) show(name string) []driver.Listing {
 	hash := maphash.String(s.seed, name)
 	part := &s.shards[hash%shards]
@@ -203,7 +204,7 @@ func (s *Store) show(name string) []driver.Listing {
 	return nil
 }
 
-// listing returns the queue if it has claims.
+// listing returns the queue, unless it has no claims.
 func (q *queue) listing(now int64) []driver.Listing {
 	claims := q.List(now)
 	if len(claims) == 0 {
@@ -224,7 +225,7 @@ func (q *queue) shape(now int64) shape {
 		switch e := &q.Entries[i]; {
 		case e.Left:
 			s.kept++
-		case e.Ends <= now: // only the lock-delay is left of it
+		case e.Ends <= now: // only its lock-delay is left
 			s.ranOut++
 		}
 	}
@@ -241,7 +242,7 @@ func (q *queue) listen() {
 	}
 }
 
-// await notifies a wait when the claim holds or is gone, until it leaves.
+// await notifies a wait when its claim holds or is gone, until the wait leaves.
 func (q *queue) await(id string, w *wait) {
 	q.listen()
 	if q.waits[id] == nil {
@@ -250,7 +251,7 @@ func (q *queue) await(id string, w *wait) {
 	q.waits[id][w] = true
 }
 
-// change notifies all watches that a claim was changed where it stands.
+// change notifies all watches that a claim was amended.
 func (q *queue) change() {
 	if q.audience != nil {
 		q.amended++
@@ -269,7 +270,7 @@ func (q *queue) leave(id string, w *wait) {
 	}
 }
 
-// watch notifies a wait of every change from now on, until it leaves.
+// watch notifies a wait of every change from now on, until the wait leaves.
 func (q *queue) watch(w *wait, now int64) {
 	q.listen()
 	if len(q.watches) == 0 {
@@ -303,7 +304,7 @@ func (q *queue) tellWaits() {
 		}
 	}
 	if expected == 0 {
-		return // all of them wait on, which is how most changes leave it
+		return // all of them go on waiting, as after most changes
 	}
 	waits := make(map[string]bool, len(waiting))
 	for i := range waiting {
@@ -312,7 +313,7 @@ func (q *queue) tellWaits() {
 	for id, set := range q.waits {
 		if !waits[id] {
 			tellAll(set)
-			delete(q.waits, id) // one event each, as a notification that is lost does not come again
+			delete(q.waits, id) // one event each, since a lost notification is not repeated
 		}
 	}
 }
@@ -337,7 +338,7 @@ func (q *queue) arm(now int64, s *Store, name string) {
 	if len(q.watches) > 0 {
 		for i := range q.Entries {
 			if e := &q.Entries[i]; e.Ends > now {
-				at = min(at, e.Ends) // before Next, if the lock-delay begins then
+				at = min(at, e.Ends) // earlier than Next, if the lock-delay begins then
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func brief(name string) *driver.Claim {
 	return &driver.Claim{Name: name, ID: name, Weight: 1, Capacity: 1, TTL: time.Second, Wait: time.Second}
 }
 
-// size is how many names have a queue.
+// size returns how many names have a queue.
 func (s *Store) size() (n int) {
 	for i := range s.shards {
 		n += s.shards[i].queues.Len()
@@ -46,7 +46,7 @@ func TestEmptyQueuesAreForgotten(t *testing.T) {
 	})
 }
 
-// A ticket rises also when the queue was forgotten in between, and when many claims enter in one microsecond.
+// Tickets rise even if the queue was forgotten meanwhile, and if many claims enter in one microsecond.
 func TestTicketsOutliveTheirQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New()
@@ -105,7 +105,7 @@ func TestNothingIsLeftOfWaitsAndWatches(t *testing.T) {
 	})
 }
 
-// A lock that nobody else wants costs the store no memory, also when its queue is forgotten each time.
+// An uncontended lock allocates nothing, even if its queue is forgotten each time.
 func TestUncontendedCallsAllocateNothing(t *testing.T) {
 	d, l := New(), &driver.Release{Claim: brief("a")}
 	got := testing.AllocsPerRun(1000, func() {
@@ -121,7 +121,7 @@ func TestUncontendedCallsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A queue that was forgotten and serves another name has nothing of the first.
+// A forgotten queue that serves another name keeps nothing of the first.
 func TestSpareQueuesAreNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New()
@@ -152,7 +152,7 @@ func TestSpareQueuesAreNew(t *testing.T) {
 	})
 }
 
-// A claim that is entered under a second name before it leaves the first is in every list, whatever shards they are in.
+// A claim that enters under a second name before it leaves the first is in every list, whatever the names' shards.
 func TestListShowsOneMoment(t *testing.T) {
 	d := New()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -186,7 +186,7 @@ func TestListShowsOneMoment(t *testing.T) {
 	}
 }
 
-// A look at one name takes no other name's mutex, however many names there are.
+// A listing of one name takes no other name's mutex, however many names there are.
 func TestShowLooksAtOneName(t *testing.T) {
 	d := New()
 	defer d.Close()

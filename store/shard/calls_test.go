@@ -2,7 +2,7 @@ package shard_test
 
 import "github.com/stilelock/stile/internal/drive"
 
-// The calls of a driver, as tests make them.
+// The driver's calls, as methods for tests.
 var (
 	enter = drive.Enter
 	leave = drive.Leave

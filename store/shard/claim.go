@@ -30,15 +30,15 @@ func (s *shards) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, to.says(err)
 }
 
-// A batch is the claims of one store that are renewed together.
+// A batch is the claims of one store that go in one renewal.
 type batch struct {
 	claims  []*driver.Claim
 	answers []driver.Renewal
 }
 
-// Renew is [driver.Driver]. The stores are asked at once.
+// Renew is [driver.Driver]. All stores are asked at the same time.
 func (s *shards) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
-	// Where the answers to a claim will be: in one batch, or in two.
+	// The place of the answers to a claim: in one batch, or in two.
 	type where struct {
 		store *store
 		index int

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// What is known of claims that nobody took out does not pile up, and what is known of others stays.
+// Entries of claims that nobody released are forgotten, and other entries stay.
 func TestDualHoldsAreClearedAway(t *testing.T) {
 	k := dualHolds{of: map[string]*dualHold{}}
 	lasting := &driver.Claim{ID: "lasting", TTL: time.Hour}

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// opened are the files that were opened, with their parameter create. They stand for package sqlite's files; the core
-// does not import that package.
+// opened are the opened files, with their parameters create and busy. They stand for package sqlite's files, which the core
+// does not import.
 var opened struct {
 	mu    sync.Mutex
 	files []string
@@ -31,7 +31,7 @@ func init() {
 	})
 }
 
-// A command that only looks says so of all stores together, and those that are files are told.
+// A command that only looks sets create=false for all stores together, and only files get the parameter.
 func TestOnlyExistingFiles(t *testing.T) {
 	for _, tt := range []struct {
 		url  string

@@ -21,7 +21,7 @@ type crossed struct {
 	from, to *memory.Driver
 }
 
-// moved is a name that lists a, b and b, c put in different stores, and stays one that they do not.
+// moved is a name that the lists a, b and b, c put in different stores. The two lists put stays in the same store.
 const moved, stays = "report", "deploy"
 
 func cross(t testing.TB, m memories) *crossed {
@@ -30,13 +30,13 @@ func cross(t testing.TB, m memories) *crossed {
 	x := &crossed{TB: t, from: before[0].Driver.(*memory.Driver), to: after[1].Driver.(*memory.Driver)}
 	x.Driver = open(t, after, &shard.Options{Previous: without(before, "b")})
 	t.Cleanup(func() { x.Close() })
-	first := claim(stays, "first") // which makes the client a member
+	first := claim(stays, "first") // it makes the client a member
 	enter(t, x, first)
 	leave(t, x, first)
 	return x
 }
 
-// ids returns whose claims on the name that moves are in the two stores.
+// ids returns the claims on the moving name in the two stores.
 func (x *crossed) ids() (from, to []string) {
 	x.Helper()
 	list := func(s *memory.Store) (ids []string) {
@@ -54,7 +54,7 @@ func (x *crossed) ids() (from, to []string) {
 	return list(x.from.Store()), list(x.to.Store())
 }
 
-// stand checks whose claims are in the two stores.
+// stand checks the claims in the two stores.
 func (x *crossed) stand(when string, from, to []string) {
 	x.Helper()
 	if gotFrom, gotTo := x.ids(); !slices.Equal(gotFrom, from) || !slices.Equal(gotTo, to) {
@@ -94,7 +94,7 @@ func TestHeldInBoth(t *testing.T) {
 	x.stand("a name that stays", nil, nil)
 }
 
-// An amendment that one of two stores did not get is not known to be made, and may be repeated until both have it.
+// An amendment that one of two stores missed has an unknown outcome, and may be repeated until both have it.
 func TestAmendedInMove(t *testing.T) {
 	t.Parallel()
 	for what, at := range map[string]func(x *crossed) *memory.Driver{
@@ -122,7 +122,7 @@ func TestAmendedInMove(t *testing.T) {
 	}
 }
 
-// Who asks for a lock in the middle of a move is heard by the holder, whichever store they asked.
+// A holder gets every request for its lock in the middle of a move, whichever store got the request.
 func TestAskedInMove(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
@@ -139,7 +139,7 @@ func TestAskedInMove(t *testing.T) {
 	x.stand("asked for", []string{"1"}, []string{"1"})
 }
 
-// A claim that holds in two stores holds for the shorter of what they confirm.
+// A claim that holds in two stores has the shorter of the two leases.
 func TestShorterLeaseCounts(t *testing.T) {
 	t.Parallel()
 	for what, at := range map[string]func(x *crossed) *memory.Driver{
@@ -148,7 +148,7 @@ func TestShorterLeaseCounts(t *testing.T) {
 		x := cross(t, memories{})
 		long, c := claim(moved, "1"), claim(moved, "1")
 		long.TTL = time.Minute
-		enter(t, at(x), long) // which is not made shorter
+		enter(t, at(x), long) // the lease is not made shorter
 		if p := enter(t, x, c); !p.Holds || p.TTL != c.TTL {
 			t.Errorf("%s has a longer lease: enter = %+v; want it to hold for %v", what, p, c.TTL)
 		}
@@ -158,7 +158,7 @@ func TestShorterLeaseCounts(t *testing.T) {
 	}
 }
 
-// The store from which the name moves is down: nobody has it, and nothing is left in the other.
+// The store from which the name moves is down: no claim holds, and nothing is left in the other.
 func TestFromIsDown(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
@@ -172,7 +172,8 @@ func TestFromIsDown(t *testing.T) {
 	}
 }
 
-// The store to which the name moves is down: nobody has it. What stands in the other is not said to be nothing.
+// The store to which the name moves is down: no claim holds. The outcome is unknown, since the other store may still have
+// the claim.
 func TestToIsDown(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
@@ -189,7 +190,7 @@ func TestToIsDown(t *testing.T) {
 	x.stand("left", nil, nil)
 }
 
-// What the second store refuses for good is taken out of the first, so the refusal is true.
+// If the second store refuses a claim for good, the claim is removed from the first, so the refusal is true.
 func TestToRefuses(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
@@ -200,7 +201,7 @@ func TestToRefuses(t *testing.T) {
 	x.stand("refused", nil, nil)
 
 	x.to.Inject(memory.Fault{Verb: memory.Enter, Err: driver.ErrForeign})
-	x.from.Inject(memory.Fault{Verb: memory.Enter}) // which does nothing
+	x.from.Inject(memory.Fault{Verb: memory.Enter}) // it has no effect
 	x.from.Inject(memory.Fault{Verb: memory.Leave, Drop: true})
 	if _, err := x.Enter(t.Context(), claim(moved, "2")); err == nil || driver.NotApplied(err) {
 		t.Errorf("enter = %v; want it to be open whether it was applied, since it cannot be taken out", err)
@@ -230,7 +231,7 @@ func TestRepliesAreLost(t *testing.T) {
 	}
 }
 
-// A claim that is lost in one store is lost, and is taken out of the other.
+// A claim that is lost in one store is lost, and is removed from the other.
 func TestLostInOne(t *testing.T) {
 	t.Parallel()
 	for what, at := range map[string]func(x *crossed) *memory.Driver{
@@ -260,7 +261,7 @@ func TestLostInOne(t *testing.T) {
 	}
 }
 
-// A renewal that only one store answers says nothing.
+// A renewal that only one store answers has an unknown outcome.
 func TestRenewalIsLostInOne(t *testing.T) {
 	t.Parallel()
 	x := cross(t, memories{})
@@ -277,8 +278,8 @@ func TestRenewalIsLostInOne(t *testing.T) {
 	}
 }
 
-// A client that has the new list alone keeps out those that have both, and they leave nothing in the old store if they
-// do not wait.
+// A client with only the new list keeps out clients with both lists. These leave nothing in the old store if they do not
+// wait.
 func TestBehindTheNext(t *testing.T) {
 	t.Parallel()
 	m := memories{}
@@ -326,7 +327,7 @@ func TestBehindTheNext(t *testing.T) {
 	x.stand("held", []string{"again"}, []string{"again"})
 }
 
-// What one client holds, another can renew, leave and keep.
+// Another client can renew, release and keep a claim.
 func TestAnotherClientOfTheSameClaim(t *testing.T) {
 	t.Parallel()
 	m := memories{}
@@ -353,7 +354,7 @@ func TestAnotherClientOfTheSameClaim(t *testing.T) {
 	}
 }
 
-// During a move a listing shows a name once, and breaking works in either store.
+// During a move a listing shows a name once, and a claim can be broken in either store.
 func TestObservedInMove(t *testing.T) {
 	t.Parallel()
 	m := memories{}
@@ -380,7 +381,7 @@ func TestObservedInMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := there[0].Claims[0].Ticket; n != first.Ticket { // which is another claim's, where listings show the old store
+	if n := there[0].Claims[0].Ticket; n != first.Ticket { // it is another claim's, if listings show the old store
 		if _, err := x.Driver.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: moved, Ticket: n}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("break of the new store's ticket = %v; want ErrGone", err)
 		}
@@ -408,7 +409,7 @@ func TestObservedInMove(t *testing.T) {
 	}
 }
 
-// While one store is down its names fail, and the others go on.
+// While one store is down, its names fail, and the others go on.
 func TestOneStoreIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, storeIsDown)

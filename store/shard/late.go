@@ -10,22 +10,22 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A late is a store that could not be reached when the others were opened. It is opened by the first call that can.
+// A late is a store that could not be reached when the others were opened. The first call that can reach it opens it.
 type late struct {
 	url      string
 	promised driver.Traits   // the promises of the others, which the caller knows
-	opening  chan struct{}   // has room for the one call that tries
+	opening  chan struct{}   // has room for one: the call that tries
 	life     context.Context // ends with Close
 	end      context.CancelFunc
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	d     driver.Driver
 	err   error     // why it is not open
-	tried time.Time // when that was found
+	tried time.Time // the time of that attempt
 	alert func(ids ...string)
 }
 
-// lateAgain is how long a store that could not be reached is not tried again.
+// lateAgain is the pause between two attempts to open a store.
 const lateAgain = time.Second
 
 var _ interface {
@@ -42,7 +42,7 @@ func newLate(url string, promised driver.Traits, err error) *late {
 	return l
 }
 
-// get returns the store's driver, and opens it if it is time to try. The error says that nothing was sent.
+// get returns the store's driver, and opens it if it is time to try. Its errors say that nothing was sent.
 func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	if d, err := l.known(); d != nil || err != nil {
 		return d, err
@@ -62,7 +62,7 @@ func (l *late) get(ctx context.Context) (driver.Driver, error) {
 	return l.storeOpened(ctx, d, err)
 }
 
-// open opens the store, which must keep the others' promises.
+// open opens the store, which must keep the promises of the others.
 func (l *late) open(ctx context.Context) (driver.Driver, error) {
 	alive, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(l.life, cancel)()
@@ -75,7 +75,7 @@ func (l *late) open(ctx context.Context) (driver.Driver, error) {
 	return d, err
 }
 
-// storeOpened keeps the driver that was opened, or why there is none.
+// storeOpened notes the opened driver, or the error.
 func (l *late) storeOpened(ctx context.Context, d driver.Driver, err error) (driver.Driver, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *late) storeOpened(ctx context.Context, d driver.Driver, err error) (dri
 			d.Close()
 		}
 		return nil, driver.ErrClosed
-	case err != nil && ctx.Err() != nil: // which says nothing of the store
+	case err != nil && ctx.Err() != nil: // it says nothing about the store
 		return nil, driver.Ended(ctx, false)
 	case err != nil:
 		l.err, l.tried = driver.NotYet(err), time.Now()
@@ -98,7 +98,7 @@ func (l *late) storeOpened(ctx context.Context, d driver.Driver, err error) (dri
 	return d, nil
 }
 
-// known returns the driver, or why it is no use to try to open it now, or neither.
+// known returns the driver, or the error of a recent attempt, or neither.
 func (l *late) known() (driver.Driver, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

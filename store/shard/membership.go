@@ -15,21 +15,21 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// memberName is the name under which each client notes, in every store, which lists it has. It is shown to nobody.
+// memberName is the name under which each client notes, in every store, which lists it has. Listings do not show it.
 const memberName = "stile-shard/lists"
 
 const (
-	memberTTL    = 30 * time.Second // how long a client that died stays a member
+	memberTTL    = 30 * time.Second // how long a dead client stays a member
 	memberAgain  = 10 * time.Second
-	memberWithin = time.Second // bounds the first claim's wait for stores that do not answer
+	memberWithin = time.Second // bounds the first claim's wait for silent stores
 )
 
 var errApart = errors.New("a client is at work, or was until half a minute ago, that has neither this list of stores nor the previous one: " +
 	"give it both, and let it be the last that has the old one alone")
 
-// A membership makes clients that have no list in common refuse to work, if they share a store that can show them
-// each other: one with shared claims that can be listed. It is a safety net for people who change the lists; it does
-// not make a move safe, since a store that is down shows nothing.
+// A membership makes clients without a common list refuse to work, if they share a store that can show them each other: a
+// store with shared claims and listings. It is a safety net for people who change the lists. It does not make a move safe,
+// since a store that is down shows nothing.
 type membership struct {
 	ctx    context.Context // ends with Close
 	record memberRecord
@@ -38,7 +38,7 @@ type membership struct {
 	once  sync.Once
 	first chan struct{} // closed when all stores were asked once, or will not be
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	err error
 }
 
@@ -78,7 +78,7 @@ func newMembership(s *shards) *membership {
 	return r
 }
 
-// identity returns a text that two lists share only if they put every name in the same place.
+// identity returns a text that two lists share only if they put every name in the same store.
 func (l list) identity() string {
 	var members []string
 	for _, m := range l {
@@ -88,7 +88,7 @@ func (l list) identity() string {
 	return fmt.Sprintf("%016x", digest(strings.Join(members, " ")))
 }
 
-// check returns why this client must not work, if it must not. The first call notes it among the members.
+// check returns why this client must not work, or nil. The first call makes it a member.
 func (r *membership) check(ctx context.Context, spawn func(func()) bool) error {
 	r.once.Do(func() {
 		if len(r.pages) == 0 || !spawn(r.renewMembership) {
@@ -122,8 +122,8 @@ func (r *membership) renewMembership() {
 	}
 }
 
-// refresh notes the client in every store, and reads who was there before. A client that must not work is no member, so
-// that it keeps nobody else from it; it comes back to look again.
+// refresh notes the client in every store, and reads the earlier members. A client that must not work is no member, so that
+// it excludes nobody; it checks again later.
 func (r *membership) refresh() {
 	ctx, cancel := context.WithTimeout(r.ctx, memberWithin)
 	defer cancel()
@@ -143,9 +143,9 @@ func (r *membership) refresh() {
 	r.err = err
 }
 
-// joins reports whether a client that came before has no list in common with this one. Of two that come at once, the
-// later reads after both have come. A client that has one before it does not come at all, so that nobody takes it to
-// be at work.
+// joins reports whether an earlier client has no list in common with this one. If two come at once, the later one reads
+// after both have entered. A client with such a client before it does not enter at all, so that nobody takes it for a
+// working one.
 func (p *page) joins(ctx context.Context, own *memberRecord) bool {
 	if p.claim.ID == "" {
 		if p.before(ctx, own, math.MaxInt64) {
@@ -165,8 +165,8 @@ func (p *page) joins(ctx context.Context, own *memberRecord) bool {
 	return p.before(ctx, own, place.Ticket)
 }
 
-// before reports whether there is a client with a lower ticket that has no list in common with this one. A store that
-// does not answer proves nothing.
+// before reports whether a client with a lower ticket has no list in common with this one. A store that does not answer
+// proves nothing.
 func (p *page) before(ctx context.Context, own *memberRecord, ticket int64) bool {
 	all, err := p.lister.List(ctx, &driver.Query{Name: memberName})
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *memberRecord) meets(other *memberRecord) bool {
 	return len(other.Lists) == 0 || slices.ContainsFunc(r.Lists, func(l string) bool { return slices.Contains(other.Lists, l) })
 }
 
-// leave takes the client out of the members, so that others need not wait for its lease.
+// leave removes the client from the members, so that others need not wait for its lease.
 func (r *membership) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), memberWithin)
 	defer cancel()

@@ -29,8 +29,8 @@ func refused(t testing.TB, d driver.Driver) bool {
 	return true
 }
 
-// Clients that have a store but no list in common do not work at the same time: the later one is refused, for as long as
-// the earlier one is there, and the earlier one goes on.
+// Clients with a common store but no common list do not work at the same time: the later one is refused while the earlier
+// one is there, and the earlier one goes on.
 func TestClientsWithoutListInCommon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestClientsWithoutListInCommon(t *testing.T) {
 		if !refused(t, early) {
 			t.Error("the client with the new list works beside one with the old list")
 		}
-		<-time.After(time.Minute) // more than one look of everybody
+		<-time.After(time.Minute) // longer than the time between two refreshes
 		if refused(t, first) || refused(t, middle) {
 			t.Error("clients are refused because of one that was refused; want them to go on")
 		}
@@ -74,7 +74,7 @@ func TestClientsWithoutListInCommon(t *testing.T) {
 	})
 }
 
-// Who was there first goes on, also if another came to work that should not have.
+// The earlier client goes on, even if another client works that should not.
 func TestEarlierClientGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestEarlierClientGoesOn(t *testing.T) {
 	})
 }
 
-// A client that died is a member for half a minute.
+// A dead client is a member for half a minute.
 func TestRollOfTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRollOfTheDead(t *testing.T) {
 	})
 }
 
-// The order in which a list is written and the drivers are no part of it; weights are.
+// The order of a list and its drivers are not part of its identity; weights are.
 func TestListsAreTheSame(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {
@@ -145,7 +145,7 @@ func TestListsAreTheSame(t *testing.T) {
 	}
 }
 
-// Nobody sees the members, and stores that cannot keep it do without.
+// Listings do not show the members, and stores that cannot keep them work without.
 func TestRollIsNotListed(t *testing.T) {
 	t.Parallel()
 	m := memories{}

@@ -10,21 +10,20 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A name that moves is held when it is held in the store that it moves from and in the one that it moves to. Everybody
-// enters in this order, so that nobody holds the second store and waits for the first.
+// A name that moves is held when it is held both in its old store and in its new one. All clients enter in this order, so
+// nobody holds the second store and waits for the first.
 
-// A dualHold is this client's knowledge of a claim of a name that moves, beyond its ticket, which comes from the
-// store that the name moves from.
+// A dualHold is this client's knowledge of a claim of a moving name, beyond its ticket, which comes from the old store.
 type dualHold struct {
-	entered bool      // it may stand in the store that the name moves to
-	ticket  int64     // there; 0 if not known
-	holds   bool      // in both, by the last answer
-	leaving bool      // it was asked to leave, so that a claim which a renewal misses was taken out by that
-	over    time.Time // when nothing is left of it if nothing more is heard
+	entered bool      // it may be in the new store
+	ticket  int64     // in the new store; 0 if unknown
+	holds   bool      // in both stores, by the last answer
+	leaving bool      // it was asked to leave, so a claim that a renewal misses has left
+	over    time.Time // when nothing is left of it without further calls
 }
 
-// there returns the claim as the store knows it that its name moves to. Of a claim that is not this client's, it can only
-// be said that it has entered, if it has.
+// there returns the claim as the new store knows it. Of another client's claim it is only known that it has entered, if it
+// has.
 func (x *dualHold) there(c *driver.Claim) *driver.Claim {
 	second := *c
 	if x != nil {
@@ -33,11 +32,11 @@ func (x *dualHold) there(c *driver.Claim) *driver.Claim {
 	return &second
 }
 
-// dualHolds are one client's.
+// dualHolds are the dualHolds of one client.
 type dualHolds struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	of   map[string]*dualHold
-	most int // how many there may be before those that are over are cleared away
+	most int // how many there may be before entries that are over are removed
 }
 
 const fewDualHolds = 64
@@ -91,7 +90,7 @@ func (k *dualHolds) forget(c *driver.Claim) {
 	delete(k.of, c.ID)
 }
 
-// enterBoth enters a claim into both stores, the second once it holds in the first.
+// enterBoth enters a claim into both stores, into the second when it holds in the first.
 func (s *shards) enterBoth(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
 	known := s.dualHolds.find(c)
 	ours := known != nil || c.Ticket == 0 // it entered by this client, or enters now
@@ -118,7 +117,7 @@ func (s *shards) enterBoth(ctx context.Context, from, to *store, c *driver.Claim
 	return s.enterSecond(ctx, from, to, c, x, first, ours)
 }
 
-// enterSecond enters a claim that holds in the first store into the second. It is noted if it is ours.
+// enterSecond enters a claim that holds in the first store into the second. It notes the claim if it is this client's.
 func (s *shards) enterSecond(
 	ctx context.Context, from, to *store, c *driver.Claim, x dualHold, first driver.Place, ours bool,
 ) (driver.Place, error) {
@@ -131,7 +130,7 @@ func (s *shards) enterSecond(
 	}
 	p, err := to.Enter(ctx, &second)
 	if err != nil && !ours && errors.Is(err, driver.ErrGone) {
-		return driver.Place{}, err // it may be on its way there, by the client that it is of
+		return driver.Place{}, err // its own client may be entering it there
 	}
 	if err != nil {
 		return driver.Place{}, s.halfway(ctx, from, to, c, err)
@@ -152,8 +151,8 @@ func (s *shards) enterSecond(
 	return p, nil
 }
 
-// halfway handles that a claim which holds in the first store was not taken by the second. It is taken out of the first
-// if it is no use to ask again; if not, or that fails, the outcome is unknown, since something of it stands.
+// halfway handles a claim that holds in the first store and was not taken by the second. If another try is useless, it
+// removes the claim from the first. Otherwise, or if that fails, the outcome is unknown, since a part of the claim is left.
 func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, err error) error {
 	if driver.OutcomeOf(err) != driver.OutcomeRefused || driver.IsUnreachable(err) {
 		return driver.Unknown(to.says(err))
@@ -165,10 +164,10 @@ func (s *shards) halfway(ctx context.Context, from, to *store, c *driver.Claim, 
 	return to.says(err)
 }
 
-// withdrawWithin bounds the request that takes a failed claim out of one store.
+// withdrawWithin bounds the request that removes a failed claim from one store.
 const withdrawWithin = time.Second
 
-// withdraw takes a claim out of one store, also if the caller has given up. That it is not there is no error.
+// withdraw removes a claim from one store, even if the caller has given up. A missing claim is no error.
 func (s *shards) withdraw(ctx context.Context, st *store, c *driver.Claim) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawWithin)
 	defer cancel()
@@ -178,7 +177,8 @@ func (s *shards) withdraw(ctx context.Context, st *store, c *driver.Claim) error
 	return nil
 }
 
-// awaitBoth waits in the store where the claim does not hold yet. That it holds there is not all, so it enters again.
+// awaitBoth waits in the store where the claim does not hold yet. Holding there does not suffice, so the claim then enters
+// again.
 func (s *shards) awaitBoth(ctx context.Context, from, to *store, c *driver.Claim) (driver.Place, error) {
 	at, claim := from, c
 	if x := s.dualHolds.find(c); x != nil && x.entered {
@@ -191,8 +191,8 @@ func (s *shards) awaitBoth(ctx context.Context, from, to *store, c *driver.Claim
 	return driver.Place{}, nil
 }
 
-// bothRenewed makes one answer of the answers of two stores: the shorter lease, or the error of either. Somebody may
-// have asked for the lock in either.
+// bothRenewed combines the answers of two stores: the shorter lease, or the error of either. Somebody may have asked for the
+// lock in either.
 func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second driver.Renewal) driver.Renewal {
 	x := s.dualHolds.find(c)
 	lost, stands, left := first.Err, to, x.there(c)
@@ -218,7 +218,7 @@ func (s *shards) bothRenewed(from, to *store, c *driver.Claim, first, second dri
 	return driver.Renewal{TTL: min(first.TTL, second.TTL), Asks: first.Asks + second.Asks}
 }
 
-// leaveBoth takes a claim out of both stores. A kept claim is kept in both if it held in both.
+// leaveBoth removes a claim from both stores. A kept claim is kept in both if it held in both.
 func (s *shards) leaveBoth(ctx context.Context, from, to *store, l *driver.Release) error {
 	c := l.Claim
 	x := s.dualHolds.leave(c)

@@ -12,15 +12,15 @@ import (
 	"github.com/stilelock/stile/store/shard"
 )
 
-// The lists that clients have, one after the other, while store a is replaced by c.
+// The lists that clients have, one after the other, while store c replaces a.
 const (
 	old   = iota // a and b
 	both         // a and b, and then b and c
 	next         // b and c
-	apart        // c and d, which those who have a and b cannot see
+	apart        // c and d, which clients with a and b cannot see
 )
 
-// at returns a client's driver that has come so far.
+// at returns the driver of a client at a stage.
 func (m memories) at(t testing.TB, stage int) driver.Driver {
 	t.Helper()
 	switch stage {
@@ -35,8 +35,8 @@ func (m memories) at(t testing.TB, stage int) driver.Driver {
 	return open(t, m.stores("c", "d"), nil)
 }
 
-// overlaps lets clients of some stages lock the same names in loops, and returns how often one was let in beside
-// others that fill the lock.
+// overlaps lets clients of some stages lock the same names in loops, and returns how often a claim held beside others that
+// fill the lock.
 func overlaps(t *testing.T, lock func(c *stile.Client, name string) *stile.Lock, most int64, stages ...int) int64 {
 	m := memories{}
 	m.stores("a", "b", "c", "d")
@@ -61,7 +61,7 @@ func overlaps(t *testing.T, lock func(c *stile.Client, name string) *stile.Lock,
 							if inside[i].Add(1) > most {
 								wrong.Add(1)
 							}
-							for range 100 { // long enough for others to come
+							for range 100 { // long enough for others to enter
 								runtime.Gosched()
 							}
 							inside[i].Add(-1)
@@ -86,8 +86,7 @@ func overlaps(t *testing.T, lock func(c *stile.Client, name string) *stile.Lock,
 func mutex(c *stile.Client, name string) *stile.Lock  { return c.Mutex(name) }
 func permit(c *stile.Client, name string) *stile.Lock { return c.Permit(name, 1, 2) }
 
-// Clients that have a list in common exclude each other; by those that have no store in common it is seen
-// that the test would see it.
+// Clients with a common list exclude each other. Clients without a common store do not, which shows that the test can fail.
 func TestNobodyHoldsANameTwice(t *testing.T) {
 	t.Parallel()
 	for what, stages := range map[string][]int{"before": {old, both}, "after": {both, next}, "all in the middle": {both, both}} {

@@ -71,7 +71,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// A store that comes to promise less is seen: the traits are the present ones.
+// If a store promises less than before, the traits show it.
 func TestTraitsFall(t *testing.T) {
 	t.Parallel()
 	var fallen atomic.Bool
@@ -92,7 +92,7 @@ func TestTraitsFall(t *testing.T) {
 	}
 }
 
-// A driver of stores lists, watches and breaks if all stores do.
+// A driver lists, watches and breaks if all its stores do.
 func TestPowers(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
@@ -151,7 +151,7 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// alerting is a store that learns of danger.
+// alerting is a store that learns of danger to claims.
 type alerting struct {
 	*memory.Driver
 	tell func(ids ...string)

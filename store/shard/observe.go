@@ -17,12 +17,12 @@ type (
 	breaker struct{ *shards }
 )
 
-// all reports whether all stores have something.
+// all reports whether all stores have a power.
 func (s *shards) all(has func(d driver.Driver) bool) bool {
 	return !slices.ContainsFunc(s.stores, func(st *store) bool { return !has(st.Driver) })
 }
 
-// able returns the driver with what all stores can do beside the rest.
+// able returns the driver with the optional powers that all stores have.
 func (s *shards) able() driver.Driver {
 	lists := s.all(func(d driver.Driver) bool { _, ok := d.(driver.Lister); return ok })
 	watches := s.all(func(d driver.Driver) bool { _, ok := d.(driver.Watcher); return ok })
@@ -73,8 +73,7 @@ func (s *shards) able() driver.Driver {
 	return s
 }
 
-// List is [driver.Lister]. A name that moves is shown as it stands where it moves from; if nobody is there, where it
-// moves to.
+// List is [driver.Lister]. It shows a moving name's claims in the old store or, if there are none, in the new one.
 func (l lister) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	stores := l.stores
 	if q.Name != "" {
@@ -110,7 +109,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 	return slices.SortedFunc(maps.Values(found), func(a, b driver.Listing) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
-// Watch is [driver.Watcher]. A name that moves is watched in both stores.
+// Watch is [driver.Watcher]. A moving name is watched in both stores.
 func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	from, to := w.homes(name)
 	if from == nil {
@@ -119,7 +118,7 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
-		mu      sync.Mutex // changed is not called twice at once
+		mu      sync.Mutex // changed must not be called twice at once
 		ended   = make(chan error, 2)
 		watches sync.WaitGroup
 	)
@@ -137,9 +136,9 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	return <-ended
 }
 
-// Break is [driver.Breaker]. Of a name that moves, it removes the claim where the name moves from, and by its looks
-// the same claim where it moves to; or the one there, if nobody is in the first. It asks for a claim in one of the
-// two only, since the holder renews it in both.
+// Break is [driver.Breaker]. For a moving name, it removes the claim in the old store, and the claim in the new store that
+// looks the same; or the one in the new store, if the old one has none. It asks for a claim in only one of the two, since
+// the holder renews it in both.
 func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.ClaimInfo, error) {
 	from, to := b.homes(what.Name)
 	if from == nil {
@@ -150,18 +149,18 @@ func (b breaker) Break(ctx context.Context, what *driver.BreakRequest) (driver.C
 	switch {
 	case errors.Is(err, driver.ErrGone):
 		if empty, err := from.empty(ctx, what.Name); !empty {
-			return s, err // the ticket would be another's there
+			return s, err // the ticket would be another claim's there
 		}
 		s, err = to.Driver.(driver.Breaker).Break(ctx, what)
 		return s, to.says(err)
 	case err == nil && s.Holds && !what.Ask:
-		// If this fails, its client takes it out when it renews, and finds out.
+		// If this fails, the claim's client removes it at its next renewal.
 		_ = to.breakLike(ctx, what.Name, &s)
 	}
 	return s, from.says(err)
 }
 
-// empty reports whether nobody has a name in the store, as far as it lists; with [driver.ErrGone] if somebody has.
+// empty reports whether a store lists no claim of a name. The error is [driver.ErrGone] if there is one.
 func (st *store) empty(ctx context.Context, name string) (bool, error) {
 	lister, ok := st.Driver.(driver.Lister)
 	if !ok {
@@ -176,7 +175,7 @@ func (st *store) empty(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// breakLike removes a claim that looks as another does. Stores give tickets of their own.
+// breakLike removes a claim that looks like another. Each store gives tickets of its own.
 func (st *store) breakLike(ctx context.Context, name string, other *driver.ClaimInfo) error {
 	lister, ok := st.Driver.(driver.Lister)
 	if !ok {

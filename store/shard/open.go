@@ -25,9 +25,9 @@ func init() { driver.Register("shard", openAddress) }
 //
 //	shard://?stores=a=redis://h1;b=redis://h2&previous=a
 //
-// With create=false, stores that are files, or lists of stores, are opened only if they are there: see package sqlite.
+// With create=false, stores that are files, or lists of stores, are opened only if they exist: see package sqlite.
 //
-// A store that cannot be reached is opened when it can.
+// A store that cannot be reached is opened later.
 func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	stores, previous, create := a.Param("stores", ""), a.Param("previous", ""), a.Param("create", "true")
 	if err := a.Done(); err != nil {
@@ -61,7 +61,7 @@ func openAddress(ctx context.Context, a *driver.Address) (driver.Driver, error) 
 	return openLists(ctx, lists[0], lists[1])
 }
 
-// onlyExisting has the stores in a list opened only if they are there, where they would be made otherwise.
+// onlyExisting sets create=false in the URLs of stores that would otherwise be made.
 func onlyExisting(list []entry) {
 	for i := range list {
 		e := &list[i]
@@ -77,7 +77,7 @@ func onlyExisting(list []entry) {
 	}
 }
 
-// An entry is a store as it is written down.
+// An entry is a store in a written list.
 type entry struct {
 	Store
 	url string // may be empty in the previous list, if the present one has it
@@ -108,7 +108,7 @@ func readFile(path string) (lists [2][]entry, err error) {
 	return lists, nil
 }
 
-// entries takes stores apart. The errors do not show them, since they may hold passwords.
+// entries parses stores. The errors do not show them, since they may contain passwords.
 func entries(where string, texts []string) ([]entry, error) {
 	var list []entry
 	for _, text := range texts {
@@ -196,8 +196,8 @@ func distinct(lists [][]entry) (stores []*entry, err error) {
 	return stores, nil
 }
 
-// settle puts a store that could not be reached off until it is needed. The error is of one that cannot be opened, or
-// says that none can be reached.
+// settle defers the opening of stores that could not be reached. The error is that of a store that cannot be opened, or says
+// that none can be reached.
 func settle(opened []*entry, errs []error) error {
 	var (
 		first    error

@@ -30,7 +30,7 @@ func init() {
 	})
 }
 
-// A site is a store that can be reached, or not.
+// A site is a store that may be unreachable.
 type site struct {
 	store   *memory.Store
 	up      atomic.Bool
@@ -48,7 +48,7 @@ func newSite(changes func(*driver.Traits)) (*site, string) {
 	return s, "down:///" + path
 }
 
-// A declaring driver says other things of itself than memory does.
+// A declaring driver has other traits than memory.
 type declaring struct {
 	*memory.Driver
 	change func(*driver.Traits)
@@ -80,7 +80,7 @@ func openURL(t testing.TB, url string) driver.Driver {
 	return d
 }
 
-// where returns in which of some stores in memory, by URL, a name has claims.
+// where returns which of some stores in memory, by URL, have claims of a name.
 func where(t testing.TB, name string, urls ...string) (found []string) {
 	t.Helper()
 	for _, url := range urls {
@@ -95,7 +95,7 @@ func where(t testing.TB, name string, urls ...string) (found []string) {
 	return found
 }
 
-// The golden places of the stores a, b and c, whose weight is 2, are the same by file and by address.
+// The places of names in the stores a, b and c, whose weight is 2, are the same by file and by address.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "stores")
@@ -119,7 +119,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// With a previous list, by file or by address, a name that moves is held in both stores.
+// With a previous list, by file or by address, a moving name is held in both stores.
 func TestOpenInMove(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "stores")
@@ -197,7 +197,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A store that is down does not keep the others from being opened, and is opened once it is there.
+// A store that is down does not prevent the others from being opened, and is opened when it is there.
 func TestOpenWithOneDown(t *testing.T) {
 	t.Parallel()
 	s, url := newSite(nil)
@@ -232,7 +232,7 @@ func TestOpenWithOneDown(t *testing.T) {
 	}
 }
 
-// What was told of all stores when they were opened stays true.
+// The traits that the driver had when it was opened stay true.
 func TestLateStoreThatPromisesLess(t *testing.T) {
 	t.Parallel()
 	s, url := newSite(func(t *driver.Traits) { t.Granularity = time.Millisecond / 2 })

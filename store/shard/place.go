@@ -5,7 +5,7 @@ import "hash/fnv"
 // A list is the stores among which names are spread.
 type list []member
 
-// A member is a store in a list, and what makes its rank for a name: one seed for each part of its weight.
+// A member is a store in a list, and the seeds for its rank for a name: one for each part of its weight.
 type member struct {
 	*store
 	seeds []uint64
@@ -21,9 +21,9 @@ func newMember(st *store, weight int) member {
 	return m
 }
 
-// home returns the store that has a name: the one that ranks highest for it. The ranks of two stores do not depend on
-// the others, so a store that comes takes names from all, a store that goes leaves its names to all, and no other name
-// moves. It is integer arithmetic, the same on every machine.
+// home returns the store of a name: the one that ranks highest for it. The ranks of two stores do not depend on the others.
+// So a new store takes names from all, a removed store leaves its names to all, and no other name moves. It is integer
+// arithmetic, the same on every machine.
 func (l list) home(name string) *store {
 	key := digest(name)
 	var (
@@ -55,7 +55,7 @@ func mix(n uint64) uint64 {
 	return n ^ n>>31
 }
 
-// homes returns the stores that have a name, by each list: one, or two for a name that moves.
+// homes returns the stores of a name, by each list: one, or two for a name that moves.
 func (s *shards) homes(name string) (from, to *store) {
 	to = s.lists[len(s.lists)-1].home(name)
 	if from = s.lists[0].home(name); from == to {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// listOf returns a list of stores, given as pairs of what they are called and their weights.
+// listOf returns a list of stores, from their names and weights.
 func listOf(stores map[string]int) list {
 	var l list
 	for name, weight := range stores {
@@ -38,7 +38,7 @@ func TestPlacesAreThoseAgreedOn(t *testing.T) {
 	}
 }
 
-// Each store has its share of the names, within what chance allows.
+// Each store has its share of the names, within the bounds of chance.
 func TestPlacesAreEven(t *testing.T) {
 	t.Parallel()
 	for _, weights := range []map[string]int{
@@ -65,7 +65,7 @@ func TestPlacesAreEven(t *testing.T) {
 	}
 }
 
-// A name moves only to a store that came, or from one that went, or to or from one whose weight changed.
+// A name moves only to a new store, from a removed one, or to or from one whose weight changed.
 func TestPlacesMoveLittle(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

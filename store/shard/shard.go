@@ -1,8 +1,8 @@
-// Package shard keeps locks in several stores that know nothing of each other: each name is in one of them, which the
-// name and the names of the stores decide (rendezvous hashing). It is for users who outgrow one server.
+// Package shard keeps locks in several independent stores: each name is in one of them, which depends on the name and the
+// names of the stores (rendezvous hashing). It is for users who outgrow one server.
 //
-// One more store takes over its share of the names and moves no others. While clients change from one list of stores to
-// the next, those that know both hold a name only where both lists put it, so that it is never held twice; see
+// An added store takes over its share of the names and moves no others. While clients change from one list of stores to the
+// next, clients that know both lists hold a name only in the stores of both, so that it is never held twice; see
 // [Options.Previous].
 //
 // Importing the package registers the scheme shard.
@@ -25,22 +25,22 @@ const MaxWeight = 100
 type Store struct {
 	Name   string        // decides, for ever, which names it has; letters, digits, '-', '_' and '.'
 	Driver driver.Driver // its connection
-	Weight int           // its share beside the others'; 0 means 1
+	Weight int           // its share relative to the others'; 0 means 1
 }
 
 // Options change how stores are used. Nil means the defaults, and so does the zero of each field.
 type Options struct {
-	// Previous is the list of stores that is all that some clients have. A name that the two lists put in different stores
-	// is held only when it is held in both, the earlier first. So two clients that have a list in common have a store in
-	// common for every name, and clients that have none must not be at work at once: everybody gets both lists before
-	// anybody gets only the new one.
+	// Previous is the list of stores that some clients still have as their only list. A name that the two lists put in
+	// different stores is held only when it is held in both, the earlier first. So two clients with a common list have a
+	// common store for every name, and clients without one must not work at once: every client gets both lists before any
+	// client gets only the new one.
 	//
-	// A store in both lists has its Driver in one of them.
+	// A store in both lists has its Driver in only one of them.
 	Previous []Store
 }
 
-// New returns a driver over stores. It owns their drivers, also if it fails: closing it closes them. It can list, watch
-// and break if all of them can.
+// New returns a driver over stores. It owns their drivers, even if it fails: closing it closes them. It can list, watch and
+// break if all of them can.
 func New(stores []Store, o *Options) (driver.Driver, error) {
 	lists := [][]Store{stores}
 	if o != nil && len(o.Previous) > 0 {
@@ -60,7 +60,7 @@ func New(stores []Store, o *Options) (driver.Driver, error) {
 	return s.able(), nil
 }
 
-// A shards is the driver, as far as all stores can do the same.
+// A shards is the driver with the powers that every store has.
 type shards struct {
 	lists   []list   // oldest first
 	stores  []*store // of all lists, each once
@@ -127,7 +127,7 @@ func (s *shards) know(known map[string]*store, given []Store) error {
 	return nil
 }
 
-// promise returns the traits of the weakest store, without the ones that a move takes away.
+// promise returns the traits of the weakest store, without the powers that a move removes.
 func (s *shards) promise() driver.Traits {
 	all := make([]driver.Traits, len(s.stores))
 	for i, st := range s.stores {
@@ -152,7 +152,7 @@ func (s *shards) promise() driver.Traits {
 	return t
 }
 
-// Traits is [driver.Driver]. They are put together at each call: a store may come to promise less.
+// Traits is [driver.Driver]. It combines them at each call: a store may later promise less.
 func (s *shards) Traits() driver.Traits { return s.promise() }
 
 // Close is [driver.Driver].
@@ -168,7 +168,7 @@ func (s *shards) Close() error {
 	return first
 }
 
-// Alert is [driver.Alerter], for those stores that learn of danger.
+// Alert is [driver.Alerter], for the stores that learn of danger.
 func (s *shards) Alert(endangered func(ids ...string)) {
 	for _, st := range s.stores {
 		if a, ok := st.Driver.(driver.Alerter); ok {
@@ -177,7 +177,7 @@ func (s *shards) Alert(endangered func(ids ...string)) {
 	}
 }
 
-// says names the store in an error, unless the error is the contract's own, which is the same from all.
+// says names the store in an error, unless the error is one of the contract's own, which are the same for all stores.
 func (st *store) says(err error) error {
 	if err == nil || errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrClosed) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

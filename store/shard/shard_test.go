@@ -11,10 +11,10 @@ import (
 	"github.com/stilelock/stile/store/shard"
 )
 
-// memories are stores in memory that clients share, by what they are called.
+// memories are stores in memory that clients share, by their names.
 type memories map[string]*memory.Store
 
-// stores returns drivers of those that are called so.
+// stores returns stores with these names, each with a new driver.
 func (m memories) stores(names ...string) []shard.Store {
 	var list []shard.Store
 	for _, name := range names {
@@ -26,7 +26,7 @@ func (m memories) stores(names ...string) []shard.Store {
 	return list
 }
 
-// without returns the list without drivers, for stores that another list has.
+// without returns the list with some stores' drivers left out, since another list has them.
 func without(list []shard.Store, names ...string) []shard.Store {
 	for i := range list {
 		for _, name := range names {
@@ -57,7 +57,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// threeStores makes some in memory, and together a client of all three.
+// threeStores makes three stores in memory, and returns a function that opens a client of each.
 func threeStores(testing.TB) func(i int) driver.Driver {
 	list := []*memory.Store{memory.NewStore(), memory.NewStore(), memory.NewStore()}
 	return func(i int) driver.Driver { return list[i].Driver() }
@@ -78,7 +78,7 @@ func TestModel(t *testing.T) {
 	drivertest.Model(t, drivertest.Store{Open: func(t testing.TB) driver.Driver { return open(t, m.stores("a", "b", "c"), nil) }}, 1, 2000)
 }
 
-// moving returns what opens clients in the middle of a move from stores a and b to b and c.
+// moving returns a function that opens clients in the middle of a move from stores a and b to b and c.
 func moving(m memories) func(t testing.TB) driver.Driver {
 	m.stores("a", "b", "c")
 	return func(t testing.TB) driver.Driver {
@@ -91,8 +91,8 @@ func TestContractInMove(t *testing.T) {
 	drivertest.Run(t, drivertest.Store{Open: moving(memories{})})
 }
 
-// An ordering driver says that it keeps order, as clients do that all know both lists, for claims that stay with the
-// client that they entered by.
+// An ordering driver declares order. This is true if all clients know both lists, for claims that stay with their first
+// client.
 type ordering struct {
 	driver.Driver
 	driver.Lister
