@@ -29,7 +29,7 @@ type Plain struct {
 
 	mu      sync.Mutex           // guards the fields below
 	endless map[string]time.Time // by claim: since when it waits for a value that never expires
-	held    map[string]*sight    // by claim: the value that was read when it came to hold, so that it can leave in one round trip
+	held    map[string]*sight    // by claim: the value read when it came to hold, so that it can leave in one round trip
 }
 
 var _ interface {
