@@ -32,7 +32,7 @@ func lockAndUnlock(b *testing.B, l *stile.Lock) {
 	}
 }
 
-// BenchmarkAlone takes a claim out of a store that costs nothing, and gives it back.
+// BenchmarkAlone locks and unlocks with a store that costs nothing.
 func BenchmarkAlone(b *testing.B) {
 	l := benchClient(b).Mutex("a")
 	for b.Loop() {
@@ -40,7 +40,7 @@ func BenchmarkAlone(b *testing.B) {
 	}
 }
 
-// BenchmarkTurns hands one claim on among 64 goroutines for each processor.
+// BenchmarkTurns hands one claim round among 64 goroutines for each processor.
 func BenchmarkTurns(b *testing.B) {
 	l := benchClient(b).Mutex("a")
 	b.SetParallelism(64)
@@ -51,7 +51,7 @@ func BenchmarkTurns(b *testing.B) {
 	})
 }
 
-// BenchmarkLinger takes the claim again that the last unlock left behind.
+// BenchmarkLinger takes the lingering claim of the last unlock again.
 func BenchmarkLinger(b *testing.B) {
 	l := benchClient(b).Mutex("a").With(stile.LockOptions{Linger: 10 * time.Millisecond})
 	for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkLinger(b *testing.B) {
 	}
 }
 
-// BenchmarkReaders has 64 goroutines for each processor share one name.
+// BenchmarkReaders lets 64 goroutines for each processor share one name.
 func BenchmarkReaders(b *testing.B) {
 	l := benchClient(b).Reader("a")
 	b.SetParallelism(64)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestLookingAtALeaseCostsNothing checks that the calls for the line before a write allocate nothing, and do not wait for
-// whoever uses the client.
+// other users of the client.
 func TestLookingAtALeaseCostsNothing(t *testing.T) {
 	c, err := stile.New(memory.New(), nil)
 	if err != nil {
@@ -20,7 +20,7 @@ func TestLookingAtALeaseCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lease.Unlock() }()
-	c.HoldStill("x", func() { // with the lock of the name taken
+	c.HoldStill("x", func() { // while the name is locked inside the client
 		for name, look := range map[string]func(){
 			"Check":    func() { _ = lease.Check() },
 			"Deadline": func() { _ = lease.Deadline() },

@@ -19,7 +19,7 @@ type Client struct {
 	traits driver.Traits
 	opts   Options
 	keeper *claims.Keeper
-	plain  Lock    // what all locks begin with
+	plain  Lock    // the beginning of every lock
 	self   *Client // differs in a copy, which would not know its own leases
 }
 
@@ -69,7 +69,7 @@ func newClient(d driver.Driver, o *Options, slept func() time.Duration) (*Client
 	return c, nil
 }
 
-// Traits returns what the store can promise. The notes may grow: some stores add notes as they learn more.
+// Traits returns the promises of the store. The notes may grow: some stores learn more later.
 func (c *Client) Traits() driver.Traits { return c.d.Traits() }
 
 // Close ends every wait, with [ErrClosed], and every held lease, which is then lost with reason [ReasonShutdown]. It removes

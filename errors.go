@@ -13,7 +13,7 @@ import (
 
 // These are the errors that callers branch on, with errors.Is.
 var (
-	ErrHeld        = errors.New("the lock is held")                      // a try found it so; see HeldError
+	ErrHeld        = errors.New("the lock is held")                      // returned by a try; see HeldError
 	ErrLost        = errors.New("the lease is lost")                     // see LostError
 	ErrUnknown     = errors.New("the store's answer never came")         // see UnknownError
 	ErrReleased    = claims.ErrReleased                                  // Unlock was called before
@@ -63,11 +63,11 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // A LostError says why a lease ended before its release. It is [ErrLost], and the cause of the lease's context.
 type LostError struct {
 	Reason Reason
-	By     Holder // of ReasonBroken: who did it, and why; zero if the store does not carry that
-	Err    error  // the last failure to renew, if there was one
+	By     Holder // for ReasonBroken: who broke it, and why; zero if the store does not carry this
+	Err    error  // the last failure to renew; nil if there was none
 }
 
-// Error gives the reason, and who broke the claim or the last failure.
+// Error gives the reason, and the breaker or the last failure.
 func (e *LostError) Error() string {
 	switch {
 	case e.By != Holder{}:
@@ -84,7 +84,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap returns the last failure to renew.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// A Reason says why a lease was lost.
+// A Reason is why a lease was lost.
 type Reason int
 
 // The reasons.
@@ -102,11 +102,11 @@ const (
 // String returns the reason in words.
 func (r Reason) String() string { return claims.ReasonText(protocol.Reason(r)) }
 
-// An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown]. After
-// a lock, an unwanted claim may stand in the store and keep others out; the client tried to remove it. After an unlock, the
-// lock may still be taken.
+// An UnknownError says that the store may or may not have applied a request: its answer never came. It is [ErrUnknown].
+// After a lock, an unwanted claim may be in the store and keep others out; the client has tried to remove it. After an
+// unlock, the lock may still be taken.
 type UnknownError struct {
-	Until time.Time // when such a claim has run out, unless the request is still on its way
+	Until time.Time // when such a claim runs out, unless its request is still on its way
 	Err   error
 }
 
@@ -121,7 +121,7 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 // Unwrap returns the failure.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// explain makes an error from further in one that callers can branch on, or nil.
+// explain turns an inner error into one that callers can branch on, or nil.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -153,7 +153,7 @@ func explain(err error) error {
 	return err
 }
 
-// A gaveUpError is the cause of a context that ended, with the obstacle of that moment.
+// A gaveUpError is the cause of a context's end, with the obstacle at that moment.
 type gaveUpError struct{ *claims.GaveUp }
 
 func (e gaveUpError) Error() string {
@@ -163,7 +163,7 @@ func (e gaveUpError) Error() string {
 	return fmt.Sprintf("%v (%v)", e.Cause, e.why())
 }
 
-// why returns the obstacle.
+// why returns the obstacle as an error.
 func (e gaveUpError) why() error {
 	if e.Held != nil {
 		return &HeldError{By: holderOf(e.Held.By), Remaining: e.Held.Remaining}
@@ -171,7 +171,7 @@ func (e gaveUpError) why() error {
 	return fmt.Errorf("%w: %w", ErrUnreachable, cmp.Or(e.Err, protocol.ErrSilent))
 }
 
-// wrapped is the error of an operation on a name, or nil.
+// wrapped returns the error of an operation on a name, or nil.
 func wrapped(op, name string, err error) error {
 	if err == nil {
 		return nil

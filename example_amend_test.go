@@ -10,7 +10,7 @@ import (
 	_ "github.com/stilelock/stile/store/memory"
 )
 
-// A writer has written, and goes on reading what it wrote: others may read it too from then on, and no writer changes it in
+// A writer has finished writing, and goes on reading. From then on others may read too, and no writer changes the data in
 // between.
 func ExampleLease_Downgrade() {
 	ctx := context.Background()
@@ -23,7 +23,7 @@ func ExampleLease_Downgrade() {
 	err = locks.Writer("index").Do(ctx, func(ctx context.Context) error {
 		// Write.
 		if err := stile.FromContext(ctx).Downgrade(ctx); err != nil {
-			return err // the lease is a reader's in any case: nothing may be written now
+			return err // the lease is a reader's in any case: write nothing now
 		}
 		// Read. Others come from elsewhere, with another context.
 		_, err := locks.Reader("index").TryLock(context.Background())
@@ -40,7 +40,7 @@ func ExampleLease_Downgrade() {
 	// another writer is refused: true
 }
 
-// A leader is elected before it is ready, and says so.
+// A leader is elected before it is ready, and proclaims when it is.
 func ExampleLease_Proclaim() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "memory://", nil)

@@ -10,8 +10,8 @@ import (
 	_ "github.com/stilelock/stile/store/memory"
 )
 
-// Work for a request is to end when the request does, and when the lease is lost. The lease's context does not end with the
-// request's, so that the lock can be released in order; the work gets a context that ends with either.
+// Work for a request must end with the request, and when the lease is lost. The lease's context does not end with the
+// request, so that the lock can be released in order. The work gets a context that ends with either.
 func ExampleLease_Context() {
 	locks, err := stile.Open(context.Background(), "memory://", nil)
 	if err != nil {

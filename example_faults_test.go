@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// work is a program's work under its lock: step by step, until the lock is gone.
+// work works under its lock, step by step, until the lock is lost.
 func work(ctx context.Context, lock *stile.Lock) (steps int, err error) {
 	err = lock.Do(ctx, func(ctx context.Context) error {
 		for {
@@ -28,7 +28,7 @@ func work(ctx context.Context, lock *stile.Lock) (steps int, err error) {
 	return steps, err
 }
 
-// A program's own test steals its lock in the middle, in virtual time, and finds that the work stops.
+// A program's own test breaks its lock halfway, in virtual time, and checks that the work stops.
 func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New()
@@ -51,7 +51,7 @@ func TestWorkStopsWhenItsLockIsStolen(t *testing.T) {
 	})
 }
 
-// The memory store fails on cue: here it loses a reply, then the whole connection.
+// The memory store fails on cue: here it loses an answer, then the whole connection.
 func Example_faults() {
 	ctx := context.Background()
 	store := memory.New()
@@ -61,7 +61,7 @@ func Example_faults() {
 	}
 	defer locks.Close()
 
-	// The request to enter is applied, and its reply is lost. It is sent again, and finds the claim that it made.
+	// The request to enter is applied, and its answer is lost. It is sent again, and finds the claim of the first.
 	store.Inject(memory.Fault{Verb: memory.Enter, Lose: true})
 	lease, err := locks.Mutex("report").Lock(ctx)
 	fmt.Println("after a lost reply:", err, "in", store.Calls(memory.Enter), "requests")

@@ -11,7 +11,7 @@ import (
 )
 
 // An account is in one store and the file of its statements in another. Programs that join both locks take the two in one
-// order, whichever they name first, since each store keeps an id.
+// order, in any order of the arguments, since each store keeps an id.
 func ExampleJoin_stores() {
 	ctx := context.Background()
 	open := func(store *memory.Store) *stile.Client {
@@ -38,7 +38,7 @@ func ExampleJoin_stores() {
 		log.Fatal(err)
 	}
 
-	// Two clients of one store are no two stores.
+	// Two clients of one store are not two stores.
 	_, err = stile.Join(files.Mutex("ann"), others.Mutex("bob")).Lock(ctx)
 	fmt.Println(err)
 	// Output:

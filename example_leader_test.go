@@ -10,8 +10,8 @@ import (
 	_ "github.com/stilelock/stile/store/memory"
 )
 
-// Two replicas of a service stand for leader. The one that is elected leads until its function returns, or until its
-// context ends because the lease is lost; then the next one leads. Whoever wants to know follows who leads.
+// Two replicas of a service are candidates. The elected one leads until its function returns, or until its context ends
+// because the lease is lost; then the next one leads. Other programs observe the leader.
 func ExampleClient_Observe() {
 	ctx := context.Background()
 
@@ -31,11 +31,11 @@ func ExampleClient_Observe() {
 	over := make(chan error, 2)
 	stand := func(replica *stile.Client, address string, resign <-chan struct{}) {
 		over <- replica.Candidate("scheduler", address).Do(ctx, func(ctx context.Context) error {
-			// It leads now. What it writes carries the token of stile.FromContext(ctx).
+			// It leads now. Its writes carry the token of stile.FromContext(ctx).
 			select {
 			case <-resign:
 				return nil
-			case <-ctx.Done(): // it leads no longer
+			case <-ctx.Done(): // it no longer leads
 				return context.Cause(ctx)
 			}
 		})
@@ -46,7 +46,7 @@ func ExampleClient_Observe() {
 	terms := 0
 	for leader, err := range visitor.Observe(ctx, "scheduler") {
 		if err != nil {
-			log.Print(err) // the next round of the loop comes when the store can be asked again
+			log.Print(err) // the loop tries again when the store can be asked
 			continue
 		}
 		if !leader.Leads() {

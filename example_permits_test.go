@@ -11,8 +11,7 @@ import (
 	_ "github.com/stilelock/stile/store/memory"
 )
 
-// Five licences are shared by all who need some. Each takes what it needs at once, so two cannot hold a part each and
-// wait for the other's.
+// Five licences are shared. Each program takes its number at once, so two cannot hold a part each and wait for the other's.
 func ExampleClient_Permit() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "memory://", nil)
@@ -36,7 +35,7 @@ func ExampleClient_Permit() {
 		log.Fatal(err)
 	}
 
-	// Everybody must say the same number.
+	// All programs must give the same number.
 	_, err = locks.Permit("licences", 1, 3).Lock(ctx)
 	if capacity, ok := errors.AsType[*driver.CapacityError](err); ok && errors.Is(err, stile.ErrCapacity) {
 		fmt.Println("the name", capacity)

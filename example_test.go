@@ -10,8 +10,8 @@ import (
 	_ "github.com/stilelock/stile/store/memory" // for memory://
 )
 
-// An account is something that a lock protects. It has the last word itself: it remembers the highest token that it was
-// shown, and refuses whoever comes with a lower one, such as a holder that was paused until its lease had run out.
+// An account is protected by a lock. It remembers the highest token that it was shown, and refuses a lower one, such as the
+// token of a holder that was paused until its lease ran out.
 type account struct {
 	mu      sync.Mutex
 	token   int64
@@ -40,8 +40,8 @@ func (a *account) write(token int64, balance int) error {
 	return nil
 }
 
-// Many goroutines of one or more processes change something that only one may change at a time. Do holds the lock while
-// a function runs, and the function passes the token of its lease on to what it changes.
+// Many goroutines of one or more processes change data that only one may change at a time. Do holds the lock while a
+// function runs, and the function passes its lease's token to the data.
 func Example() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "memory://", nil)

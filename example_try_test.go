@@ -11,7 +11,7 @@ import (
 	_ "github.com/stilelock/stile/store/memory"
 )
 
-// A job that another machine may be running already does not wait, or not for long. The error says who has the lock.
+// A job that another machine may be running does not wait, or not for long. The error says who has the lock.
 func ExampleLock_TryLock() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "memory://", nil)

@@ -5,7 +5,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Inner are the reasons and kinds as the keeper of claims has them, in the order of ours.
+// Inner are the reasons and kinds of package claims, in the order of ours.
 var (
 	InnerReasons = []protocol.Reason{protocol.Expired, protocol.Removed, protocol.Suspended, protocol.HeldLong, protocol.Shutdown, protocol.SessionOver, protocol.Unfit, protocol.ByHand}
 	InnerKinds   = []protocol.Kind{
@@ -13,5 +13,5 @@ var (
 	}
 )
 
-// HoldStill runs f while nobody else can use a name of the client.
+// HoldStill runs f while no other goroutine can use a name of the client.
 func (c *Client) HoldStill(name string, f func()) { c.keeper.HoldStill(name, f) }

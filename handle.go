@@ -15,14 +15,14 @@ import (
 // has the handle can release the lock, so keep it secret.
 type Handle struct {
 	Name      string
-	ID        string        // the claim's id, which makes the handle a secret
+	ID        string        // the claim's id; it makes the handle a secret
 	Weight    int64         // the weight that the claim takes
-	Capacity  int64         // of all that the name has
+	Capacity  int64         // permits of the name in all
 	Ticket    int64         // the lease's
 	Token     int64         // the lease's; 0 if the store has no fencing
 	TTL       time.Duration // LockOptions.TTL
 	LockDelay time.Duration // LockOptions.LockDelay
-	MaxHold   time.Duration // the rest of LockOptions.MaxHold; it goes on with Attach; 0 means that there is none
+	MaxHold   time.Duration // the rest of LockOptions.MaxHold, which goes on with Attach; 0 means none
 }
 
 // Detach ends the lease in this process but leaves the claim in the store, for its whole ttl from now on. Client.Attach can
@@ -47,7 +47,7 @@ func (l *Lease) Handle() (Handle, error) {
 	return l.handle(context.Background(), "handle", func() (*driver.Claim, error) { return l.share.Pin() })
 }
 
-// handle names the claim that is left to another process.
+// handle returns the handle of a claim that leave leaves to another process.
 func (l *Lease) handle(ctx context.Context, op string, leave func() (*driver.Claim, error)) (Handle, error) {
 	if err := l.sole(ctx); err != nil {
 		return Handle{}, wrapped(op, l.Name(), err)

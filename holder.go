@@ -16,5 +16,5 @@ type Holder struct {
 // String names the holder in a few words.
 func (h Holder) String() string { return record.Holder(h).String() }
 
-// holderOf reads a record.
+// holderOf parses a record.
 func holderOf(text string) Holder { return Holder(record.Read(text)) }

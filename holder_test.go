@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A text that the store would keep changed is refused before the store is asked.
+// A text that the store would change is refused before the store is asked.
 func TestTextThatCannotBeKept(t *testing.T) {
 	d := memory.New()
 	c, err := stile.New(d, nil)

@@ -19,12 +19,12 @@ type Queue struct {
 
 // A Claim is one holder or waiter. Goroutines of one client with equal locks share one claim, except for permits.
 type Claim struct {
-	Ticket    int64 // the first of the tokens that its holder may give out
-	Weight    int64 // permits, or 1 for readers; 0 for a claim that shares with nobody
+	Ticket    int64 // the first of the tokens that its holder may have
+	Weight    int64 // permits, or 1 for readers; 0 for an exclusive claim
 	Holds     bool
 	Left      bool          // released, and kept for a while by UnlockAfter
 	Since     time.Duration // how long ago it entered the queue
-	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if the store does not tell
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if unknown
 	TTL       time.Duration // its lease while it holds, after each renewal; 0 if that is not known
 	Holder    Holder
 }
@@ -52,7 +52,7 @@ func (c *Client) show(ctx context.Context, name string) (Queue, error) {
 	return list[0], nil
 }
 
-// checked is the error of an operation that cannot be done: with no client, no context, or on what cannot be a name.
+// checked returns the error of an impossible operation: without a client, without a context, or on an invalid name.
 func (c *Client) checked(ctx context.Context, op, name string) error {
 	err := c.ready(ctx)
 	if bad := driver.CheckName(name); err == nil && bad != nil {
@@ -104,8 +104,8 @@ func unlessAll(n int64) int64 {
 	return n
 }
 
-// BreakOptions say which claim is meant, by Ticket or Head, and why. Without both, or with both, the error is [ErrInvalid]: an empty
-// variable must not remove a stranger's claim.
+// BreakOptions select a claim, by Ticket or Head, and give the reason. With neither or both, the error is [ErrInvalid]: an
+// empty variable must not remove another program's claim.
 type BreakOptions struct {
 	Ticket int64  // the claim that has this Claim.Ticket, or a lease with this Lease.Ticket
 	Head   bool   // the claim at the head, whoever has it
@@ -116,8 +116,7 @@ type BreakOptions struct {
 // lock at once, while the one that held it is still at work. Where Traits.HearsBreak is true, that one learns of it at once, and
 // otherwise at its next renewal, a third of its TTL later at most. The error is [ErrGone] if there is no such claim.
 //
-// A waiter whose claim is removed ends with [ErrLost] if the store says that somebody removed it. Other stores cannot say that; the
-// waiter comes back at the tail.
+// If the store reports breaks, a waiter whose claim is removed ends with [ErrLost]. Otherwise it enters again at the tail.
 func (c *Client) Break(ctx context.Context, name string, o BreakOptions) (Claim, error) {
 	return c.breakChosen(ctx, "break", name, o, false)
 }

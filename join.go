@@ -41,7 +41,7 @@ func Join(locks ...*Lock) *Lock {
 	return j
 }
 
-// acquireAll takes the parts of a joined lock, or none.
+// acquireAll takes all parts of a joined lock, or none.
 func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, error) {
 	err := l.err
 	for _, p := range l.parts {
@@ -60,7 +60,7 @@ func (l *Lock) acquireAll(ctx context.Context, op string, try bool) (*Lease, err
 		part, err := p.acquire(ctx, op, try, lease)
 		if err == nil {
 			parts = append(parts, part)
-			err = lease.Check() // the parts that were taken first may have been lost while we waited for the rest
+			err = lease.Check() // the first parts may have been lost during the wait for the others
 		}
 		if err != nil {
 			if len(parts) > 0 {

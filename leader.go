@@ -24,7 +24,7 @@ func (c *Client) Candidate(name, value string) *Lock {
 
 // A Leader is the leader of a name, as seen at some moment. The zero Leader means that nobody leads.
 type Leader struct {
-	Ticket int64  // the first of the tokens that it may give out; 0 if nobody leads
+	Ticket int64  // the first of its possible tokens; 0 if nobody leads
 	Value  string // its value; see Client.Candidate
 	Holder Holder
 }
@@ -56,7 +56,7 @@ func (c *Client) Observe(ctx context.Context, name string) iter.Seq2[Leader, err
 	return watched(ctx, c, "observe", name, leaderOf, func(a, b Leader) bool { return a != b })
 }
 
-// leaderOf returns the claim that leads: the one that holds alone, unless it was released or only its lock-delay is left.
+// leaderOf returns the claim of the leader: the only holder, unless it was released or only its lock-delay is left.
 func leaderOf(q Queue) Leader {
 	if len(q.Claims) == 0 {
 		return Leader{}

@@ -17,9 +17,9 @@ import (
 type Lease struct {
 	share  *claims.Share   // nil for a joined lock
 	joined *[]*Lease       // the parts of a joined lock; nil for any other
-	parent context.Context // the context that it was acquired with: carries the leases further out
+	parent context.Context // the context that it was acquired with: carries the outer leases
 	leak   *claims.Guard
-	ctx    atomic.Pointer[context.Context] // what Context returns; nil until it is asked for
+	ctx    atomic.Pointer[context.Context] // the result of Context; nil before the first call
 }
 
 // A State is the state of a lease. A lease goes from StateHeld to StateJeopardy and back, and ends in StateLost or
@@ -43,7 +43,7 @@ func (s State) String() string {
 	return names[s]
 }
 
-// parts are the leases that make up a joined lock, or the lease itself.
+// parts returns the leases of a joined lock's parts, or the lease itself.
 func (l *Lease) parts() []*Lease {
 	if l.share != nil {
 		return []*Lease{l}
@@ -54,7 +54,7 @@ func (l *Lease) parts() []*Lease {
 	return *l.joined
 }
 
-// sole returns why the claim of a lease cannot be changed: there is none, or several, or it is over.
+// sole returns why the lease's claim cannot be amended: there is none, or there are several, or it is over.
 func (l *Lease) sole(ctx context.Context) error {
 	switch {
 	case l.none():
@@ -166,7 +166,7 @@ func (l *Lease) check() error { return explain(l.share.Check()) }
 func (l *Lease) Context() context.Context {
 	if l.ctx.Load() == nil {
 		ctx, _ := l.attach(context.WithoutCancel(l.parent))
-		l.ctx.CompareAndSwap(nil, &ctx) // if another goroutine was quicker, this one ends with the lease all the same
+		l.ctx.CompareAndSwap(nil, &ctx) // if another goroutine was faster, this one still ends with the lease
 	}
 	return *l.ctx.Load()
 }
@@ -203,13 +203,13 @@ func (l *Lease) UnlockAfter(keep time.Duration) error {
 
 type leaseKey struct{}
 
-// attach makes a context that carries the lease and ends with it.
+// attach returns a context that carries the lease and ends with it.
 func (l *Lease) attach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	for _, p := range l.parts() {
 		p.share.WhenOver(func(err error) { cancel(explain(err)) })
 	}
-	// The value stands outside: the hold keeps only cancel, so a lease that is forgotten can still be found out.
+	// The value is outside: the hold keeps only cancel, so a forgotten lease can still be noticed.
 	return context.WithValue(ctx, leaseKey{}, l), cancel
 }
 
@@ -228,8 +228,7 @@ func Token(ctx context.Context) int64 {
 	return FromContext(ctx).Token()
 }
 
-// carried returns the shares of a client's holds that the lease and its context carry, and the share of a name, or
-// nil.
+// carried returns the shares of a client's holds in the lease and its context, and the share of a name, or nil.
 func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*claims.Share) {
 	for ; l != nil; l = FromContext(l.parent) {
 		for _, p := range l.parts() {
@@ -243,9 +242,8 @@ func (l *Lease) carried(c *Client, name string) (same *claims.Share, all []*clai
 	return nil, all
 }
 
-// guardLeak informs observers if the lease is forgotten without being released. It is not released then: the
-// goroutine that forgot it may still be at work, and could not be stopped. For a joined lock, one part is enough to
-// find the line.
+// guardLeak informs observers if the lease is forgotten without a release. It does not release the lease: the goroutine that
+// forgot it may still be working, and could not be stopped. For a joined lock, one part is enough to find the line.
 func (l *Lease) guardLeak(skip int) {
 	if share := l.parts()[0].share; share.Observed() {
 		l.leak = claims.GuardLeak(l, share, skip+1, protocol.Kind(EventLeaked))

@@ -21,8 +21,8 @@ type Lock struct {
 	want  claims.Want // the want that the keeper of claims gets
 	value string
 	opts  LockOptions
-	err   error   // why it can never be held, whatever its options
-	wrong error   // the fault of its options, or why its leases could not be renewed in time
+	err   error   // why it can never be held, with any options
+	wrong error   // the mistake in its options, or why its leases could not be renewed in time
 	parts []*Lock // of a joined lock, in the order in which they are taken
 }
 
@@ -67,8 +67,8 @@ func (c *Client) lock(name string, weight, of int64) *Lock {
 // effect on a joined lock, whose parts have options of their own.
 func (l *Lock) With(o LockOptions) *Lock { return l.WithOnly(o.over(cmp.Or(l, &Lock{}).opts)) }
 
-// WithOnly returns the same lock with only these options: a zero field means its default, whatever the lock and its client
-// have. Begin with [Lock.Options].
+// WithOnly returns the same lock with only these options: a zero field means its default, even if the lock and its client
+// have another value. Begin with [Lock.Options].
 func (l *Lock) WithOnly(o LockOptions) *Lock {
 	with := *cmp.Or(l, &Lock{})
 	pick(&o.TTL, defaultTTL)
@@ -76,10 +76,10 @@ func (l *Lock) WithOnly(o LockOptions) *Lock {
 	return &with
 }
 
-// Options returns the lock's options, including its client's. For a joined lock they mean nothing.
+// Options returns the lock's options, including its client's. For a joined lock they have no meaning.
 func (l *Lock) Options() LockOptions { return cmp.Or(l, &Lock{}).opts }
 
-// set gives the lock these options, and checks them: here, and not at each call that takes the lock.
+// set gives the lock these options, and checks them here, not at each call that takes the lock.
 func (l *Lock) set(o LockOptions) {
 	l.opts = o
 	terms := *cmp.Or(l.want.Terms, &protocol.Terms{Weight: driver.All, Capacity: driver.All})
@@ -156,7 +156,7 @@ func (l *Lock) acquire(ctx context.Context, op string, try bool, outer *Lease) (
 	if len(l.parts) > 0 {
 		return l.acquireAll(ctx, op, try)
 	}
-	name, err := l.want.Name, l.check(ctx) // a waiter does not keep the lock itself in memory
+	name, err := l.want.Name, l.check(ctx) // a waiter need not keep the lock itself in memory
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -211,9 +211,9 @@ func (l *Lock) LockWithin(ctx context.Context, most time.Duration) (*Lease, erro
 	}
 	name := l.Name()
 	if e, ok := errors.AsType[*Error](err); ok {
-		name = e.Name // the part that was not to be had
+		name = e.Name // the part that was not available
 	}
-	if gave.Held != nil && gave.Held.By == "" { // the store does not tell those who wait
+	if gave.Held != nil && gave.Held.By == "" { // the store does not name the holder to waiters
 		gave.Held = gave.Holder(ctx)
 	}
 	return nil, &Error{Op: "lock", Name: name, Err: fmt.Errorf("not had after %v: %w", most, gave.why())}

@@ -17,24 +17,24 @@ type Observer func(Event)
 type Event struct {
 	Kind   Kind
 	Name   string
-	Token  int64         // of the grant, or of its claim the first; from a store without fencing, only the ticket: see Lease.Ticket
+	Token  int64         // of the grant, or the first of its claim; only the ticket for a store without fencing
 	Waited time.Duration // EventAcquired: since the call
 	Local  bool          // EventAcquired: handed on inside this process
-	Margin time.Duration // EventRenewed: how much of the lease was left; a small one is a near miss
+	Margin time.Duration // how much of the lease was left; little left is a near miss
 	Held   time.Duration // EventReleased and EventLost: since it was acquired
 	Taken  string        // EventLeaked: file and line of the call that acquired it
-	Err    error         // EventJeopardy, EventLost, and an EventReleased whose outcome in the store is not known
+	Err    error         // EventJeopardy, EventLost, and EventReleased of unknown outcome
 
 	Dropped int64 // how many events were lost before this one, since the observer was too slow
 }
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind int
 
 // The kinds of events.
 const (
 	EventAcquired  Kind = iota + 1 // a lease began
-	EventWaiting                   // a claim stands in the store's queue and does not hold yet
+	EventWaiting                   // a claim waits in the store's queue
 	EventRenewed                   // the store confirmed a renewal
 	EventJeopardy                  // a renewal failed; it is tried again until the deadline
 	EventLost                      // a lease ended before it was released
@@ -53,7 +53,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// inner is the observer as the keeper of claims calls it.
+// inner returns the observer in the form that package claims calls.
 func (o Observer) inner() func(claims.Event) {
 	if o == nil {
 		return nil

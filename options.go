@@ -11,9 +11,9 @@ import (
 
 // Options are a client's settings. The zero value, and nil, mean the defaults.
 type Options struct {
-	LockOptions // what each lock has unless Lock.With says otherwise
+	LockOptions // the options of each lock, unless Lock.With changes them
 
-	Observer Observer       // hears what happens; nil means nobody
+	Observer Observer       // gets the events; nil means nobody
 	Require  []driver.Trait // without these Open and Lock fail, with ErrUnsupported, and leases end, with ReasonUnfit; nil means none
 
 	// Turn bounds how long goroutines of this client may hand the lock over among themselves before other processes have

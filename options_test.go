@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// With keeps what a field that is zero had, and WithOnly sets it back: what the lock had, what its client has, and what was
-// wrong with it.
+// With keeps the value of a field that is zero. WithOnly resets it, whatever the lock or its client had, and clears the
+// error of a wrong option.
 func TestWithOnly(t *testing.T) {
 	locks, err := stile.New(memory.New(), &stile.Options{
 		LockOptions: stile.LockOptions{TTL: time.Minute, MaxHold: time.Hour, Reentrant: true, Owner: "job"},

@@ -37,7 +37,7 @@ func watched[T any](ctx context.Context, c *Client, op, name string, says func(Q
 	}
 }
 
-// changed reports whether two looks at a queue differ in more than the time that has passed.
+// changed reports whether two states of a queue differ in more than the passed time.
 func changed(a, b Queue) bool {
 	return a.Permits != b.Permits || !slices.EqualFunc(a.Claims, b.Claims, func(x, y Claim) bool {
 		x.Since, x.Remaining, y.Since, y.Remaining = 0, 0, 0, 0
@@ -45,8 +45,8 @@ func changed(a, b Queue) bool {
 	})
 }
 
-// follow calls see with the queue of a name, now and whenever it may have changed, and with what went wrong, once each
-// time, until see returns false, ctx ends, or the error is one that will not pass.
+// follow calls see with the queue of a name, now and whenever it may have changed, and once with each failure, until see
+// returns false, ctx ends, or the failure is permanent.
 func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, error) bool) {
 	for told := false; ; {
 		err := c.eachState(ctx, op, name, func(q Queue) bool {
@@ -56,7 +56,7 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 		if err == nil || ctx != nil && ctx.Err() != nil {
 			return
 		}
-		// What passes is told once; what will not pass is told in any case, since it ends the watch.
+		// A temporary failure is reported once. A permanent one is reported in any case, since it ends the watch.
 		if ends := !passes(err); (!told || ends) && !see(Queue{}, err) || ends {
 			return
 		}
@@ -67,7 +67,7 @@ func (c *Client) follow(ctx context.Context, op, name string, see func(Queue, er
 	}
 }
 
-// passes reports whether the same question may be answered later.
+// passes reports whether an error is temporary.
 func passes(err error) bool {
 	return driver.IsUnreachable(err) || driver.OutcomeOf(err) != driver.OutcomeRefused && !errors.Is(err, ErrInvalid)
 }

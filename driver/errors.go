@@ -185,7 +185,7 @@ func OutcomeOf(err error) Outcome {
 func NotApplied(err error) bool { return OutcomeOf(err) != OutcomeUnknown }
 
 // Unreachable marks an error that says that the store could not be asked: there is no connection, or the server is not
-// ready. The same request may work a moment later. The mark alone does not say that the request was not applied.
+// ready. The same request may work a moment later. The mark itself does not say that the request was not applied.
 func Unreachable(err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/guard"
 )
 
-// What a guard costs beside the bare write of the same kind.
+// BenchmarkFile measures a guarded write beside a bare write of the same kind.
 func BenchmarkFile(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "data")
 	text := make([]byte, 1000)
@@ -31,7 +31,7 @@ func BenchmarkFile(b *testing.B) {
 	}
 }
 
-// writeAndSync replaces a file such that it lasts, as a program without a guard does it.
+// writeAndSync replaces a file durably, as a program without a guard does.
 func writeAndSync(path string, text []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {

@@ -21,8 +21,8 @@ func SetToken(r *http.Request, token int64) error {
 	return nil
 }
 
-// A Transport sends each request with the token of the lease that the request's context carries, as stile.Token returns it.
-// It keeps a token that is already in the header. It does not send a request without a token: the error is [ErrNoToken].
+// A Transport sends each request with the token of the lease in the request's context, as stile.Token returns it. It keeps a
+// token that is already in the header. It does not send a request without a token: the error is [ErrNoToken].
 type Transport struct {
 	Base http.RoundTripper // sends the requests; nil means http.DefaultTransport
 }
@@ -34,7 +34,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	if r.Header.Get(Header) == "" {
-		// A transport leaves the request as it is.
+		// A transport must not change the request.
 		with := r.Clone(r.Context())
 		if err := SetToken(with, stile.Token(r.Context())); err != nil {
 			if r.Body != nil {
@@ -75,7 +75,7 @@ func isProblem(contentType string) bool {
 	return err == nil && kind == problemType
 }
 
-// A rest is a body of which a part was read already.
+// A rest is a body, a part of which was read already.
 type rest struct {
 	io.Reader
 	io.Closer

@@ -69,7 +69,7 @@ func (c *Column) Check(ctx context.Context, tx Tx, key any, token int64) error {
 	return c.found(name, c.checked(ctx, tx, name, key, token))
 }
 
-// name is the name of a row in errors.
+// name returns the name of a row for errors.
 func (c *Column) name(key any) string {
 	if b, ok := key.([]byte); ok {
 		return fmt.Sprintf("%s/%x", c.table, b)

@@ -10,7 +10,7 @@ import (
 // A Dialect is a kind of database.
 type Dialect int
 
-// The databases that guards are written for.
+// The supported databases.
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL              // and MariaDB
@@ -19,7 +19,7 @@ const (
 
 var identifier = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) })
 
-// quote makes an identifier, or two with a dot between them, fit to stand in a statement.
+// quote quotes an identifier, or two with a dot between them, for a statement.
 func (d Dialect) quote(name string) (string, error) {
 	mark := `"`
 	if d == MySQL {

@@ -28,7 +28,7 @@ func (d Dir) Raise(ctx context.Context, resource string, token int64) error {
 // wrap names the resource in an error of the system.
 func wrap(resource string, err error) error {
 	if err == nil || errors.Is(err, ErrStale) {
-		return err // which names the file already
+		return err // the error already names the file
 	}
 	return fmt.Errorf("guard: %q: %w", resource, err)
 }

@@ -50,8 +50,8 @@ func depositUnguarded(ctx context.Context, locks *stile.Client, path string, amo
 	})
 }
 
-// A program is paused while it holds the lock, for so long that it loses it. Another comes and adds 50 to the balance.
-// Then the first goes on, and writes what it computed from the balance before that.
+// A program is paused while it holds the lock, until it loses the lock. Another program adds 50 to the balance. Then the
+// first goes on, and writes a result that it computed from the former balance.
 func ExampleRaiseFile() {
 	ctx := context.Background()
 	locks, err := stile.New(memory.New(), nil)

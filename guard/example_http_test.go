@@ -17,7 +17,7 @@ import (
 
 // A shop serves its stock in the memory of a process: GET returns it, PUT sets it.
 type shop struct {
-	marks *guard.Memory // nil means that nothing is guarded
+	marks *guard.Memory // nil means no guard
 	stock int
 }
 
@@ -41,7 +41,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take takes one piece out of the stock, by two requests under a lock. It is paused between them.
+// take takes one piece from the stock, by two requests under a lock. It is paused between them.
 func take(ctx context.Context, locks *stile.Client, url string, pause func()) error {
 	client := &http.Client{Transport: &guard.Transport{}} // sends the token of the context's lease
 	return locks.Mutex("stock").Do(ctx, func(ctx context.Context) error {
@@ -73,8 +73,8 @@ func take(ctx context.Context, locks *stile.Client, url string, pause func()) er
 	})
 }
 
-// A client is paused while it holds the lock, for so long that it loses it, and another takes a piece meanwhile. Without
-// a guard the same piece is sold twice.
+// A client is paused while it holds the lock, until it loses the lock. Meanwhile another client takes a piece. Without a
+// guard the same piece is sold twice.
 func ExampleNewHandler() {
 	ctx := context.Background()
 	locks, err := stile.New(memory.New(), nil)

@@ -12,7 +12,7 @@ import (
 // A fence has the statements that work on the marks of one table. Both lock the mark's row until the transaction ends, so
 // that nobody raises the mark between the answer and the commit.
 type fence struct {
-	raise func(key any, token int64) *Statement // yields the mark, after it was raised if it was lower
+	raise func(key any, token int64) *Statement // yields the mark, after raising it if it was lower
 	check func(key any) *Statement              // yields the mark
 	table string                                // the table, for messages
 	token string                                // the table's column of marks
@@ -66,12 +66,12 @@ func (f *fence) fits(ctx context.Context, tx Tx, name string) error {
 // rounded replaces the mark that PostgreSQL returns if the column's type rounds.
 const rounded = -1
 
-// exact is a column of PostgreSQL, or rounded if its type rounds.
+// exact returns a column of PostgreSQL, or rounded if its type rounds.
 func exact(column string) string {
 	return fmt.Sprintf("CASE WHEN pg_typeof(%[1]s + 0) = 'double precision'::regtype THEN %d ELSE %[1]s::bigint END", column, rounded)
 }
 
-// narrow asks MySQL for the type of a column.
+// narrow returns the statement that asks MySQL for the type of a column.
 func narrow(table, column string) *Statement {
 	text := "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = ? AND COLUMN_NAME = ? AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = "
 	if schema, name, ok := strings.Cut(table, "."); ok {

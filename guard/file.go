@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// markSuffix ends the name of the file that a mark is in.
+// markSuffix ends the name of the file with the mark.
 const markSuffix = ".stile"
 
-// A File is a file at which a token was raised. A holder reads and writes the file through it. Several processes of one machine
-// may guard one file, if all of them use this type. Each write replaces the whole file, so it is for contents that fit in
+// A File is a file at which a token was raised. A holder reads and writes the file through it. Several processes of one
+// machine may guard one file, if all of them use this type. Each write replaces the whole file, so the contents must fit in
 // memory. Its methods may be called at once.
 type File struct {
 	path  string // without symbolic links

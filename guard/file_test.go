@@ -20,7 +20,7 @@ import (
 	"github.com/stilelock/stile/internal/guardtest"
 )
 
-// raise shows a token to a file, which must work.
+// raise shows a token to a file, which must succeed.
 func raise(t *testing.T, path string, token int64) *guard.File {
 	t.Helper()
 	f, err := guard.RaiseFile(t.Context(), path, token, nil)
@@ -61,7 +61,7 @@ func TestFile(t *testing.T) {
 		if data, err := f.Read(t.Context()); i == 0 && !errors.Is(err, fs.ErrNotExist) || i > 0 && string(data) != fmt.Sprint("b", i-1) {
 			t.Errorf("read = %q, %v", data, err)
 		}
-		for _, text := range []string{"a", "b"} { // as often as it likes
+		for _, text := range []string{"a", "b"} { // any number of times
 			if err := f.Write(t.Context(), []byte(text+strconv.Itoa(i))); err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestFileBadInput(t *testing.T) {
 	}
 }
 
-// However a file is called, it has one mark, and the link to it stays.
+// A file has one mark, whatever path leads to it, and a link to it stays a link.
 func TestFileBehindALink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -128,8 +128,8 @@ func TestFileBehindALink(t *testing.T) {
 	}
 }
 
-// A crash cuts the write of a mark short at every byte. What was there before stays, and if the write reached the disk
-// beyond that, it is rubbish. The mark is never lower than one that was answered.
+// A crash cuts the write of a mark short at every byte. The earlier record stays, and the rest of the write is missing or
+// garbage. The mark is never lower than a token that was answered.
 func TestTornMark(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data")
@@ -147,7 +147,7 @@ func TestTornMark(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		from := 512 * (len(before) % 2) // where the new record is
+		from := 512 * (len(before) % 2) // the offset of the new record
 		for cut := range 512 {
 			if cut > 64 && cut%64 != 63 {
 				continue // blanks
@@ -168,7 +168,7 @@ func TestTornMark(t *testing.T) {
 					t.Fatalf("after %d, cut after %d bytes, then %q: a lower token = %v, want ErrStale", before, cut, rest, err)
 				}
 				if highest == 0 && rest == "9" {
-					continue // no crash leaves that: there was no file before
+					continue // no crash leaves this: there was no file before
 				}
 				if highest == 0 && err != nil {
 					t.Fatalf("the first record, cut after %d bytes, then %q: %v, want that it does not matter", cut, rest, err)
@@ -204,7 +204,7 @@ func TestDamagedMark(t *testing.T) {
 	}
 }
 
-// While another has the system's lock on the mark, whoever comes waits as long as its context lets it.
+// While another process has the system's lock on the mark, a raise waits until its context ends.
 func TestFileWaits(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data")
@@ -226,7 +226,7 @@ func TestFileWaits(t *testing.T) {
 	}
 }
 
-// hold takes the system's lock on a file, and returns what frees it.
+// hold takes the system's lock on a file, and returns a function that releases it.
 func hold(t *testing.T, path string) (free func()) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -240,7 +240,7 @@ func hold(t *testing.T, path string) (free func()) {
 	return func() { f.Close() }
 }
 
-// A waiting context reports when somebody begins to wait under it.
+// A waiting context reports when a call begins to wait under it.
 type waiting struct {
 	context.Context
 	begins func()
@@ -251,7 +251,7 @@ func (w *waiting) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// A mark that is replaced while somebody waits for it is not read from the file that was there before.
+// If a mark is replaced while a raise waits for it, the raise reads the new file.
 func TestMarkReplacedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data")

@@ -14,7 +14,7 @@ func TestMemoryMarks(t *testing.T) { guardtest.Marks(t, &guard.Memory{}) }
 
 func TestDirMarks(t *testing.T) { guardtest.Marks(t, guard.Dir(t.TempDir())) }
 
-// remembered is a balance that is guarded in memory.
+// remembered is a balance guarded in memory.
 func remembered(marks *guard.Memory, balance *int) guardtest.Account {
 	return guardtest.Account{
 		Read: func(ctx context.Context, token int64) (n int, err error) {

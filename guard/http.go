@@ -120,13 +120,13 @@ type incoming struct {
 }
 
 // Incoming returns the resource and the token that a [Handler] raised for the request of this context, or "" and 0 if the
-// request passed without a token.
+// request had no token.
 func Incoming(ctx context.Context) (resource string, token int64) {
 	in, _ := ctx.Value(incomingKey{}).(incoming)
 	return in.resource, in.token
 }
 
-// The types of the answers, which differ where the status does not.
+// The types of the answers. They distinguish answers with the same status.
 const (
 	staleType = "urn:stile:guard:stale"
 	malformed = "urn:stile:guard:malformed"

@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// marksFunc is marks that answer what a test wants.
+// marksFunc is marks whose answers a test chooses.
 type marksFunc func(resource string, token int64) error
 
 func (f marksFunc) Raise(_ context.Context, resource string, token int64) error {
@@ -52,7 +52,7 @@ func TestHandler(t *testing.T) {
 		o      *guard.HandlerOptions
 		marks  guard.Marks
 		status int
-		ran    string // what the inner handler saw; empty means that it must not run
+		ran    string // the token that the inner handler saw; empty means that it must not run
 		body   string // is in the answer
 	}{
 		{"equal", "PUT", "/a", []string{"7"}, nil, seven, 200, "/a 7", ""},
@@ -117,7 +117,7 @@ func TestHandlerTellsFailures(t *testing.T) {
 	}
 }
 
-// The mark is raised before the handler runs: while a request is at work, a lower token is refused already.
+// The mark is raised before the handler runs: while a request is in progress, a lower token is already refused.
 func TestHandlerRaisesFirst(t *testing.T) {
 	var h http.Handler
 	send := func(token string) int {
@@ -193,7 +193,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// closes is a body that notes whether it was closed.
+// closes is a body that records whether it was closed.
 type closes struct {
 	io.Reader
 	closed bool
@@ -231,7 +231,7 @@ func TestResponseError(t *testing.T) {
 	}
 }
 
-// A holder that was paused sends its request late, to a server that keeps balances.
+// A paused holder sends its request late, to a server that keeps balances.
 func TestHTTPLateWrite(t *testing.T) {
 	var balance [2]int
 	serve := func(i int) *httptest.Server {

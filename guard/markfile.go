@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A markFile keeps one mark. It has two records, written in turn, so that a write which a crash cuts short leaves the
-// older one. A record is a line of 512 bytes, which a disk writes in one piece if it can.
+// A markFile keeps one mark. It has two records, written in turn, so that a write which a crash cuts short leaves the older
+// one. A record is a line of 512 bytes, which a disk writes in one piece if it can.
 type markFile struct {
 	path string
 	mode fs.FileMode // if it is made
@@ -26,14 +26,14 @@ const (
 	sumText    = " crc %08x"
 )
 
-// errDamaged says that a mark is there but cannot be read. Without the mark, late holders would get in.
+// errDamaged says that a mark exists but cannot be read. Treating it as missing would let late holders in.
 var errDamaged = errors.New("the file of the mark is damaged")
 
 // An openMark is a mark file that this process has locked.
 type openMark struct {
 	f     *os.File
 	token int64 // 0 if there is none
-	next  int64 // where the next record goes
+	next  int64 // the offset of the next record
 }
 
 // open waits for the lock on the file and reads the mark. If the file is missing, open makes it if the caller wants that;
@@ -68,7 +68,7 @@ func (m *markFile) open(ctx context.Context, create bool) (*openMark, error) {
 	}
 }
 
-// raise makes a token the mark, which lasts when it returns nil, unless the mark is higher.
+// raise makes a token the mark, unless the mark is higher. When it returns nil, the mark is durable.
 func (m *markFile) raise(ctx context.Context, resource string, token int64) error {
 	o, err := m.open(ctx, true)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m *markFile) raise(ctx context.Context, resource string, token int64) erro
 			return err
 		}
 	}
-	// This also runs if the mark was the token already: its writer may have ended before the mark was on disk.
+	// This also runs if the token was already the mark: its writer may have ended before the mark was on disk.
 	if err := o.f.Sync(); err != nil {
 		return err
 	}

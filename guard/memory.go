@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// Marks keep the mark of each resource: the highest token that was raised there. Many goroutines may call Raise at once. If it
-// returns nil, a lower token is refused from then on. Its errors are the errors of this package, or the store's own error if
-// the mark could not be raised or the outcome is unknown.
+// Marks keep the mark of each resource: the highest token that was raised there. Many goroutines may call Raise at once. If
+// it returns nil, a lower token is refused from then on. Its errors are the errors of this package, or the store's own error
+// if the mark could not be raised or the outcome is unknown.
 type Marks interface {
 	Raise(ctx context.Context, resource string, token int64) error
 }
 
-// Memory guards data in the memory of one process. Its marks end with the process. The zero value is ready, and has no marks.
-// A mark takes some bytes, and stays.
+// Memory guards data in the memory of one process. Its marks end with the process. The zero value is ready, and has no
+// marks. A mark takes some bytes, and is never removed.
 type Memory struct {
 	mu    sync.Mutex // guards marks
 	marks map[string]*mark

@@ -98,8 +98,7 @@ func (t *Table) Create(ctx context.Context, db *sql.DB) error {
 // earlier holder can change the data that work reads, and its writes are committed together with the mark or not at all. Do
 // creates the table if it is missing. If work returns an error, Do rolls the transaction back, including the raise.
 //
-// As always with databases, do not run the work again after an error of the commit without checking whether it was
-// committed.
+// As always with databases, after an error of the commit find out whether it was committed before you run the work again.
 func (t *Table) Do(ctx context.Context, db *sql.DB, resource string, token int64, work func(tx *sql.Tx) error) error {
 	if err := Valid(resource, token); err != nil {
 		return err

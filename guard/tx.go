@@ -16,7 +16,7 @@ type Tx interface {
 type Statement struct {
 	Text     string
 	Args     []any
-	InsertID bool // the number is not in a row: it is the insert id, and 0 stands for none; of MySQL only
+	InsertID bool // the number is the insert id and not in a row; 0 means none; only for MySQL
 }
 
 // SQL makes a [Tx] from a transaction of database/sql.

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// heeded is a store whose answers about one name come after something else has happened.
+// heeded is a store that calls a function before it answers about one name.
 type heeded struct {
 	*memory.Driver
 	left, listed func(name string)
@@ -32,8 +32,8 @@ func (h heeded) List(ctx context.Context, q *driver.Query) ([]driver.Listing, er
 	return list, err
 }
 
-// loser returns a client that loses a lock, once, before an answer about another name: the nth that it gets when it leaves
-// something there, or else when it reads what is there.
+// loser returns a client that loses a lock once, before the nth answer about another name: to a Leave of that name, or to a
+// read.
 func (f *fleet) loser(lock, name string, leaves bool, nth int) *stile.Client {
 	f.Helper()
 	other := f.machine()
@@ -47,7 +47,7 @@ func (f *fleet) loser(lock, name string, leaves bool, nth int) *stile.Client {
 		if _, err := other.Break(f.ctx, lock, stile.BreakOptions{Head: true}); err != nil {
 			f.Error(err)
 		}
-		f.pass(8 * time.Second) // a renewal finds it out
+		f.pass(8 * time.Second) // a renewal notices the loss
 	}
 	h := heeded{f.store.Driver(), func(string) {}, func(string) {}}
 	if leaves {
@@ -63,12 +63,12 @@ func (f *fleet) loser(lock, name string, leaves bool, nth int) *stile.Client {
 	return c
 }
 
-// A run whose lease is lost while its tick is written down, or read, does not begin, and is made up for if that is asked for.
+// A run whose lease is lost while its tick is recorded or read does not begin. With Missed, the tick is made up for.
 func TestLostBeforeTheRun(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		leaves bool
-		nth    int // of the answers about the tick, which is read before the lock is taken and under it, and then left there
+		nth    int // of the answers about the tick, which is read before the lock is taken and under it, and then released
 		missed Missed
 		want   []string
 		runs   int
@@ -82,7 +82,7 @@ func TestLostBeforeTheRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inFleet(t, func(f *fleet) {
 				runs := 0
-				work := func(ctx context.Context) error { // which never looks at its context by itself
+				work := func(ctx context.Context) error { // it never checks its context itself
 					runs++
 					if err := stile.FromContext(ctx).Check(); err != nil {
 						t.Errorf("the run begins: %v", err)
@@ -101,7 +101,7 @@ func TestLostBeforeTheRun(t *testing.T) {
 	}
 }
 
-// A run of what is done once does not begin if its lease is lost while the store is asked for an answer, and leaves it to others.
+// A call's run does not begin if its lease is lost while the store is asked for an answer. Others may run it.
 func TestOnceLostBeforeTheRun(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		call := Once(f.loser("k", "k/done", false, 2), "k", time.Hour)
@@ -118,7 +118,7 @@ func TestOnceLostBeforeTheRun(t *testing.T) {
 	})
 }
 
-// Nor does a run begin whose caller has stopped to ask meanwhile.
+// A run does not begin if its caller has given up meanwhile.
 func TestStoppedBeforeTheRun(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		ctx, stop := context.WithCancelCause(f.ctx)
@@ -144,7 +144,7 @@ func TestStoppedBeforeTheRun(t *testing.T) {
 	})
 }
 
-// Nor does the run of a tick, and another machine makes up for it.
+// A tick's run does not begin if Run has ended meanwhile, and another machine makes up for it.
 func TestStoppedBeforeTheTick(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		ctx, stop := context.WithCancelCause(f.ctx)
@@ -172,10 +172,10 @@ func TestStoppedBeforeTheTick(t *testing.T) {
 	})
 }
 
-// mortal is a client's way to a store, which ends before one of the requests that change what a job remembers.
+// mortal is a client's driver that dies before one of the requests that change a job's record.
 type mortal struct {
 	*memory.Driver
-	left *atomic.Int64 // requests until then; it lives on while that is 0 or less
+	left *atomic.Int64 // requests until its death; 0 or less means that it lives on
 }
 
 func (m mortal) count(name string) {
@@ -201,11 +201,11 @@ func (m mortal) Leave(ctx context.Context, r *driver.Release) error {
 	return m.Driver.Leave(ctx, r)
 }
 
-// Machines that die before any of the requests that write a tick down leave the tick before it, or their own: another machine,
-// which has seen no tick yet, does not run one that is over.
+// A machine that dies before any of the requests that record a tick leaves the tick before it, or its own. Another machine,
+// which has seen no tick yet, does not run a tick that is over.
 func TestDeathWhileWritten(t *testing.T) {
 	for first := 1; first <= 12; first++ { // six requests for the begin of a run, and six for its end
-		for second := 0; second <= 6; second++ { // 0 lives on
+		for second := 0; second <= 6; second++ { // 0 means that it lives on
 			t.Run(fmt.Sprint(first, second), func(t *testing.T) { diesWriting(t, first, second) })
 		}
 	}
@@ -219,7 +219,7 @@ func diesWriting(t *testing.T, first, second int) {
 			return nil
 		}
 		start := time.Now()
-		// dies lets a machine do something, and die before its nth request.
+		// dies lets a machine work, and die before its nth request.
 		dies := func(does func(ctx context.Context, j *Job, in func(nth int))) {
 			left := new(atomic.Int64)
 			c, err := stile.New(mortal{f.store.Driver(), left}, nil)
@@ -246,7 +246,7 @@ func diesWriting(t *testing.T, first, second int) {
 				t.Errorf("Run: %v", err)
 			}
 		})
-		f.pass(30 * time.Second) // what is not kept runs out
+		f.pass(30 * time.Second) // claims that nobody renews run out
 		if second != 0 {
 			dies(func(ctx context.Context, j *Job, in func(int)) {
 				f.pass(10 * time.Minute) // so that a tick is due
@@ -265,8 +265,8 @@ func diesWriting(t *testing.T, first, second int) {
 	})
 }
 
-// Who reads a tick while it is written down, as by a machine that has lost the job's lock and does not know, finds it or the one
-// before: from one place to the other it is never lost sight of.
+// A read of the record finds the tick or the one before at any moment of a write, even by a machine that has lost the job's
+// lock and does not know.
 func TestReadWhileWritten(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		writes := f.job(f.machine(), "@every 10m", takes(0), Options{})

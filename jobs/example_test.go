@@ -11,7 +11,7 @@ import (
 	_ "github.com/stilelock/stile/store/redis"
 )
 
-// Every machine runs this program, and the figures are made once a night.
+// Every machine runs this program, and the figures are computed once a night.
 func Example() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "redis://localhost", nil)
@@ -36,7 +36,8 @@ func Example() {
 	log.Print(nightly.Run(ctx))
 }
 
-// A payment service is called back twice for one order, on two machines. One of them charges, and both answer the same.
+// A payment service sends a callback for one order twice, to two machines. One of them charges, and both give the same
+// answer.
 func ExampleOnce() {
 	ctx := context.Background()
 	locks, err := stile.Open(ctx, "redis://localhost", nil)

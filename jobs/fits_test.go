@@ -18,7 +18,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// named returns a client whose owner and reason take so many bytes each.
+// named returns a client whose owner and reason have this many bytes each.
 func (f *fleet) named(each int, of string) *stile.Client {
 	f.Helper()
 	text := strings.Repeat(of, each/len(of))
@@ -30,7 +30,7 @@ func (f *fleet) named(each int, of string) *stile.Client {
 	return c
 }
 
-// The end of a run is recorded whatever its error says, and whoever runs it: no machine runs the tick again.
+// The end of a run is recorded whatever its error, owner and reason are, so no machine runs the tick again.
 func TestEndFits(t *testing.T) {
 	for name, text := range map[string]string{
 		"plain": "x", "quotes": `"`, "backslashes": `\`, "zeros": "\x00", "bytes": "\xff", "wide": "\u4e16",
@@ -56,7 +56,7 @@ func TestEndFits(t *testing.T) {
 	}
 }
 
-// unwritable is a store that takes no record of a job while it says so.
+// unwritable is a store that refuses a job's records while told to.
 type unwritable struct {
 	*memory.Driver
 	now *atomic.Bool
@@ -71,8 +71,8 @@ func (u unwritable) Enter(ctx context.Context, c *driver.Claim) (driver.Place, e
 	return u.Driver.Enter(ctx, c)
 }
 
-// A tick whose run has returned here does not run again here, though the store could not be told, and the result says so. The next
-// Job of the name knows that too.
+// A tick whose run has returned in this program does not run here again, even if the store missed its end, and the result
+// says so. The next Job of the name knows this too.
 func TestEndIsKnown(t *testing.T) {
 	for i, missed := range []Missed{RunOnce, RunAll, RunOnce, RunAll} {
 		inFleet(t, func(f *fleet) {
@@ -114,7 +114,7 @@ func TestEndIsKnown(t *testing.T) {
 	}
 }
 
-// A record is written again in full, whoever writes it, or with its owner and reason shortened.
+// Any machine writes a record again in full, or with its own owner and reason shortened.
 func TestRefreshFits(t *testing.T) {
 	for _, of := range []string{"x", `"`, "\u4e16"} {
 		inFleet(t, func(f *fleet) {
@@ -122,7 +122,7 @@ func TestRefreshFits(t *testing.T) {
 			for range 2 {
 				go f.runs(f.ctx, f.job(f.named(each, of), "0 3 * * 1", takes(time.Minute), Options{}))
 			}
-			f.pass(52 * time.Hour) // it was Saturday, and is Monday at 4 h
+			f.pass(52 * time.Hour) // from Saturday to Monday, 4 h
 			first, err := Last(f.ctx, f.machine(), "nightly")
 			if err != nil || first.Outcome != Done {
 				t.Fatalf("%q: after the tick: %v, %v", of, first, err)
@@ -138,7 +138,8 @@ func TestRefreshFits(t *testing.T) {
 	}
 }
 
-// A record that is ahead of all clocks is trouble, and says what to do. Nobody writes it again, so it is forgotten in the end.
+// A record that is ahead of all clocks is reported as trouble, with a remedy. No machine writes it again, so it is forgotten
+// in the end.
 func TestRecordAhead(t *testing.T) {
 	for _, missed := range []Missed{Skip, RunOnce} {
 		for _, cured := range []bool{true, false} {
@@ -150,7 +151,7 @@ func TestRecordAhead(t *testing.T) {
 					t.Fatal(err)
 				}
 				j := f.job(f.machine(), "@every 1h", takes(0), Options{Missed: missed})
-				var mu sync.Mutex // guards what follows
+				var mu sync.Mutex // guards the variables below
 				outcomes := map[Outcome]int{}
 				var said error
 				j.o.Report = func(r Result) {
@@ -189,7 +190,7 @@ func TestRecordAhead(t *testing.T) {
 	}
 }
 
-// A machine whose clock is behind by less than a minute takes the next tick for run elsewhere.
+// A machine whose clock is behind by less than a minute reports the next tick as run elsewhere.
 func TestRecordSlightlyAhead(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		j := f.job(f.machine(), "@every 10s", takes(0), Options{})
@@ -208,7 +209,7 @@ func TestRecordSlightlyAhead(t *testing.T) {
 	})
 }
 
-// An answer is kept beside whatever owner and reason.
+// An answer is kept beside any owner and reason.
 func TestAnswerFits(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		want := strings.Repeat("x", MaxAnswer)
@@ -222,7 +223,7 @@ func TestAnswerFits(t *testing.T) {
 	})
 }
 
-// watched is a context that counts who listens for its end.
+// watched is a context that counts the listeners for its end.
 type watched struct {
 	context.Context
 	done      chan struct{}
@@ -266,7 +267,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A clock that was a year ahead when the job began, and was set since, does not keep the job from running.
+// A clock that was a year ahead when the job began, and was corrected since, does not stop the job.
 func TestClockIsSetBack(t *testing.T) {
 	for _, missed := range []Missed{Skip, RunOnce, RunAll} {
 		inFleet(t, func(f *fleet) {
@@ -284,7 +285,7 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
-// A run that ends its goroutine is one that died: it keeps nobody from the job.
+// A run that ends its goroutine counts as dead: it does not block the job.
 func TestRunEndsItsGoroutine(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		for _, run := range []func(*Job) error{

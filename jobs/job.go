@@ -20,7 +20,7 @@ type Job struct {
 	work     func(context.Context) error
 	o        Options
 	lock     *stile.Lock
-	ended    time.Time // the last tick whose run returned here, whether or not the store knows of it; only Run uses it
+	ended    time.Time // the last tick whose run returned here, whether or not the store has its end; only Run uses it
 }
 
 // Options are a job's settings. The zero value, and nil, mean the defaults.
@@ -48,7 +48,7 @@ type Options struct {
 	Report func(Result)
 }
 
-// Missed is the treatment of ticks that had no run: the store was down, no machine was up, an earlier run took too long, or
+// Missed is the treatment of ticks without a run: the store was down, no machine was up, an earlier run took too long, or
 // the run was cut off because its machine died.
 type Missed int
 
@@ -58,13 +58,13 @@ const (
 	RunAll                // each of them runs, in order; of very many, the last thousand
 )
 
-// New returns a job of a name, which is the name of its lock. The schedule is a cron expression of five fields, "@daily" and
+// New returns a job. The name is also the name of its lock. The schedule is a cron expression of five fields, "@daily" and
 // the like, or "@every 10m", which ticks at the same moments everywhere. "CRON_TZ=Europe/Berlin " before an expression sets
 // its zone. The work must return when its context ends. No name may end in "/last" or "/copy": these suffixes make the names
 // that keep a job's last tick.
 //
-// The error names the wrong place in the schedule. It is [stile.ErrUnsupported] if the store keeps no record of the last tick
-// that another machine can replace.
+// The error names the position of a mistake in the schedule. It is [stile.ErrUnsupported] if another machine cannot replace
+// the store's record of the last tick.
 func New(client *stile.Client, name, schedule string, work func(context.Context) error, o *Options) (*Job, error) {
 	j := &Job{client: client, name: name, text: schedule, work: work}
 	if o != nil {
@@ -88,7 +88,7 @@ func New(client *stile.Client, name, schedule string, work func(context.Context)
 	return j, nil
 }
 
-// check finds what is wrong with the options.
+// check returns an error for wrong options.
 func (j *Job) check() error {
 	for _, place := range places("") {
 		if of, ok := strings.CutSuffix(j.name, place); ok {
@@ -119,10 +119,10 @@ func (j *Job) check() error {
 	return nil
 }
 
-// checkTicks finds ticks that are too close to each other.
+// checkTicks returns an error if ticks are too close to each other for the options.
 func (j *Job) checkTicks() error {
 	tick := j.schedule.next(time.Now())
-	for range 200 { // few schedules take more ticks than this to repeat themselves
+	for range 200 { // few schedules need more ticks than this to repeat
 		after := j.schedule.next(tick)
 		if after.IsZero() {
 			return nil

@@ -18,18 +18,18 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A fleet is machines that have the same jobs, in virtual time, which begins at midnight.
+// A fleet is machines with the same jobs, in virtual time, which begins at midnight.
 type fleet struct {
 	*testing.T
 	store *memory.Store
 	ctx   context.Context
 
 	mu    sync.Mutex
-	lines []line // what became of ticks, but for those that others ran
-	last  int64  // token
+	lines []line // reported ticks, without those that others ran
+	last  int64  // last token
 }
 
-// A line reports a tick, with the token of its run, or, if it had none, of a run that was reported before.
+// A line reports a tick, with the token of its run or, without a run, of the last reported run.
 type line struct {
 	token int64
 	text  string
@@ -46,7 +46,7 @@ func inFleet(t *testing.T, f func(f *fleet)) {
 	})
 }
 
-// machine returns a client of its own, which ends with the test.
+// machine returns a new client, which ends with the test.
 func (f *fleet) machine() *stile.Client {
 	f.Helper()
 	c, err := stile.New(f.store.Driver(), nil)
@@ -57,7 +57,7 @@ func (f *fleet) machine() *stile.Client {
 	return c
 }
 
-// job returns a job of a machine whose results are put down.
+// job returns a job of a machine, and records its results.
 func (f *fleet) job(c *stile.Client, schedule string, work func(context.Context) error, o Options) *Job {
 	f.Helper()
 	o.Report = func(r Result) {
@@ -79,7 +79,7 @@ func (f *fleet) job(c *stile.Client, schedule string, work func(context.Context)
 	return j
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (f *fleet) pass(d time.Duration) { <-time.After(d) }
 
 // runs runs a job until the context ends, or its client is closed.
@@ -89,8 +89,7 @@ func (f *fleet) runs(ctx context.Context, j *Job) {
 	}
 }
 
-// became fails unless these are the reports of ticks, in the order of their tokens: two machines may report in any
-// order.
+// became fails unless these are the reports of ticks, in the order of their tokens: two machines may report in any order.
 func (f *fleet) became(want ...string) {
 	f.Helper()
 	synctest.Wait()
@@ -133,8 +132,8 @@ func TestEachTickRunsOnce(t *testing.T) {
 	}
 }
 
-// Machines are replaced one by one, and the new ones have another schedule: a tick of either schedule has one run,
-// also a tick of both, and after the last old machine only the new schedule counts.
+// Machines are replaced one by one, and the new ones have another schedule. Each tick of either schedule has one run, even a
+// tick of both. After the last old machine only the new schedule counts.
 func TestScheduleChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name, schedule string
@@ -169,7 +168,7 @@ func TestScheduleChanges(t *testing.T) {
 	}
 }
 
-// What is missed since a run takes 25 minutes is left out, made up for once, or made up for in full.
+// Ticks that are missed because a run takes 25 minutes are skipped, made up for once, or made up for in full.
 func TestMissed(t *testing.T) {
 	for _, tt := range []struct {
 		missed Missed
@@ -191,7 +190,7 @@ func TestMissed(t *testing.T) {
 				go f.runs(f.ctx, f.job(f.machine(), "@every 10m", work, Options{Missed: tt.missed}))
 			}
 			f.pass(55 * time.Minute)
-			// The machine that ran finds the ticks that it missed, and says so.
+			// The machine that ran finds the ticks that it missed, and reports them.
 			f.mu.Lock()
 			f.lines = slices.DeleteFunc(f.lines, func(l line) bool { return strings.HasSuffix(l.text, string(Late)) })
 			f.mu.Unlock()
@@ -200,7 +199,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// A machine that dies in a run leaves its tick to the next one, at once or at the next tick, with a higher token.
+// The next machine makes up for the tick of a machine that died in a run, at once or at the next tick, with a higher token.
 func TestDeath(t *testing.T) {
 	for _, tt := range []struct {
 		missed Missed
@@ -223,7 +222,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// A machine that was down finds what was missed, as long as the store remembers.
+// A machine that was down finds the missed ticks, as long as the store remembers.
 func TestDown(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		ctx, stop := context.WithCancel(f.ctx)
@@ -276,7 +275,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// A machine that is late does not run a tick again, while the record of it stands or, without it, within AtLeast.
+// A late machine does not run a tick again, while the record of it exists or, without it, within AtLeast.
 func TestLateMachine(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -310,7 +309,7 @@ func TestLateMachine(t *testing.T) {
 	}
 }
 
-// A program that takes no more ticks can have a run go on to its end.
+// A program that runs no more ticks can let the present run finish.
 func TestFinish(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		ctx, stop := context.WithCancelCause(f.ctx)

@@ -7,19 +7,20 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// retention returns how long the store keeps a job's record, if nobody writes it again: 24 hours in most.
+// retention returns how long the store keeps a job's record that nobody writes again: 24 hours in most stores.
 func retention(c *stile.Client) time.Duration {
 	return longest(c.Traits())
 }
 
-// rest waits for a time of the wall clock, or until the clock is [back] from a moment, or until ctx ends, and returns the
-// cause. While the next tick is far off, the machines keep the record of the last one: each machine reads it at once, and
-// then four times in the time for which the store keeps it. A machine that finds half of this time over writes the record
-// again. That takes the job's lock, so no machine does it shortly before a tick, which might find the lock taken.
+// rest waits for a time of the wall clock, or until the clock is [back] from a moment, or until ctx ends. Then it returns
+// the cause. While the next tick is far off, the machines keep the record of the last one: each machine reads it at once,
+// and then four times in the time for which the store keeps it. A machine that finds half of this time over writes the
+// record again. This takes the job's lock, so no machine does it shortly before a tick, whose run might find the lock taken.
 func (j *Job) rest(ctx context.Context, at, seen time.Time) error {
 	long := retention(j.client)
 	for time.Until(at) > long/8 && !back(seen) {
-		// If the store is away, or another machine has the job, this machine tries again later. The next tick reports trouble.
+		// If the store is down, or another machine has the job, this machine tries again later. The next tick reports
+		// trouble.
 		_ = j.refresh(ctx)
 		look := time.Now().Add(long / 4)
 		if look.After(at) {
@@ -45,7 +46,7 @@ func (j *Job) refresh(ctx context.Context) error {
 	if err == nil && j.fades(last) {
 		next := last
 		next.By = &last.by
-		// Between taking away the old claim and making the new one, an end of ctx would lose the record.
+		// Between the removal of the old claim and the new one, an end of ctx would lose the record.
 		_, err = j.remember(context.WithoutCancel(ctx), last, next)
 	}
 	if unlock := lease.Unlock(); err == nil {

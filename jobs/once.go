@@ -33,10 +33,11 @@ type Answer struct {
 	Here   bool  // the run was in this call
 }
 
-// ErrNotKept says that the work was done here, but the store may not have its answer: another call may run the work again.
+// ErrNotKept says that the work was done by this call, but the store may not have its answer: another call may run the work
+// again.
 var ErrNotKept = errors.New("the work was done, and its answer may not be kept")
 
-// MaxAnswer is the largest length in bytes of an answer's text, as JSON writes it.
+// MaxAnswer is the largest length of an answer's text in JSON, in bytes.
 const MaxAnswer = 2048
 
 // Once returns the call of a key, such as "orders/42/paid". The key is the name of a lock, which a run holds. The answer is
@@ -45,7 +46,7 @@ const MaxAnswer = 2048
 // [Call.Do] reports invalid arguments.
 //
 // A store that loses claims loses answers, and a later call then runs the work again; docs/howto/once.md says for each store
-// when that can happen. So if money is at stake, check the token of the work at the resource.
+// when this can happen. So if money is at stake, check the token of the work at the resource.
 func Once(client *stile.Client, key string, keep time.Duration) *Call {
 	return &Call{client: client, key: key, keep: keep, lock: client.Mutex(key)}
 }
@@ -54,8 +55,8 @@ func Once(client *stile.Client, key string, keep time.Duration) *Call {
 // carries the lease and ends with it. If the work runs elsewhere, Do waits until ctx ends; if that run dies, this call runs
 // the work again, with a higher token.
 //
-// An error of the work is returned, and not kept: the next call runs the work again. The error is [ErrNotKept], beside the
-// answer, if the answer could not be kept, and [stile.ErrLost] if another run may have begun before this one was over.
+// Do returns an error of the work without keeping it: the next call runs the work again. The error is [ErrNotKept], beside
+// the answer, if the answer could not be kept, and [stile.ErrLost] if another run may have begun before this one was over.
 func (c *Call) Do(ctx context.Context, work func(context.Context) (string, error)) (Answer, error) {
 	return c.do(ctx, c.lock.Lock, work)
 }
@@ -116,13 +117,13 @@ func (c *Call) check(work func(context.Context) (string, error)) error {
 	return nil
 }
 
-// run runs the work under a lease. A run that has lost its lease keeps nothing, since another may be under way.
+// run runs the work under a lease. A run that has lost its lease keeps no answer, since another run may be in progress.
 func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Context) (string, error)) (Answer, error) {
 	if err := ended(ctx, lease); err != nil {
 		return Answer{}, err
 	}
 	held, cancel := underBoth(ctx, lease)
-	defer cancel() // also if the work panics: ctx may live on, and would keep it
+	defer cancel() // also if the work panics: ctx may live on, and would keep it in memory
 	text, err := work(held)
 	if err != nil {
 		return Answer{}, err
@@ -134,11 +135,11 @@ func (c *Call) run(ctx context.Context, lease *stile.Lease, work func(context.Co
 		}
 		return a, err
 	}
-	return c.remember(context.WithoutCancel(ctx), a) // the work is done, whether or not anybody still asks
+	return c.remember(context.WithoutCancel(ctx), a) // the work is done, even if the caller has given up
 }
 
-// ended returns the reason why work must not begin: the lease may have ended while the store was asked. Work that began all
-// the same might check its context late, or never.
+// ended returns the reason why work must not begin: the lease may have ended while the store was asked. Work that begins in
+// spite of this might check its context late, or never.
 func ended(ctx context.Context, lease *stile.Lease) error {
 	if err := lease.Check(); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (c *Call) recall(ctx context.Context) (Answer, error) {
 	return Answer{}, nil
 }
 
-// left returns the answer that another run has left meanwhile, if there is one and it can be read.
+// left returns another run's answer, if it can be read. Otherwise the answer is zero.
 func (c *Call) left(ctx context.Context) Answer {
 	a, err := c.recall(ctx)
 	if err != nil {
@@ -192,7 +193,7 @@ func (c *Call) left(ctx context.Context) Answer {
 }
 
 // remember keeps the answer. The first kept answer counts for all calls: a run that has lost its lock without knowing may
-// have been quicker.
+// have been faster.
 func (c *Call) remember(ctx context.Context, a Answer) (Answer, error) {
 	if quoted, err := json.Marshal(a.Text); err != nil || len(quoted) > MaxAnswer+2 || !utf8.ValidString(a.Text) {
 		return a, fmt.Errorf("%w: its %d bytes are %d in JSON; want UTF-8 of %d at most", ErrNotKept, len(a.Text), len(quoted)-2, MaxAnswer)

@@ -15,14 +15,14 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// answers is work that takes a time and answers with its token.
+// answers returns work that takes a time and answers with its token.
 func answers(after time.Duration) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		return fmt.Sprint("paid under ", stile.Token(ctx)), takes(after)(ctx)
 	}
 }
 
-// Of many callers on several machines one runs, and all get its answer, while the work runs and after.
+// Of many callers on several machines one runs the work, and all get its answer, during the run and after.
 func TestOnce(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		var (
@@ -35,7 +35,7 @@ func TestOnce(t *testing.T) {
 			call := Once(f.machine(), "orders/42/paid", time.Hour)
 			for i := range 4 {
 				calls.Go(func() {
-					f.pass(time.Duration(i) * 20 * time.Second) // the last come after the run
+					f.pass(time.Duration(i) * 20 * time.Second) // the last ones call after the run
 					a, err := call.Do(f.ctx, answers(50*time.Second))
 					mu.Lock()
 					defer mu.Unlock()
@@ -55,7 +55,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// An answer is kept for the time that was asked for, and then the work runs again.
+// An answer is kept for the requested time. Then the work runs again.
 func TestOnceKeeps(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		call := Once(f.machine(), "k", time.Hour)
@@ -79,7 +79,7 @@ func TestOnceKeeps(t *testing.T) {
 	})
 }
 
-// A run that fails, panics or dies leaves the work to the next one, with a higher token.
+// A run that fails, panics or dies leaves the work to the next call, with a higher token.
 func TestOnceAfterFailure(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -145,7 +145,7 @@ func TestOnceTry(t *testing.T) {
 	})
 }
 
-// What a store loses runs again: it is for the token to refuse the second.
+// If a store loses an answer, the work runs again. The token lets the resource refuse the second run.
 func TestOnceForgotten(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		call := Once(f.machine(), "k", time.Hour)
@@ -163,7 +163,7 @@ func TestOnceForgotten(t *testing.T) {
 	})
 }
 
-// A run whose lock is taken from it keeps no answer, and says that it may have overlapped.
+// A run whose lock is broken keeps no answer, and its error says that it may have overlapped.
 func TestOnceLost(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		broken := Once(f.machine(), "k", time.Hour)
@@ -183,7 +183,7 @@ func TestOnceLost(t *testing.T) {
 	})
 }
 
-// A run that fails after its lock was taken from it says both.
+// A run that fails after its lock was broken returns both errors.
 func TestOnceFailsAndLost(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		call, broke := Once(f.machine(), "k", time.Hour), errors.New("the bank is away")
@@ -197,7 +197,7 @@ func TestOnceFailsAndLost(t *testing.T) {
 	})
 }
 
-// The first answer that is kept counts, also for a run that overlapped without knowing.
+// The first kept answer counts, even for a run that overlapped without knowing.
 func TestOnceFirstAnswerCounts(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		slow, quick := Once(f.machine(), "k", time.Hour), Once(f.machine(), "k", time.Hour)
@@ -215,7 +215,7 @@ func TestOnceFirstAnswerCounts(t *testing.T) {
 	})
 }
 
-// Work whose answer cannot be kept is done all the same, and the error says so.
+// Work whose answer cannot be kept is still done, and the error says so.
 func TestOnceNotKept(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"long", strings.Repeat("x", MaxAnswer+1), "its 2049 bytes are 2049 in JSON; want UTF-8 of 2048 at most"},
@@ -246,7 +246,7 @@ func TestOnceNotKept(t *testing.T) {
 	})
 }
 
-// A caller that stops to ask does not undo what is done: the answer is kept for the next.
+// A caller that gives up does not undo the work: the answer is kept for the next call.
 func TestOnceAnswerOutlivesItsCaller(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		ctx, cancel := context.WithCancel(f.ctx)
@@ -260,7 +260,7 @@ func TestOnceAnswerOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// own is a store whose claims belong to their clients only.
+// own is a store whose claims belong only to their clients.
 type own struct{ *memory.Driver }
 
 func (o own) Traits() driver.Traits {
@@ -269,7 +269,7 @@ func (o own) Traits() driver.Traits {
 	return t
 }
 
-// brief is a store that keeps a claim for a minute only, as Redlock does.
+// brief is a store that keeps a claim for only a minute, as Redlock does.
 type brief struct{ *memory.Driver }
 
 func (b brief) Traits() driver.Traits {
@@ -285,7 +285,8 @@ func (b brief) Leave(ctx context.Context, d *driver.Release) error {
 	return b.Driver.Leave(ctx, d)
 }
 
-// A store that keeps no claim for a day runs jobs too, and forgets their ticks a minute after the last machine has gone.
+// A store that cannot keep a claim for a day runs jobs too, and forgets their ticks a minute after the last machine has
+// gone.
 func TestBriefStore(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c, err := stile.New(brief{f.store.Driver()}, nil)

@@ -15,7 +15,7 @@ import (
 	holder "github.com/stilelock/stile/internal/record"
 )
 
-// longest is how long a store can keep a claim.
+// longest returns how long a store can keep a claim.
 func longest(t driver.Traits) time.Duration {
 	return min(cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
 }
@@ -28,25 +28,25 @@ func longest(t driver.Traits) time.Duration {
 type stage string
 
 const (
-	unknown stage = ""        // nothing is remembered, or the record has run out
-	started stage = "started" // its run goes on, or was cut off
+	unknown stage = ""        // no record, or the record has run out
+	started stage = "started" // its run is in progress, or was cut off
 	over    stage = "over"    // its run has returned
 )
 
 // A Past is the store's record of a job: the last tick that any machine has begun.
 type Past struct {
-	Tick    time.Time     // zero if nothing is remembered
-	Over    bool          // its run has returned; if not, it goes on or was cut off
+	Tick    time.Time     // zero if there is no record
+	Over    bool          // its run has returned; otherwise it is in progress or was cut off
 	Outcome Outcome       // of a run that is over
 	Err     string        // the run's error, up to 2 KiB, as far as the record has room
-	Took    time.Duration // the time that the run took, once it is over
+	Took    time.Duration // duration of the run; 0 until it is over
 	Ticket  int64         // Lease.Ticket of the run
 	Next    time.Time     // the tick after it, by the schedule of the machine that ran; zero if there is none
 	By      stile.Holder  // that machine
 }
 
-// Last returns the store's record of the job of a name. If there is none, Past.Tick is zero. The store keeps the record while
-// a program runs the job, and for 24 hours after that, or on Redlock for a minute.
+// Last returns the store's record of a job by its name. If there is none, Past.Tick is zero. The store keeps the record
+// while a program runs the job, and for 24 hours after that, or on Redlock for a minute.
 func Last(ctx context.Context, client *stile.Client, name string) (Past, error) {
 	r, err := recall(ctx, client, name)
 	return Past{
@@ -55,17 +55,17 @@ func Last(ctx context.Context, client *stile.Client, name string) (Past, error) 
 	}, err
 }
 
-// A record is the last tick that any machine has begun. It is the value of two claims that nobody renews: on name/copy, and on
-// name/last, which counts while it is there. A claim of another machine cannot be replaced in one step. So the record moves
+// A record is the last tick that any machine has begun. It is the value of two claims that nobody renews: on name/copy, and
+// on name/last, which counts while it exists. A claim of another machine cannot be replaced in one step. So the record moves
 // in steps that leave it in one of the two places at each moment; the package comment draws them.
 type record struct {
 	memo
-	tickets [2]int64      // the tickets of the claims that have the record, by places; 0 means none
+	tickets [2]int64      // the tickets of the claims with the record, by places; 0 means none
 	age     time.Duration // of the claim that counts
 	by      stile.Holder  // the machine that ran
 }
 
-// places are the suffixes of the names that have a job's record; the second counts, unless it has nothing.
+// places returns the names of a job's record; the second counts, unless it has none.
 func places(job string) [2]string { return [2]string{job + "/copy", lastName(job)} }
 
 // A memo is a record as the store has it, in JSON.
@@ -108,13 +108,13 @@ func cut(text string, most int) string {
 	return text
 }
 
-// errOutrun says that another machine has taken the job meanwhile.
+// errOutrun says that another machine has run the job meanwhile.
 var errOutrun = fmt.Errorf("%w: another machine has gone on with the job", stile.ErrLost)
 
 func lastName(job string) string { return job + "/last" }
 
-// recall reads the record. A record further ahead of the clock than another machine can be is an error: no tick would run
-// until then. No machine writes such a record again either.
+// recall reads the record. A record that is further ahead of the clock than another machine can be is an error: no tick
+// would run until then. No machine writes such a record again.
 func (j *Job) recall(ctx context.Context) (record, error) {
 	r, err := recall(ctx, j.client, j.name)
 	if err != nil {
@@ -139,7 +139,8 @@ func (j *Job) recall(ctx context.Context) (record, error) {
 	return r, nil
 }
 
-// recall reads the record. If neither place has it, it may have been written to the first place after that one was read.
+// recall reads the record. If neither place has it, it may have been written to the first place after that place was read,
+// so the first is read again.
 func recall(ctx context.Context, client *stile.Client, job string) (r record, err error) {
 	var tickets [2]int64
 	for look, i := range [...]int{0, 1, 0} {
@@ -182,8 +183,8 @@ func read(ctx context.Context, client *stile.Client, name string) (record, int64
 	return record{}, 0, nil
 }
 
-// remember replaces the record that was read by the next one. The caller has the job's lock. A machine that has lost the lock
-// without knowing replaces nothing: it names the claims that it read, and a later machine has replaced these.
+// remember replaces the record that was read by the next one. The caller has the job's lock. A machine that has lost the
+// lock without knowing replaces nothing: it names the claims that it read, and a later machine has replaced these.
 func (j *Job) remember(ctx context.Context, old, next record) (record, error) {
 	counts := 1 // the place that counts is written last
 	if old.tickets[0] != 0 && old.tickets[1] == 0 {
@@ -214,7 +215,7 @@ func keeping(client *stile.Client, name string, value func() string, texts ...*s
 	}
 }
 
-// lock returns the lock of a name whose claim keeps the memo.
+// lock returns the lock whose claim keeps the memo under a name.
 func (m memo) lock(client *stile.Client, name string) *stile.Lock {
 	texts := []*string{&m.Err}
 	if m.By != nil {
@@ -228,10 +229,10 @@ func (m memo) lock(client *stile.Client, name string) *stile.Lock {
 	}, texts...)
 }
 
-// replace replaces the claim of a name, and returns the ticket of the next one, which the store keeps.
+// replace replaces the claim of a name by one that the store keeps, and returns its ticket.
 func (j *Job) replace(ctx context.Context, name string, old int64, m memo) (int64, error) {
 	if old != 0 {
-		// A claim that is gone has run out or was replaced. The next step finds out which.
+		// A missing claim has run out or was replaced. The next step finds out which.
 		if _, err := j.client.Break(ctx, name, stile.BreakOptions{Ticket: old}); err != nil && !errors.Is(err, stile.ErrGone) {
 			return 0, err
 		}

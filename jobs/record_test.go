@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A run that is cut off again and again is made up for with pauses that grow, and no tick behind it is lost.
+// A run that is repeatedly cut off is made up for with growing pauses, and no tick behind it is lost.
 func TestCutOffPauses(t *testing.T) {
 	for _, missed := range []Missed{RunOnce, RunAll} {
 		inFleet(t, func(f *fleet) {
@@ -45,8 +45,8 @@ func TestCutOffPauses(t *testing.T) {
 	}
 }
 
-// Work that ended itself in time, since its lease could not be renewed, was cut off: it is made up for, though the store came
-// back before the lease was over. What another lock's loss did to the work is its failure.
+// Work that stopped itself in time, since its lease could not be renewed, was cut off: it is made up for, even if the store
+// came back before the lease was over. The loss of another lock counts as a failure of the work.
 func TestWorkTellsLoss(t *testing.T) {
 	for name, want := range map[string][]string{"nightly": {"01:00 cut off", "01:00 done"}, "other": {"01:00 failed"}} {
 		inFleet(t, func(f *fleet) {
@@ -64,7 +64,7 @@ func TestWorkTellsLoss(t *testing.T) {
 	}
 }
 
-// What became of the last tick can be read by anybody, during the run and after.
+// Anybody can read the outcome of the last tick, during the run and after.
 func TestLast(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c, looks := f.machine(), f.machine()
@@ -95,8 +95,8 @@ func TestLast(t *testing.T) {
 	})
 }
 
-// Of a weekly job the store has the last tick all week, with the machine that ran, as long as any machine lives; and a machine
-// that comes after days makes up for nothing that was run.
+// The store keeps the last tick of a weekly job all week, with the machine that ran, while any machine lives. A machine that
+// starts after days makes up for no tick that was run.
 func TestLastOfWeeklyJob(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		looks := f.machine()
@@ -106,7 +106,7 @@ func TestLastOfWeeklyJob(t *testing.T) {
 			return stop
 		}
 		leaves := start()
-		f.pass(52 * time.Hour) // it was Saturday, and is Monday at 4 h
+		f.pass(52 * time.Hour) // from Saturday to Monday, 4 h
 		f.became("03:00 done")
 		first, err := Last(f.ctx, looks, "nightly")
 		if err != nil || first.Outcome != Done {
@@ -114,7 +114,7 @@ func TestLastOfWeeklyJob(t *testing.T) {
 		}
 		for round := range 6 {
 			leave := start()
-			f.pass(25 * time.Hour) // not a time at which the record is being written again
+			f.pass(25 * time.Hour) // a time at which the record is not being written again
 			leaves()
 			leaves = leave
 			if p, err := Last(f.ctx, looks, "nightly"); err != nil || p != first {

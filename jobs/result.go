@@ -28,10 +28,10 @@ const (
 // A Result is the result of a tick on this machine.
 type Result struct {
 	Job     string
-	Tick    time.Time // zero of RunNow
+	Tick    time.Time // zero for RunNow
 	Outcome Outcome
 	Ticket  int64         // Lease.Ticket of the run; 0 if it did not run here
-	Took    time.Duration // the run
+	Took    time.Duration // duration of the run
 	Err     error
 }
 
@@ -58,7 +58,7 @@ func Tick(ctx context.Context) time.Time {
 	return tick
 }
 
-// called runs the work under a lease.
+// called runs the work under a lease, and returns the result.
 func (j *Job) called(ctx context.Context, lease *stile.Lease, tick time.Time) Result {
 	ctx, over := unlessFinishing(ctx)
 	defer over()
@@ -114,7 +114,7 @@ func unlessFinishing(ctx context.Context) (context.Context, context.CancelFunc) 
 		}
 	}
 	if ctx.Err() != nil {
-		end() // now: AfterFunc would do so a moment later
+		end() // at once: AfterFunc would do so a moment later
 	}
 	stop := context.AfterFunc(ctx, end)
 	return until, func() {
@@ -123,7 +123,7 @@ func unlessFinishing(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// done releases the lock of a run, once AtLeast is over.
+// done releases the lock of a run when AtLeast is over.
 func (j *Job) done(lease *stile.Lease, begin time.Time, r Result) Result {
 	err := lease.UnlockAfter(j.o.AtLeast - time.Since(begin))
 	if errors.Is(err, stile.ErrLost) && r.Outcome != CutOff {

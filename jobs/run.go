@@ -13,11 +13,11 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// running are the jobs of this program. Ends are the last ticks whose runs returned here, also of jobs that have
-// stopped: the next job of the name goes on after them, for example when a crontab is read again.
+// running are the jobs of this program. Ends are the last ticks whose runs returned here, even for jobs that have stopped:
+// the next job of the name goes on after them, for example when a crontab is read again.
 var running, ends sync.Map
 
-// A key is a job's, by its client and name.
+// A key identifies a job by its client and name.
 type key struct {
 	client weak.Pointer[stile.Client]
 	name   string
@@ -30,7 +30,7 @@ func (k key) ended() time.Time {
 	return at
 }
 
-// renewRecord hands the last tick whose run returned to the next job of the name, as long as the client is in use.
+// renewRecord passes the last tick whose run returned to the next job of the name, while the client is in use.
 func (k key) renewRecord(client *stile.Client, tick time.Time) {
 	if tick.IsZero() {
 		return
@@ -40,12 +40,12 @@ func (k key) renewRecord(client *stile.Client, tick time.Time) {
 	}
 }
 
-// Run runs the job at its ticks until ctx ends. It returns the cause of ctx when a run that is under way has returned. The
-// context of that run ends too, unless the cause is [ErrFinish]. A run that fails, panics or is cut off does not end Run, nor
-// does a store that is down; [Options.Report] gets their results. An error that would be the same at the next tick ends Run:
-// a closed client, or an invalid name.
+// Run runs the job at its ticks until ctx ends. It returns the cause of ctx when a run in progress has returned. The context
+// of that run ends too, unless the cause is [ErrFinish]. A run that fails, panics or is cut off does not end Run, nor does a
+// store that is down; [Options.Report] gets their results. An error that would be the same at the next tick ends Run: a
+// closed client, or an invalid name.
 //
-// A program runs a name once: a second Run of the same name and client, with whatever schedule, is an error.
+// A program runs a name once: a second Run of the same name and client is an error, with any schedule.
 func (j *Job) Run(ctx context.Context) error {
 	k := key{weak.Make(j.client), j.name}
 	if other, twice := running.LoadOrStore(k, j); twice {
@@ -91,12 +91,12 @@ func (j *Job) ticks(ctx context.Context, seen time.Time) error {
 	}
 }
 
-// back reports whether the clock was set back since a moment, by more than a correction of a right clock. Then the clock was
-// ahead, and so are the ticks that were seen: a job that went on after them would not run until that time.
+// back reports whether the clock was set back since a moment, by more than the correction of a right clock. Then the clock
+// was ahead, and so are the ticks that were seen: a job that went on after them would not run until that time.
 func back(seen time.Time) bool { return time.Until(seen) > time.Minute }
 
-// Bounds of the pause between two tries of a missed tick. It doubles each time, since the cause of a cut-off run or of an
-// absent store may last.
+// Bounds of the pause between two tries of a missed tick. The pause doubles each time, since the cause of a cut-off run or
+// of an unreachable store may last.
 const (
 	pause     = 5 * time.Second
 	longPause = time.Minute
@@ -116,7 +116,7 @@ func (j *Job) jitter() time.Duration {
 // glance bounds each part of a sleep. After each part the clock is read: it may have been set, or the machine suspended.
 const glance = time.Minute
 
-// until returns at a time of the wall clock, or sooner if the clock is [back] from a moment. When ctx ends, it returns the
+// until returns at a time of the wall clock, or sooner if the clock is [back] from a moment, or when ctx ends, with the
 // cause.
 func until(ctx context.Context, at, seen time.Time) error {
 	at = at.Round(0)

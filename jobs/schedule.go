@@ -11,7 +11,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// A schedule says when a job is due. It depends on nothing but the clock, so all machines compute the same ticks.
+// A schedule returns the times at which a job is due. It depends only on the clock, so all machines compute the same ticks.
 type schedule interface {
 	next(after time.Time) time.Time // the first tick after a moment; zero if there is none
 }
@@ -23,8 +23,8 @@ func (e every) next(after time.Time) time.Time {
 	return after.Truncate(time.Duration(e)).Add(time.Duration(e))
 }
 
-// parse reads a cron expression of five fields, @hourly and its siblings, or @every with a duration. A zone stands before
-// it, as CRON_TZ=Europe/Berlin, or is the one given.
+// parse reads a cron expression of five fields, @hourly and its siblings, or @every with a duration. The zone is before it,
+// as CRON_TZ=Europe/Berlin, or is the given one.
 func parse(text string, zone *time.Location) (schedule, error) {
 	s, err := parsed(text, zone)
 	if err != nil {
@@ -86,7 +86,7 @@ var (
 
 const weekday = 4
 
-// checkField refuses fields that the parser accepts although nobody can mean them.
+// checkField refuses fields that the parser accepts although they make no sense.
 func checkField(i int, field string) error {
 	for part := range strings.SplitSeq(field, ",") {
 		_, step, _ := strings.Cut(part, "/")
@@ -101,7 +101,7 @@ func checkField(i int, field string) error {
 	return nil
 }
 
-// sunday writes the weekday 7 for the parser, where Sunday is 0, and may end a range as well.
+// sunday writes the weekday 7 as 0, the parser's Sunday. 7 may also end a range.
 func sunday(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {
@@ -150,7 +150,7 @@ func parseFields(fields []string, at []int, zone *time.Location) (schedule, erro
 	return nil, fmt.Errorf("column %d: %w", at[0], err)
 }
 
-// split returns the fields, and the columns at which they begin, the first of which is 1.
+// split returns the fields, and the columns at which they begin, counted from 1.
 func split(text string) (fields []string, at []int) {
 	column := 1
 	for text != "" {

@@ -6,7 +6,7 @@ import (
 	_ "time/tzdata" // of this release, so that the tables do not depend on the machine
 )
 
-// Each time zone jumps from 2 h to 3 h, or back from 3 h to 2 h, but Lord Howe by half an hour.
+// Each time zone jumps from 2 h to 3 h, or back from 3 h to 2 h; Lord Howe jumps by half an hour.
 func TestJumpsOfTheClock(t *testing.T) {
 	for _, tt := range []struct{ name, schedule, after, want string }{
 		{"a time that is left out comes at the jump", "CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"},
@@ -45,7 +45,8 @@ func TestJumpsOfTheClock(t *testing.T) {
 	}
 }
 
-// A time of the day has one tick on each day of the zone, and each half hour that passes has one, through all jumps of a year.
+// A time of the day has one tick on each day of the zone, and each half hour that passes has one, through all jumps of a
+// year.
 func TestEachDayAndHalfHourOnce(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kolkata"} {
 		loc, err := time.LoadLocation(zone)

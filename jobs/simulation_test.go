@@ -14,9 +14,8 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Machines run a job and calls that are to be made once, while their connections fail, and they crash and are
-// replaced. No two runs overlap, tokens rise, a tick has one run, and an answered call is not made again while its
-// answer is kept.
+// Machines run a job and calls of Once while their connections fail, and while they crash and are replaced. No two runs
+// overlap, tokens rise, a tick has one run, and an answered call does not run again while its answer is kept.
 func TestSimulation(t *testing.T) {
 	for seed := range uint64(48) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -33,32 +32,32 @@ func TestSimulation(t *testing.T) {
 
 const (
 	simulated = 40 * time.Minute // of virtual time
-	kept      = 10 * time.Minute // answers
+	kept      = 10 * time.Minute // for answers
 )
 
-// A simulation is of some machines, each of which is replaced by another when it crashes.
+// A simulation is several machines, each of which is replaced when it crashes.
 type simulation struct {
 	*fleet
 	random *rand.Rand
 	missed Missed
 	end    time.Time
-	looks  *stile.Client // that nothing befalls
+	looks  *stile.Client // without trouble
 	all    sync.WaitGroup
 
 	mu    sync.Mutex
 	works map[string]*works // by tick, or by key
 	done  int               // answers and ticks
-	dead  int               // machines that have crashed
+	dead  int               // crashed machines
 }
 
-// works are what was done for a tick or for a key.
+// A works is the runs for a tick or a key.
 type works struct {
 	now   *work
-	last  int64     // token
+	last  int64     // last token
 	over  bool      // the store's record says that the tick's run has returned
-	text  string    // the answer that is kept
-	since time.Time // it is kept for sure, as its run has been told so
-	until time.Time // it is kept
+	text  string    // the kept answer
+	since time.Time // when it was surely kept, since its run knows this
+	until time.Time // when it is no longer kept
 }
 
 // A work is one run.
@@ -67,7 +66,7 @@ type work struct {
 	ctx context.Context
 }
 
-// A machine can crash: nothing that it does then reaches anybody.
+// A machine can crash: afterwards none of its requests reaches the store.
 type machine struct {
 	client *stile.Client
 	d      *memory.Driver
@@ -108,7 +107,7 @@ func (s *simulation) run() {
 	}
 }
 
-// makeTrouble makes trouble for the requests of a machine, or ends it.
+// makeTrouble makes trouble for the requests of a machine, or crashes it.
 func (s *simulation) makeTrouble(d *memory.Driver) {
 	late := time.Duration(s.random.IntN(7000)) * time.Millisecond
 	times := 1 + s.random.IntN(3)
@@ -128,7 +127,7 @@ func (s *simulation) makeTrouble(d *memory.Driver) {
 	}
 }
 
-// start adds a machine, with the job and two who ask for what is to be done once.
+// start adds a machine, with the job and two callers of Once.
 func (s *simulation) start() *machine {
 	m := &machine{d: s.store.Driver()}
 	m.ctx, m.crash = context.WithCancel(s.ctx)
@@ -165,7 +164,7 @@ func (s *simulation) start() *machine {
 	return m
 }
 
-// hear is told of a tick, and looks at what the store has of the job.
+// hear gets a tick's result, and reads the store's record of the job.
 func (s *simulation) hear(Result) {
 	p, err := Last(s.ctx, s.looks, "nightly")
 	if err != nil {
@@ -182,7 +181,7 @@ func (s *simulation) hear(Result) {
 // named returns the name of a tick in the reports.
 func named(tick time.Time) string { return tick.UTC().Format("15:04") }
 
-// die has a machine crash. Its client is closed so that its goroutines end, which the store does not hear of.
+// die crashes a machine. Its client is closed so that its goroutines end, which does not reach the store.
 func (s *simulation) die(m *machine) {
 	s.mu.Lock()
 	s.dead++
@@ -193,7 +192,7 @@ func (s *simulation) die(m *machine) {
 	m.client.Close()
 }
 
-// take is how long a run takes: now and then longer than it may.
+// take returns how long a run takes: sometimes longer than it may.
 func (s *simulation) take(r *rand.Rand) time.Duration {
 	if r.IntN(8) == 0 {
 		return time.Duration(r.IntN(150)) * time.Second
@@ -201,7 +200,7 @@ func (s *simulation) take(r *rand.Rand) time.Duration {
 	return time.Duration(r.IntN(10)) * time.Second
 }
 
-// callOnce asks for one of some works that are to be done once.
+// callOnce makes one of several calls of Once.
 func (s *simulation) callOnce(m *machine, r *rand.Rand) {
 	key := fmt.Sprint("key ", r.IntN(4))
 	call, long, fails := Once(m.client, key, kept), time.Duration(r.IntN(30))*time.Second, r.IntN(6) == 0
@@ -239,7 +238,7 @@ func (s *simulation) callOnce(m *machine, r *rand.Rand) {
 	}
 }
 
-// work is a run of a tick or of what is to be done once.
+// work runs for a tick or a call of Once.
 func (s *simulation) work(ctx context.Context, m *machine, of string, long time.Duration) (string, error) {
 	if err := stile.FromContext(ctx).Check(); errors.Is(err, stile.ErrLost) && !m.dead.Load() {
 		s.Errorf("%s: work begins without its lease: %v", of, err)

@@ -21,7 +21,7 @@ import (
 	_ "github.com/stilelock/stile/store/sqlite"
 )
 
-// victim is the URL of a process that is started to be killed in its first run.
+// victim is the URL for a process that will be killed in its first run.
 const victim = "STILE_JOBS_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// die runs a job, or a call that is made once, prints its token, and waits to be killed.
+// die runs a job, or a call of Once, prints its token, and waits to be killed.
 func die(url, what string) {
 	stuck := func(ctx context.Context) (string, error) {
 		fmt.Println(stile.Token(ctx))
@@ -123,8 +123,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// A process is killed in the middle of a run, and then the store forgets the tick, as an eviction or a restart has it. The
-// tick is not made up for, since nobody knows of it, and the ticks after it have one run each.
+// A process is killed in the middle of a run, and then the store forgets the tick, as after an eviction or a restart. Nobody
+// knows of the tick, so it is not made up for, and the later ticks have one run each.
 func TestTickIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func() (url string, forget func()){
@@ -205,7 +205,7 @@ func TestTickIsForgotten(t *testing.T) {
 	}
 }
 
-// flush has memcached forget all.
+// flush makes memcached forget all.
 func flush(t *testing.T, addr string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -240,7 +240,7 @@ func killed(ctx context.Context, t *testing.T, url, what string) (token int64) {
 	return token
 }
 
-// recalled returns the tick that the store has as begun last.
+// recalled returns the tick in the store's record.
 func recalled(ctx context.Context, t *testing.T, url string) time.Time {
 	t.Helper()
 	c, err := open(ctx, url)
@@ -255,9 +255,8 @@ func recalled(ctx context.Context, t *testing.T, url string) time.Time {
 	return r.Tick
 }
 
-// A process is killed in the middle of a call that is made once. Of three others one runs it again, with a higher
-// token, and all have its answer. After a store forgets the answer, the call runs once more, again with a higher
-// token.
+// A process is killed in the middle of a call of Once. One of three others runs it again, with a higher token, and all get
+// its answer. After the store forgets the answer, the call runs once more, again with a higher token.
 func TestOnceKill(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
@@ -292,8 +291,8 @@ func TestOnceKill(t *testing.T) {
 	}
 }
 
-// calledBy has so many clients make the call at once, of which one runs, and returns the answer that all got; with 0
-// clients, the answer that is kept.
+// calledBy lets clients make the call at once, one of which runs it, and returns the answer that all got. With 0 clients it
+// returns the kept answer.
 func calledBy(ctx context.Context, t *testing.T, url string, clients int) Answer {
 	t.Helper()
 	var (

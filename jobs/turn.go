@@ -48,7 +48,7 @@ func (j *Job) turn(ctx context.Context, seen time.Time) (time.Time, error) {
 
 var errCutOff = errors.New("the run was cut off")
 
-// owing says that a run must be made up for.
+// owing returns an error if a run must be made up for.
 func (j *Job) owing(r Result) error {
 	if r.Outcome == CutOff && j.o.Missed != Skip {
 		return errCutOff
@@ -56,7 +56,7 @@ func (j *Job) owing(r Result) error {
 	return nil
 }
 
-// due returns the ticks after one moment, up to another: the last of them if there are very many.
+// due returns the ticks after one moment, up to another: only the last of them if there are very many.
 func (j *Job) due(after, now time.Time) (ticks []time.Time) {
 	for tick := j.schedule.next(after); !tick.IsZero() && !tick.After(now); tick = j.schedule.next(tick) {
 		if len(ticks) == 2*most {
@@ -67,7 +67,7 @@ func (j *Job) due(after, now time.Time) (ticks []time.Time) {
 	return ticks[max(0, len(ticks)-most):]
 }
 
-// late is how long after a tick Skip still runs it.
+// late returns how long after a tick Skip still runs it.
 func (j *Job) late(tick time.Time) time.Duration {
 	return j.o.Jitter + min(j.schedule.next(tick).Sub(tick)/2, time.Minute)
 }
@@ -124,7 +124,7 @@ func (j *Job) run(ctx context.Context, lease *stile.Lease, last record) Result {
 	return r
 }
 
-// pick returns the tick to run, given which one was begun last, or zero.
+// pick returns the tick to run, given the tick that was begun last, or zero.
 func (j *Job) pick(last record, seen time.Time) time.Time {
 	if !last.Tick.IsZero() {
 		seen = last.Tick

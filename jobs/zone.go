@@ -6,13 +6,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// A wallClock ticks when the clock on a wall of its zone matches a cron expression. Twice a year in many zones that
-// clock jumps. What that means depends on the hours:
+// A wallClock ticks when a wall clock of its zone matches a cron expression. Twice a year, in many zones, that clock jumps.
+// The effect depends on the hours:
 //
-//   - An hour of * means every hour that passes: the clock's jump moves no tick. A time that the clock leaves out is not
-//     waited for, and of an hour that it shows twice both have their ticks.
+//   - An hour of * means every hour that passes: the clock's jump moves no tick. A time that the clock skips has no tick,
+//     and an hour that it shows twice has the ticks of both.
 //   - Any other hour names times of the day, each of which has one tick a day: the first time that the clock shows it, or,
-//     if the clock leaves it out, the moment at which the clock jumps over it.
+//     if the clock skips it, the moment at which the clock jumps over it.
 type wallClock struct {
 	spec *cron.SpecSchedule // computes in UTC, as if the zone had no jumps
 	zone *time.Location

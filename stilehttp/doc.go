@@ -1,4 +1,4 @@
-// Package stilehttp has locks and limits in front of HTTP, on both sides:
+// Package stilehttp puts locks and limits in front of HTTP, on both sides:
 //
 //	mux.Handle("POST /orders/{id}/pay", stilehttp.Handler(order, pay, nil)) // one payment of an order at a time, else 409
 //	mux.Handle("GET /export", stilehttp.Limit(exports, export, nil))        // five exports over all machines, else 429

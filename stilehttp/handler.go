@@ -24,23 +24,24 @@ type Options struct {
 	RetryAfter time.Duration
 
 	// Report gets the reason why a request was refused, or, after the request, the error of a lost lease or of a release of
-	// unknown outcome. Nil means that nobody gets it.
+	// unknown outcome. Nil means that the error is dropped.
 	Report func(*http.Request, error)
 }
 
-// Handler returns a handler that runs the next one while it holds the request's lock. If the lock is held it answers 409, and
-// if the store does not answer 503, both with Retry-After. It answers 503 too if the request's context ends before the lock is
-// had. If the lock's name is invalid it answers 400, and if the lock's options are, or there is no lock, 500.
+// Handler returns a handler that runs the next one while it holds the request's lock. If the lock is held it answers 409,
+// and if the store does not answer 503, both with Retry-After. It answers 503 too if the request's context ends before it
+// holds the lock. If the lock's name is invalid it answers 400, and if the lock's options are invalid, or there is no lock,
+// 500.
 //
-// The request's context ends when the lease is lost. A handler that goes on nevertheless must send the lease's token with its
-// writes: another holder may be at work at the same time.
+// The request's context ends when the lease is lost. A handler that goes on must send the lease's token with its writes,
+// since another holder may work at the same time.
 func Handler(lock func(*http.Request) *stile.Lock, next http.Handler, o *Options) http.Handler {
 	return newHandler(lock, next, o, http.StatusConflict)
 }
 
 // Limit returns a handler that runs the next one while it holds a permit, so that all machines together serve no more
-// requests than the permit's name has permits. If no permit is left it answers 429, and otherwise what [Handler] answers. An
-// invalid permit is never the client's fault: the answer is 500.
+// requests than the permit's name has permits. If no permit is left it answers 429, otherwise like [Handler]. An invalid
+// permit is never the client's fault: the answer is 500.
 func Limit(permit *stile.Lock, next http.Handler, o *Options) http.Handler {
 	h := newHandler(func(*http.Request) *stile.Lock { return permit }, next, o, http.StatusTooManyRequests)
 	h.fixed = true
@@ -76,8 +77,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lease, err := lock.LockWithin(r.Context(), h.o.Wait)
 	if err != nil {
 		h.o.Report(r, err)
-		// Also after the end of the request's context, which a server that stops or a deadline may end while the client listens:
-		// a handler that writes nothing answers 200.
+		// Also after the end of the request's context, which a stopping server or a deadline may end while the client
+		// listens: a handler that writes nothing answers 200.
 		h.refuse(w, lock, err)
 		return
 	}
@@ -91,7 +92,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// refuse answers a request that has no lock. What the store said is not for clients.
+// refuse answers a request that has no lock. The answer does not contain the store's error.
 func (h *handler) refuse(w http.ResponseWriter, lock *stile.Lock, err error) {
 	status, text, after := http.StatusServiceUnavailable, "not now", 5*time.Second
 	switch {
@@ -111,7 +112,8 @@ func (h *handler) refuse(w http.ResponseWriter, lock *stile.Lock, err error) {
 	http.Error(w, text, status)
 }
 
-// misnamed reports whether an invalid lock has a wrong name, and not wrong options. One that no client made has no name either.
+// misnamed reports whether an invalid lock has a wrong name, and not wrong options. A lock that no client made has no name
+// either.
 func misnamed(lock *stile.Lock, err error) bool {
 	e, ok := errors.AsType[*stile.Error](err)
 	return ok && driver.CheckName(e.Name) != nil && (e.Name != "" || lock.Options().TTL != 0)

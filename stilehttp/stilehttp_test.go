@@ -28,7 +28,7 @@ func open(t *testing.T, d *memory.Driver) *stile.Client {
 	return c
 }
 
-// All machines together have no more requests under way than there are permits, until the bodies of the answers are over.
+// All machines together have at most as many requests in progress as there are permits, until the answers' bodies end.
 func TestTransport(t *testing.T) {
 	var now, most atomic.Int32
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,7 @@ func TestTransportHolds(t *testing.T) {
 	}
 }
 
-// A request that fails gives its permit back, and one whose permit is lost ends.
+// A request that fails releases its permit, and one whose permit is lost ends.
 func TestTransportFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memory.New()
@@ -140,7 +140,7 @@ func TestTransportFails(t *testing.T) {
 	})
 }
 
-// An answer without a body, as a double of a server makes it, gives the permit back, since nobody closes it.
+// An answer without a body, from a fake server, releases the permit, since nobody closes it.
 func TestTransportWithoutBody(t *testing.T) {
 	for _, answer := range []*http.Response{{StatusCode: http.StatusNoContent}, nil} {
 		permit := open(t, memory.New()).Permit("vendor", 1, 1)
@@ -156,7 +156,7 @@ func TestTransportWithoutBody(t *testing.T) {
 	}
 }
 
-// A request that panics gives its permit back.
+// A request that panics releases its permit.
 func TestTransportPanics(t *testing.T) {
 	permit := open(t, memory.New()).Permit("vendor", 1, 1)
 	tr := &Transport{Permit: permit, Base: roundTrip(func(*http.Request) (*http.Response, error) { panic("no route") })}
@@ -175,7 +175,7 @@ func TestTransportPanics(t *testing.T) {
 	release(t, lease)
 }
 
-// A body that can be written to stays so, for protocols that the answer switches to.
+// A writable body stays writable, for protocols to which the answer switches.
 func TestTransportSwitches(t *testing.T) {
 	tr := &Transport{Permit: open(t, memory.New()).Permit("vendor", 1, 1), Base: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: struct {
@@ -195,7 +195,7 @@ func TestTransportSwitches(t *testing.T) {
 	a.Body.Close()
 }
 
-// Each trouble has its status.
+// Each error has its status.
 func TestHandlers(t *testing.T) {
 	byName := func(c *stile.Client) func(*http.Request) *stile.Lock {
 		return func(r *http.Request) *stile.Lock { return c.Mutex(strings.TrimPrefix(r.URL.Path, "/")) }
@@ -246,7 +246,7 @@ func TestHandlers(t *testing.T) {
 				if tt.limit {
 					h = Limit(client.Permit("limit", 1, 2), next, &o)
 				}
-				for range 2 { // the first has released what it took
+				for range 2 { // the first has released its lock
 					w := httptest.NewRecorder()
 					h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, http.NoBody))
 					if w.Code != tt.status || w.Header().Get("Retry-After") != tt.after {
@@ -261,7 +261,7 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-// What the program got wrong is not the client's fault.
+// A mistake of the program is not reported as the client's.
 func TestHandlersMisused(t *testing.T) {
 	client := open(t, memory.New())
 	never := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs without a lock") })
@@ -286,7 +286,7 @@ func TestHandlersMisused(t *testing.T) {
 	}
 }
 
-// A request whose context ends while it waits is answered: its client may listen still.
+// A request whose context ends while it waits gets an answer: its client may still listen.
 func TestHandlerEnds(t *testing.T) {
 	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"before": func(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -31,13 +31,13 @@ type Transport struct {
 	AtLeast time.Duration
 }
 
-// RoundTrip waits for a permit, makes the request, and releases the permit with the answer's body. Without a permit it sends
-// nothing, and the error says why.
+// RoundTrip waits for a permit, makes the request, and releases the permit with the answer's body. Without a permit it does
+// not send the request, and the error says why.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	lease, err := t.take(r.Context())
 	if err != nil {
 		if r.Body != nil {
-			err = errors.Join(err, r.Body.Close()) // as a RoundTripper has to, whatever happens
+			err = errors.Join(err, r.Body.Close()) // as a RoundTripper must in any case
 		}
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := within(r.Context(), lease)
 	over := sync.OnceFunc(func() {
 		cancel()
-		_ = lease.UnlockAfter(t.AtLeast - time.Since(begin)) // the answer is there, whatever becomes of the permit
+		_ = lease.UnlockAfter(t.AtLeast - time.Since(begin)) // the answer is there, whatever the outcome for the permit
 	})
 	base := t.Base
 	if base == nil {
@@ -79,14 +79,14 @@ func (t *Transport) take(ctx context.Context) (*stile.Lease, error) {
 	return t.Permit.Lock(ctx)
 }
 
-// within returns a context that ends with either, and carries the lease.
+// within returns a context that ends with ctx or the lease, and carries the lease.
 func within(ctx context.Context, lease *stile.Lease) (context.Context, func()) {
 	both, cancel := context.WithCancelCause(lease.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return both, func() { stop(); cancel(nil) }
 }
 
-// held returns a body that ends the hold on a permit. One that can be written to, as after a switch of protocols, still can.
+// held returns a body that ends the hold on a permit. A writable body, as after a switch of protocols, stays writable.
 func held(body io.ReadCloser, over func()) io.ReadCloser {
 	if w, ok := body.(io.Writer); ok {
 		return struct {

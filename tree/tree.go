@@ -8,8 +8,9 @@
 // locking, with intention locks (Gray, Lorie, Putzolu and Traiger 1976). A mutex that waits for "market" stops later ones below
 // it, so that a stream of sales cannot keep a stocktaking out.
 //
-// Everybody who uses these names must use this package: [stile.Client.Mutex] of "market/item/5" says nothing of "market". There
-// is no shared side: a reader of "market" could not keep out a writer below it, who is a reader of "market" too.
+// All programs that use these names must use this package: [stile.Client.Mutex] of "market/item/5" does not exclude
+// "market". There is no shared side: a reader of "market" could not keep out a writer below it, who is a reader of "market"
+// too.
 //
 // A lock costs one claim for each part of its path. The claims above are shared by the goroutines of a client, and with
 // [stile.LockOptions].Linger they stay between two locks.
@@ -22,12 +23,12 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// Mutex returns the lock of several paths at once, which their holder has for itself with all that is below them. A path is
-// parts between slashes. The lock is joined, see [stile.Join]: its lease has the token of each path among [stile.Lease.Parts],
-// and its parts have the options of the client.
+// Mutex returns the lock of several paths at once, with all paths below them. A path is parts between slashes. The lock is
+// joined, see [stile.Join]: its lease has the token of each path among [stile.Lease.Parts], and its parts have the options
+// of the client.
 //
-// Taking the lock fails with [stile.ErrInvalid] if a path is empty, begins or ends with a slash or has two in a row, is given
-// twice, or lies below another, and with [stile.ErrUnsupported] if the store has no readers.
+// Taking the lock fails with [stile.ErrInvalid] if a path is empty, begins or ends with a slash or has two in a row, is
+// given twice, or lies below another, and with [stile.ErrUnsupported] if the store has no readers.
 func Mutex(c *stile.Client, paths ...string) *stile.Lock {
 	var parts []*stile.Lock
 	var above []string
@@ -45,7 +46,7 @@ func Mutex(c *stile.Client, paths ...string) *stile.Lock {
 	return stile.Join(parts...)
 }
 
-// checked returns a path, or if it has an empty part a name that no store takes.
+// checked returns a path, or a name that no store accepts if the path has an empty part.
 func checked(path string) string {
 	if slices.Contains(strings.Split(path, "/"), "") {
 		return ""

@@ -83,7 +83,7 @@ func TestMutexRefuses(t *testing.T) {
 	}
 }
 
-// writers is a store whose locks nobody shares.
+// writers is a store without shared locks.
 type writers struct{ *memory.Driver }
 
 func (w writers) Traits() driver.Traits {
@@ -92,8 +92,8 @@ func (w writers) Traits() driver.Traits {
 	return t
 }
 
-// Whoever holds a path is there alone with what is below it, whatever paths others take and in whatever order; and all of them
-// come to an end.
+// The holder of a path excludes all others from the path and everything below it, whatever paths others take and in whatever
+// order; and all of them finish.
 func TestMutexExcludes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -133,7 +133,7 @@ func TestMutexExcludes(t *testing.T) {
 	group.Wait()
 }
 
-// The token that protects the data at a path is the token of the path's part.
+// The token for the data at a path is the token of the path's part.
 func ExampleMutex() {
 	ctx := context.Background()
 	locks, err := stile.New(memory.NewStore().Driver(), nil)
