@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that entered by another driver is found where it stands and taken out by any, but only the one that renews it
-// looks after it: it hears when the key goes.
+// Every driver finds a claim that entered by another driver, and can remove it. But only a driver that renews the claim
+// remembers it, and hears of the deletion of its key.
 func TestOnlyRenewAdopts(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -51,8 +51,8 @@ func TestOnlyRenewAdopts(t *testing.T) {
 	}
 }
 
-// The longer lease of a claim with a lock-delay goes back to the driver that granted it, and to no other, whoever takes the
-// claim out: it would serve two claims.
+// The longer lease of a claim with a lock-delay goes back only to the driver that granted it, whichever driver removes the
+// claim. In two pools, it would serve two claims.
 func TestLeaseGoesBackToItsDriver(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -20,8 +20,7 @@ func amend(t testing.TB, d *Driver, c *driver.Claim, a driver.Amendment) {
 	}
 }
 
-// A claim whose key has moved to a lease that is longer by the lock-delay stays on that lease when it is amended, and leaves
-// as it was amended.
+// A claim whose key has moved to the lease with the lock-delay keeps this lease when it is amended. Then it can leave.
 func TestAmendKeepsTheDelay(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -47,7 +46,7 @@ func TestAmendKeepsTheDelay(t *testing.T) {
 	}
 }
 
-// awaited waits until a claim holds: Await may return early.
+// awaited waits until a claim holds. It calls Await again and again, since Await may return early.
 func awaited(ctx context.Context, d *Driver, c *driver.Claim) (driver.Place, error) {
 	for {
 		p, err := d.Await(ctx, c)
@@ -60,7 +59,7 @@ func awaited(ctx context.Context, d *Driver, c *driver.Claim) (driver.Place, err
 	}
 }
 
-// etcd's own mutex knows no readers: it waits until a writer that became a reader is gone.
+// etcd's own mutex knows no readers. It waits until a writer that became a reader has left.
 func TestForeignMutexBehindDowngrade(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -97,7 +96,7 @@ func TestForeignMutexBehindDowngrade(t *testing.T) {
 	}
 }
 
-// Somebody changes the key between the read and the write: the amendment is decided anew, by the key as it is.
+// If the key changes between the read and the write, the write of an amendment is blocked, and the key stays.
 func TestAmendOfAChangedKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

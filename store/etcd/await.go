@@ -7,10 +7,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// askAgain is how long Await waits where it has nothing to wait for.
+// askAgain is how long Await waits for a claim that no watch can report about.
 const askAgain = 100 * time.Millisecond
 
-// Await costs no request: the claim hears of the keys that are deleted, and knows which are ahead of it.
+// Await sends no request: a watch reports the deleted keys, and the claim knows which keys are ahead of it.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	d.mu.Lock()
 	if d.ctx.Err() != nil {
@@ -24,10 +24,10 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		return driver.Place{}, d.pause(ctx)
 	case k.knows == deaf:
 		d.mu.Unlock()
-		return driver.Place{}, nil // to enter again is to begin anew
+		return driver.Place{}, nil // Enter reads the queue again
 	case k.knows == informed:
 		if w := d.watches.joinLocked(k); w.heard > k.seen {
-			// Something was told to others after this claim had read the queue, and before it listened.
+			// The watch reported events after this claim had read the queue, and before it subscribed.
 			d.watches.unsubscribeLocked(k)
 			d.mu.Unlock()
 			return driver.Place{}, nil
@@ -52,12 +52,13 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	}
 }
 
-// ready tells what a claim knows by what it has heard, and whether that is anything to tell. One with a lock-delay is
-// not told that it holds before its key hangs on the longer lease, which entering again sees to.
+// ready returns the answer of Await by the events so far; settled is false while the claim has to wait on. A place that
+// does not hold means that the caller must enter again. A claim with a lock-delay gets such a place though it holds: only
+// Enter attaches its key to the longer lease.
 func (k *localClaim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	switch {
 	case k.knows != hearing || k.state == claimDeleted || k.state == claimFound:
-		return p, true // of one that was only found, it is not known what is ahead
+		return p, true // a claim that was only found does not know the keys ahead of it
 	case k.over > 0 || k.state == claimLeaving:
 		return p, false
 	case c.Delay > 0:
@@ -69,7 +70,7 @@ func (k *localClaim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	return driver.Place{Ticket: k.created, Holds: true}, true
 }
 
-// pause waits a moment, for claims that entered by another driver.
+// pause waits for askAgain. Its claims entered by another driver, or are not known to have entered.
 func (d *Driver) pause(ctx context.Context) error {
 	moment := time.NewTimer(askAgain)
 	defer moment.Stop()

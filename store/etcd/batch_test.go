@@ -15,7 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// together has calls of a driver's wait for each other until all can go. The leases that they need must be in the pool.
+// together runs calls of a driver whose requests wait, and then go together. The leases that they need must be in the pool.
 func together(t testing.TB, d *Driver, calls ...func()) {
 	t.Helper()
 	done := busy(d)
@@ -33,7 +33,7 @@ func together(t testing.TB, d *Driver, calls ...func()) {
 	}
 }
 
-// busy has no request of a driver's go at once, until done is called.
+// busy makes all requests of a driver wait, until done is called.
 func busy(d *Driver) (done func()) {
 	d.batch.mu.Lock()
 	defer d.batch.mu.Unlock()
@@ -45,7 +45,7 @@ func busy(d *Driver) (done func()) {
 	}
 }
 
-// wait returns when n requests of a driver's wait for others.
+// wait returns when n requests of a driver wait.
 func wait(t testing.TB, d *Driver, n int) {
 	t.Helper()
 	servertest.Until(t, "the requests wait", func() bool {
@@ -104,7 +104,8 @@ func TestManyNamesGoTogether(t *testing.T) {
 			}
 			m.take()
 			together(t, d, leaves...)
-			if sent, _ := m.take(); sent["Txn"] != 1 || sent["DeleteRange"] != 0 { // a watch begins where they have held for a while
+			// Watches may begin meanwhile, for claims that have held for a while.
+			if sent, _ := m.take(); sent["Txn"] != 1 || sent["DeleteRange"] != 0 {
 				t.Errorf("%d claims on as many names left by %v; want one transaction", n, sent)
 			}
 			for _, c := range claims {
@@ -116,7 +117,8 @@ func TestManyNamesGoTogether(t *testing.T) {
 	}
 }
 
-// Keys that one transaction creates have one create revision, so claims of one name would have one ticket.
+// Requests of one name never go together: keys that one transaction creates have one create revision, so the claims would
+// have one ticket.
 func TestOneNameNeverGoesTogether(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -142,7 +144,7 @@ func TestOneNameNeverGoesTogether(t *testing.T) {
 	}
 }
 
-// restrict returns a driver of a user who may use all names, and what leaves him those that begin with mine.
+// restrict returns a driver of a user who may use all names. limit leaves the user only the names that begin with mine.
 func restrict(t testing.TB) (d *Driver, limit func()) {
 	t.Helper()
 	s := servertest.Etcd(t)
@@ -163,8 +165,8 @@ func restrict(t testing.TB) (d *Driver, limit func()) {
 	}
 }
 
-// answered renews claims until each has an answer. The first request makes the client log in anew, and a password takes the
-// processor longer than other requests: a member that has little of it may not answer in time.
+// answered renews claims until etcd has answered for each. The first request makes the client log in again. To check a
+// password takes much processor time, so a slow member may not answer in time.
 func answered(t testing.TB, d *Driver, claims ...*driver.Claim) (got []driver.Renewal) {
 	t.Helper()
 	servertest.Until(t, "renewals have an answer", func() bool {
@@ -176,7 +178,7 @@ func answered(t testing.TB, d *Driver, claims ...*driver.Claim) (got []driver.Re
 	return got
 }
 
-// What a user may not write does not keep him from what he may.
+// If a user may not write the keys of one name, requests for other names in the same transaction still work.
 func TestARefusalIsForOneName(t *testing.T) {
 	t.Parallel()
 	d, limit := restrict(t)
@@ -197,7 +199,7 @@ func TestARefusalIsForOneName(t *testing.T) {
 	}
 }
 
-// A claim of which a user may not read the key any more does not keep the others from being renewed.
+// If a user may not read the key of one claim any more, the other claims are still renewed.
 func TestARefusedRenewalIsForOneName(t *testing.T) {
 	t.Parallel()
 	d, limit := restrict(t)
@@ -213,7 +215,7 @@ func TestARefusedRenewalIsForOneName(t *testing.T) {
 	says(t, got[1].Err, `does not let user "locks"`)
 }
 
-// A request that never went was not applied, is not sent later, and its caller is told so.
+// A request that is taken back before it was sent is never sent, and its error says that it was not applied.
 func TestARequestIsTakenBack(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -239,7 +241,7 @@ func TestARequestIsTakenBack(t *testing.T) {
 	}
 }
 
-// A claim whose Enter has failed hears of nothing more, since its client may never ask about it again.
+// A claim whose Enter failed has no subscription any more, since its client may never ask about it again.
 func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	t.Parallel()
 	d, f := filled(t, servertest.Etcd(t).Addr)
@@ -271,7 +273,8 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	if driver.OutcomeOf(err) != driver.OutcomeRefused || idle(d) != 1 {
 		t.Errorf("enter = %v, and %d leases are in the pool; want it refused, and the lease that both had", err, idle(d))
 	}
-	f.set(true, func(txn *pb.TxnRequest) bool { return puts(txn) && len(txn.Success) == 2 }) // behind others: it puts, and reads the queue
+	// The transaction behind others has two operations: it puts, and reads the queue.
+	f.set(true, func(txn *pb.TxnRequest) bool { return puts(txn) && len(txn.Success) == 2 })
 	_, err = d.Enter(timely(t), claimOn("name"))
 	if doubtful(t, err); idle(d) != 0 {
 		t.Errorf("%d leases are in the pool; want none, since a key may hang on the one that was there", idle(d))
@@ -289,7 +292,7 @@ func TestWhoNeverEnteredHearsNothing(t *testing.T) {
 	}
 }
 
-// A claim that leaves while it is renewed is found gone by both. Its lease serves one other claim, not two.
+// If a claim leaves while it is renewed, both calls find it gone. Its lease goes into the pool once, not twice.
 func TestLeaseIsGivenBackOnce(t *testing.T) {
 	d := open(t, servertest.Etcd(t).Addr)
 	for range 30 {
@@ -300,7 +303,7 @@ func TestLeaseIsGivenBackOnce(t *testing.T) {
 		both.Go(func() { _ = drive.Renew(t, d, c) })
 		both.Go(func() { drive.Leave(t, d, c) })
 		both.Wait()
-		d.claims.end(k, claimGone) // by a renewal that heard of it last
+		d.claims.end(k, claimGone) // as a renewal that learns of it last
 		d.pool.mu.Lock()
 		seen := map[int64]bool{}
 		for _, list := range d.pool.idle {

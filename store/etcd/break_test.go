@@ -9,8 +9,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// What Break tells of a claim is true of the moment in which the claim is removed: the one before it may have left since the
-// queue was read.
+// Break describes the claim at the moment of its removal: the claim before it may have left since the queue was read.
 func TestBreakTellsHowTheClaimStood(t *testing.T) {
 	t.Parallel()
 	addr := servertest.Etcd(t).Addr

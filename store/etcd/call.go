@@ -14,15 +14,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// patience bounds each call. A member can lose a request while the leader changes, and answers that only much later; to
-// ask again is harmless.
+// patience bounds each call. A member can lose a request while the leader changes, and then answers much later; to ask
+// again is harmless.
 const patience = 2 * time.Second
 
-// mostAtOnce is how many keys one transaction looks at, unless the servers take fewer; etcd's default limit is 128 operations.
+// mostAtOnce bounds the keys of one transaction, unless the servers take fewer; etcd's default limit is 128 operations.
 const mostAtOnce = 100
 
-// A wire is the way to etcd: it bounds requests, tells what their errors mean, and sees to it that the store is the same all the
-// time. It knows nothing of claims.
+// A wire sends requests to etcd: it bounds their time, explains their errors, and checks that the same store answers all of
+// them. It knows nothing of claims.
 type wire struct {
 	client *clientv3.Client
 	user   string
@@ -31,10 +31,10 @@ type wire struct {
 	prefix   string
 	patience time.Duration // bounds each call
 	identity storeIdentity
-	atOnce   atomic.Int64 // how many keys one transaction is about, at the most
+	atOnce   atomic.Int64 // limit of the keys in one transaction
 
 	life *work.Life
-	ctx  context.Context // of the life
+	ctx  context.Context // life's
 }
 
 func newWire(prefix string, life *work.Life) *wire {
@@ -43,10 +43,10 @@ func newWire(prefix string, life *work.Life) *wire {
 	return w
 }
 
-// begin returns the context for requests on behalf of ctx: it ends with ctx and with the driver, and never lasts for
-// ever. A member that knows no leader refuses such requests at once instead of holding them; what says so stands around the
-// rest. The other way round, package context would start a goroutine for each request, since it does not see that the
-// caller's context tells of its end by itself: a free name is then locked and unlocked in 715 µs, not in 676
+// begin returns the context for requests on behalf of ctx. It ends with ctx, with the driver, or after the wire's patience.
+// WithRequireLeader makes a member that knows no leader refuse requests at once instead of holding them. It stands outside
+// of WithCancel: inside, it would hide the AfterFunc of the caller's context, and package context would start a goroutine
+// for each request. A lock and unlock of a free name would then take 715 µs in place of 676
 // (go run ./proof/benchbefore -stores etcd -only '^alone$', with the revision to compare with).
 func (w *wire) begin(ctx context.Context) (context.Context, func(), error) {
 	if w.ctx.Err() != nil {
@@ -60,14 +60,14 @@ func (w *wire) begin(ctx context.Context) (context.Context, func(), error) {
 	return clientv3.WithRequireLeader(undated{bounded}), func() { stop(); late.Stop(); cancel() }, nil
 }
 
-// An undated context does not say when it ends. gRPC tells a deadline to the member, which sets a timer by it for each request
-// beside the client's: that costs 32 µs of the 443 that the two transactions of a lock and unlock take with both on one core.
-// A request that the client gives up ends in the member all the same.
+// An undated context hides its deadline. gRPC sends a deadline to the member, and the member sets a timer for each request,
+// beside the client's timer. This costs 32 µs of the 443 µs that the two transactions of a lock and unlock take with both
+// on one core. A request that the client gives up ends in the member without a deadline too.
 type undated struct{ context.Context }
 
 func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// commit runs a transaction and makes sure that the store that answers is the one that answered before.
+// commit runs a transaction, and checks that the store that answers is the one that answered before.
 func (w *wire) commit(
 	ctx context.Context, conditions []clientv3.Cmp, then, otherwise []clientv3.Op,
 ) (*clientv3.TxnResponse, error) {
@@ -79,12 +79,12 @@ func (w *wire) commit(
 	return r, w.identity.note(r.Header, seen)
 }
 
-// read looks at keys, all at one moment.
+// read reads keys at one revision.
 func (w *wire) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return w.commit(ctx, nil, ops, nil)
 }
 
-// readQueue returns the queue of a name, and the revision at which it was so.
+// readQueue returns the queue of a name, and the revision at which it was read.
 func (w *wire) readQueue(ctx context.Context, name string) (queue, int64, error) {
 	r, err := w.read(ctx, wholeQueue(w.folder(name)))
 	if err != nil {
@@ -96,14 +96,14 @@ func (w *wire) readQueue(ctx context.Context, name string) (queue, int64, error)
 var errOtherStore = errors.New("the etcd that answers is not the one that answered before, " +
 	"or was restored from an old copy: its locks and tokens mean nothing here; open it anew")
 
-// A storeIdentity is what the store has said of itself so far. A store that was wiped, swapped or restored would give the
-// same tokens again.
+// A storeIdentity is the store's identity by its answers so far. A store that was wiped, replaced or restored would give
+// the same tokens again.
 type storeIdentity struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	cluster  uint64
 	revision int64
-	term     uint64 // of a leader
-	broken   bool
+	term     uint64 // the leader's
+	broken   bool   // another store has answered
 }
 
 func (s *storeIdentity) seen() int64 {
@@ -112,14 +112,14 @@ func (s *storeIdentity) seen() int64 {
 	return s.revision
 }
 
-// latest returns the latest term of a leader that an answer has told.
+// latest returns the latest leader's term of all answers.
 func (s *storeIdentity) latest() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.term
 }
 
-// note checks the answer to a request that was sent when the revision seen was there already.
+// note checks the header of an answer. seen is the latest revision that was known before the request was sent.
 func (s *storeIdentity) note(h *pb.ResponseHeader, seen int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *storeIdentity) note(h *pb.ResponseHeader, seen int64) error {
 	return nil
 }
 
-// tooMany reports whether the servers refused a transaction about so many claims because they take fewer operations, and notes
-// that. One about half as many is asked for next.
+// tooMany reports whether the servers refused a transaction about this many claims because it has too many operations. If
+// so, it halves the limit for the next ones.
 func (w *wire) tooMany(err error, claims int) bool {
 	if claims < 2 || !errors.Is(err, rpctypes.ErrTooManyOps) {
 		return false
@@ -144,10 +144,10 @@ func (w *wire) tooMany(err error, claims int) bool {
 	return true
 }
 
-// folder is what the keys of a name begin with.
+// folder returns the prefix of the keys of a name.
 func (w *wire) folder(name string) string { return w.prefix + driver.EncodeName(name) + "/" }
 
-// revoked reports whether a request failed because a lease is no more.
+// revoked reports whether a request failed because a lease does not exist any more.
 func (w *wire) revoked(ctx context.Context, err error) bool {
 	return errors.Is(err, driver.ErrSession) || errors.Is(w.explain(ctx, err), driver.ErrSession)
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A toldContext has package context register what is to be told of its end, as the context of each request does.
+// A toldContext has an AfterFunc, as the context of each request of package stile has. It counts the calls.
 type toldContext struct {
 	context.Context
 	registered int
 }
 
-// Value hides that the standard library has made it.
+// Value hides the context of the standard library inside.
 func (c *toldContext) Value(any) any { return nil }
 
 func (c *toldContext) AfterFunc(f func()) func() bool {
@@ -21,7 +21,7 @@ func (c *toldContext) AfterFunc(f func()) func() bool {
 	return context.AfterFunc(c.Context, f)
 }
 
-// A request starts no goroutine that waits for the end of its caller's context, which can tell of it, and ends with it.
+// A request ends with its caller's context. It registers with the context's AfterFunc, and starts no goroutine to wait.
 func TestRequestsEndWithoutGoroutine(t *testing.T) {
 	d := newDriver("")
 	t.Cleanup(func() { d.Close() })
@@ -39,7 +39,7 @@ func TestRequestsEndWithoutGoroutine(t *testing.T) {
 	<-ctx.Done()
 }
 
-// A request ends with its caller's deadline, and after the driver's patience. It tells neither to the member.
+// A request ends with its caller's deadline, or after the driver's patience. It sends neither to the member.
 func TestRequestsTellNoDeadline(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ caller, want time.Duration }{{time.Second, time.Second}, {time.Hour, patience}} {
@@ -58,7 +58,8 @@ func TestRequestsTellNoDeadline(t *testing.T) {
 				t.Errorf("the member hears of the deadline %v", at)
 			}
 			if <-ctx.Done(); time.Since(begun) != test.want {
-				t.Errorf("a request whose caller waits for %v ends after %v; want %v", test.caller, time.Since(begun), test.want)
+				t.Errorf("a request whose caller waits for %v ends after %v; want %v",
+					test.caller, time.Since(begun), test.want)
 			}
 		})
 	}

@@ -2,7 +2,7 @@ package etcd
 
 import "github.com/stilelock/stile/internal/drive"
 
-// The calls of a driver, as tests make them.
+// The calls of a driver for tests.
 var (
 	timely = drive.Timely
 	enter  = drive.Enter

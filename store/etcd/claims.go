@@ -8,12 +8,12 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// claims is the table of what the driver knows of claims, and ends what is done for them.
+// claims is the table of local claims. It also ends them: their watches, and the use of their leases.
 type claims struct {
 	pool    *pool
 	watches *watches
 
-	mu    *sync.Mutex // guards what follows, and the claims; the driver's, as for the watches
+	mu    *sync.Mutex // the driver's, shared with the watches; guards the fields below, and the local claims
 	known map[string]*localClaim
 	limit known.Limit
 }
@@ -22,14 +22,14 @@ func newClaims(mu *sync.Mutex, p *pool, ws *watches) *claims {
 	return &claims{pool: p, watches: ws, mu: mu, known: map[string]*localClaim{}}
 }
 
-// of returns what is known of a claim, or nil.
+// of returns the local claim with an id, or nil.
 func (t *claims) of(id string) *localClaim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[id]
 }
 
-// remember returns what is known of a claim, to begin with this.
+// remember puts a local claim into the table. If the table has one with the same id, remember returns that one instead.
 func (t *claims) remember(k *localClaim) *localClaim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *claims) remember(k *localClaim) *localClaim {
 	return k
 }
 
-// sweepLocked forgets claims that ran out long ago, and that nobody asked for again.
+// sweepLocked forgets claims whose leases ended longer ago than the length of the lease.
 func (t *claims) sweepLocked() {
 	now := boottime.Now()
 	for _, k := range t.known {
@@ -54,35 +54,35 @@ func (t *claims) sweepLocked() {
 	t.limit.Swept(len(t.known))
 }
 
-// end ends a claim, and what the driver does for it. Only the first end counts: a claim that leaves while it is renewed is
-// found gone by both, and a lease that was given back twice would serve two claims.
+// end ends a local claim, and puts or discards its leases. Only the first end counts: if a claim leaves while it is
+// renewed, both calls find it gone, and a lease that was put back twice would serve two claims.
 func (t *claims) end(k *localClaim, how state) {
-	t.mu.Lock() // until its leases are noted as revoked: a call may find a late key on one
+	t.mu.Lock() // until the pool has noted the leases as revoked: a call may find a late key on one
 	defer t.mu.Unlock()
-	if !t.endLocked(k, how) { // a call that was told so later
+	if !t.endLocked(k, how) { // another call ended the claim first
 		return
 	}
 	leases := k.leasesLocked()
 	switch how {
-	case claimGone: // nothing hangs on its leases any more
+	case claimGone: // no key is attached to its leases any more
 		for _, l := range leases {
 			t.pool.put(l)
 		}
-	case claimKept: // the key that stays hangs on another lease; it is named for one of these, which must not name a second
+	case claimKept: // the kept key has one of these leases in its name, and no second key may have that name
 		t.pool.discard(leases...)
 	}
-	// What is left of a claim whose lease is no more runs out by itself: its key may be in its lock-delay.
+	// The leases of a lost claim run out by themselves: its key may be in its lock-delay.
 }
 
-// dismiss ends a claim whose Enter has failed, unless it is known to be in etcd: nobody takes out what was not put. If a
-// request may have put it, or may put it yet, its client enters again or leaves, and until then the claim hears nothing: to
-// revoke its lease would end it under a client that finds it.
+// dismiss ends a local claim whose Enter failed, unless its key is known to be in etcd: without a key, nobody calls Leave.
+// If a request may have put the key, or may put it yet, dismiss only ends its subscription. Its client enters again, or
+// leaves. To revoke its lease would end the claim under a client that finds it.
 func (t *claims) dismiss(k *localClaim) {
 	if k == nil {
 		return
 	}
 	ended := false
-	t.mu.Lock() // so that another call for the claim has noted its request, or finds the claim ended
+	t.mu.Lock() // so that another call for the claim either has noted its request, or finds the claim ended
 	switch {
 	case k.state != claimAsking:
 	case k.home.doubtful():
@@ -108,15 +108,15 @@ func (t *claims) endLocked(k *localClaim, how state) bool {
 	return true
 }
 
-// leases returns the lease that a claim lives by, and that which its key hangs on: mostly the same.
+// leases returns the claim's lease and the key's lease, which mostly are the same.
 func (t *claims) leases(k *localClaim) (life, on *lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return k.life, k.on
 }
 
-// meet returns what is known of a claim whose key was found, of which the call knew that before, or nil. Another driver's is not
-// remembered, and so only the call that has found it knows of its leases; only Renew has the driver look after one.
+// meet returns the local claim of a key that was found; before is the one that the call had, or nil. If another driver put
+// the key, meet makes a local claim, and does not put it into the table: only Renew does that.
 func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim {
 	t.mu.Lock()
 	k := t.known[c.ID]
@@ -125,7 +125,7 @@ func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim
 	}
 	t.mu.Unlock()
 	if k != nil && k.key != e.key {
-		t.end(k, claimGone) // it is another driver's key by the same id: that of ours, if there was one, is gone
+		t.end(k, claimGone) // another driver put this key by the same id; our own key, if there was one, is gone
 		k = nil
 	}
 	if k == nil {
@@ -135,7 +135,7 @@ func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim
 	return k
 }
 
-// sight notes where the key of the claim is. What was read before the key was last changed says nothing new.
+// sight notes the entry of a claim's key. An entry that was read before the key was last changed adds nothing.
 func (t *claims) sight(k *localClaim, e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,12 +147,13 @@ func (t *claims) sight(k *localClaim, e *entry) {
 	life, _ := e.life()
 	l, on := k.leaseLocked(life, t.pool.term(life, e.Term)), k.leaseLocked(e.lease, t.pool.term(e.lease, e.Term))
 	if l.id == on.id {
-		l = on // also if it was not known
+		l = on // one lease stays one value, also if it was not known
 	}
 	k.life, k.on = l, on
 }
 
-// lastSeen returns the entry of a claim as it was last seen in etcd, or nil if it never was.
+// lastSeen returns the key and revisions of a claim as they were last seen in etcd. It returns nil if the key was never
+// seen, or if the claim has ended.
 func (t *claims) lastSeen(k *localClaim) *entry {
 	if k == nil {
 		return nil
@@ -165,9 +166,10 @@ func (t *claims) lastSeen(k *localClaim) *entry {
 	return &entry{key: k.key, created: k.created, modified: k.modified}
 }
 
-// asks notes that a request is sent about a claim. What it returns notes that the outcome is known.
+// asks counts a request about a claim, and about the leases to, until answered is called. It fails with ErrGone if the
+// claim has ended.
 func (t *claims) asks(k *localClaim, to ...*lease) (answered func(), err error) {
-	t.mu.Lock() // so that either the claim is over, or its end finds the request noted
+	t.mu.Lock() // so that either the claim has ended, or its end finds the request counted
 	defer t.mu.Unlock()
 	if k.ended() {
 		return nil, driver.ErrGone
@@ -183,7 +185,7 @@ func (t *claims) asks(k *localClaim, to ...*lease) (answered func(), err error) 
 	}, nil
 }
 
-// leaves has a claim that is about to leave hear nothing of its own leaving.
+// leaves ends the subscription of a claim that is about to leave, so that it does not hear of its own deletion.
 func (t *claims) leaves(k *localClaim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,8 +193,8 @@ func (t *claims) leaves(k *localClaim) {
 	t.watches.unsubscribeLocked(k)
 }
 
-// hang notes that a claim lives by a lease, and that its key hangs on that or a longer one. If it lives by another than before, those
-// that it had serve nobody. If the claim was over before, the new ones run out.
+// hang notes the claim's lease and the key's lease after a change. If the claim's lease is a new one, the old leases are
+// discarded. If the claim has ended meanwhile, the new leases run out.
 func (t *claims) hang(k *localClaim, life, on *lease, modified int64) {
 	var old []*lease
 	t.mu.Lock()
@@ -206,14 +208,14 @@ func (t *claims) hang(k *localClaim, life, on *lease, modified int64) {
 	t.pool.discard(old...)
 }
 
-// written notes that the key of a claim was written anew.
+// written notes the revision at which a claim's key was rewritten.
 func (t *claims) written(k *localClaim, modified int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k.modified = max(k.modified, modified)
 }
 
-// tell has a goal know what is known of a claim, and returns the lease that its key hangs on.
+// tell copies a local claim into a seat, and returns the key's lease.
 func (t *claims) tell(k *localClaim, s *seat) (on *lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,8 +39,8 @@ func leader(t testing.TB, members []*servertest.Server) int {
 	return at
 }
 
-// A holder and a waiter live through the loss of the leader, and of a member that is no leader. Whichever member a client
-// sees, the lock is held.
+// A holder and a waiter survive the loss of the leader, and of another member. A client that sees only one member, whichever
+// it is, finds the lock held.
 func TestMembersFail(t *testing.T) {
 	t.Parallel()
 	members := servertest.EtcdCluster(t, 3)
@@ -80,7 +80,7 @@ func TestMembersFail(t *testing.T) {
 		t.Fatalf("the next lease is %v", next)
 	}
 	unlock(t, next)
-	// One of three is down still: that is no reason to fail.
+	// One of three members is still down. This must not make a lock fail.
 	for range 20 {
 		unlock(t, lock(t, c.Mutex("other")))
 	}
@@ -92,7 +92,7 @@ func TestLeaderMoves(t *testing.T) {
 	c := lockers(t, nil, addresses(members)...)
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: 6 * time.Second}))
 	for range 3 {
-		servertest.Until(t, "the leader moves", func() bool { // it may have moved by itself since it was asked for
+		servertest.Until(t, "the leader moves", func() bool { // again, if the leader changed between the two requests
 			at := leader(t, members)
 			by := operator(t, members[at].Addr)
 			status, err := by.Status(timely(t), members[(at+1)%3].Addr)
@@ -112,14 +112,15 @@ func TestLeaderMoves(t *testing.T) {
 	}
 }
 
-// renewed waits until a lease is renewed, by more than its deadline differs from one look to the next.
+// renewed waits until a lease is renewed: until its deadline is half a second later, since two reads of one deadline may
+// differ a little.
 func renewed(t *testing.T, lease *stile.Lease) {
 	t.Helper()
 	before := lease.Deadline().Add(time.Second / 2)
 	servertest.Until(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
 }
 
-// Without a quorum nothing is granted and nothing hangs; with it, all goes on.
+// Without a quorum no claim enters, and no call hangs. With a quorum again, the claim is renewed and leaves.
 func TestQuorumIsLost(t *testing.T) {
 	t.Parallel()
 	members := servertest.EtcdCluster(t, 3)
@@ -177,7 +178,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// A store that comes back as an old copy of itself gives tokens again that it gave before, which must not pass.
+// A store that was replaced would give the same tokens again. So the driver rejects every request.
 func TestStoreIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

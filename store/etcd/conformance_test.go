@@ -17,10 +17,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// slack is how late etcd ends a lease: it looks twice a second.
+// slack bounds how late etcd ends a lease: etcd checks leases twice a second.
 const slack = 2 * time.Second
 
-// store is the store at an address.
+// store describes the store at an address.
 func store(addr string) drivertest.Store {
 	return drivertest.Store{
 		Open: drive.Opener("etcd://" + addr), Slack: slack,
@@ -34,7 +34,7 @@ func store(addr string) drivertest.Store {
 	}
 }
 
-// fresh makes stores of a server under prefixes of their own.
+// fresh returns a function that opens drivers of a new, empty store: each store has a prefix of its own on the server.
 func fresh(addr string) func(testing.TB) func() driver.Driver {
 	return func(t testing.TB) func() driver.Driver {
 		open := drive.Opener("etcd://" + addr + "?prefix=" + rand.Text() + "/")
@@ -42,8 +42,8 @@ func fresh(addr string) func(testing.TB) func() driver.Driver {
 	}
 }
 
-// succession has the leadership pass from one member to the next. The one that led takes all leases that there were to have run out,
-// and asks the members to revoke them, as a leader does that goes on after it stood still.
+// succession makes the leadership pass from one member to another. The former leader then believes that all its leases have
+// run out, and has the members revoke them, as a leader does that goes on after it stood still.
 func succession(t testing.TB) *drivertest.Succession {
 	var addrs []string
 	for _, s := range servertest.EtcdCluster(t, 3) {
@@ -67,13 +67,13 @@ func succession(t testing.TB) *drivertest.Succession {
 		},
 		GoesOn: func() {
 			for _, l := range knew {
-				_, _ = by.Revoke(drive.Timely(t), l.ID) // some are no more
+				_, _ = by.Revoke(drive.Timely(t), l.ID) // some have ended, so it may fail
 			}
 		},
 	}
 }
 
-// mutex is a lock of etcd's own client library.
+// mutex returns a lock of etcd's own client library.
 func mutex(t testing.TB, addr, name string) *drivertest.Foreign {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A holder that is cut off for a part of its lease keeps the lock, and its lease is renewed again after that.
+// A holder that is cut off for a part of its lease keeps the lock. Afterwards its lease is renewed again.
 func TestShortCut(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

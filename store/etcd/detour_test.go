@@ -19,15 +19,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A holdup stands in a client of etcd, in the way of its requests for keys and of their answers. All requests share one
-// connection of HTTP/2, where a proxy could hold up all of them or none.
+// A holdup stands in a client of etcd. It can hold up requests for keys, and their answers. A proxy could not: all requests
+// share one connection of HTTP/2, so it would hold up all of them or none.
 type holdup struct {
 	drivertest.CallWay
-	revoking drivertest.CallWay // in the way of what ends a lease
+	revoking drivertest.CallWay // holds up revocations of leases
 
-	mu    sync.Mutex                        // guards what follows
-	loses func(method string, req any) bool // whether etcd's answer to a request does not arrive; nil means none
-	lost  int
+	mu    sync.Mutex                        // guards the fields below
+	loses func(method string, req any) bool // reports whether the answer to a request gets lost; nil means that none does
+	lost  int                               // number of lost answers
 }
 
 func (h *holdup) intercept(
@@ -44,8 +44,11 @@ func (h *holdup) intercept(
 		return status.Error(codes.Unavailable, "the connection broke")
 	}
 	unheard := func(ctx context.Context) {
-		// The caller reads its own peer when it ends, which may be now.
-		own := slices.DeleteFunc(slices.Clone(o), func(o grpc.CallOption) bool { _, peer := o.(grpc.PeerCallOption); return peer })
+		// The caller's option would race: the caller reads its peer when it ends, which may be now.
+		own := slices.DeleteFunc(slices.Clone(o), func(o grpc.CallOption) bool {
+			_, peer := o.(grpc.PeerCallOption)
+			return peer
+		})
 		_ = call(ctx, method, req, reflect.New(reflect.TypeOf(reply).Elem()).Interface(), c, own...)
 	}
 	var err error
@@ -89,7 +92,7 @@ func detour(t testing.TB, addr string) *drivertest.Detour {
 	return &drivertest.Detour{Driver: d, Way: way{h}}
 }
 
-// A way is a holdup of which Hold and what ends it are about leases that are ended, too. Those arrive after the rest.
+// A way is a holdup that also holds up revocations of leases. They arrive after the other requests.
 type way struct{ *holdup }
 
 func (w way) Hold(after int) {

@@ -9,11 +9,11 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// mostReclaimed is how many claims of earlier runs one transaction removes.
+// mostReclaimed bounds the claims of earlier runs that one transaction removes.
 const mostReclaimed = 64
 
-// Enter is one transaction, or a part of one, where nobody stands in line, and two for a claim that comes to stand behind
-// others. For a claim that waits it is a keep-alive, and then one read.
+// Enter takes one transaction, or a part of one, if the name's queue is empty, and two transactions if the claim enters
+// behind others. For a claim that is in the queue it takes a keep-alive and then a read.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
@@ -28,21 +28,21 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		d.claims.dismiss(a.k)
 	}
 	if in {
-		err = driver.Afterwards(err) // what failed came after the request that has let it in
+		err = driver.Afterwards(err) // the failed request came after the one that put the key
 	}
 	return p, err
 }
 
-// enter asks first where a claim stands that is known to have entered. Whether another stands there, by an earlier request or by
-// another driver, is found out by the transaction that puts its key. It reports whether the key is in etcd by now, and the
-// client did not know that before.
+// enter reads the place of a claim that is known to have entered. For any other claim it begins with the transaction that
+// puts the key: its answer shows whether an earlier request, or another driver, put a key for the claim before. in reports
+// that this call found or put the key, so the client did not know of it before.
 func (d *Driver) enter(ctx context.Context, a *attempt) (p driver.Place, in bool, err error) {
 	if a.c.Ticket != 0 || d.claims.lastSeen(a.k) != nil {
 		p, over, err := d.stand(ctx, a)
 		if !over || a.c.Ticket != 0 {
 			return p, false, err
 		}
-		a.k, a.v, a.up, a.fresh = nil, nil, nil, false // it enters as if for the first time
+		a.k, a.v, a.up, a.fresh = nil, nil, nil, false // enter as if for the first time
 	}
 	if p, in, err = d.join(ctx, a); err != nil || !in {
 		return p, in, err
@@ -51,10 +51,10 @@ func (d *Driver) enter(ctx context.Context, a *attempt) (p driver.Place, in bool
 	return p, true, err
 }
 
-// join puts the key of a claim, on a lease that it gets, if it may enter. It reports whether the claim stands in its queue: by that
-// key, or already.
+// join gets a lease for a claim, and puts the claim's key if the claim may enter. in reports whether the claim is in its
+// queue, by this key or by an earlier one.
 func (d *Driver) join(ctx context.Context, a *attempt) (p driver.Place, in bool, err error) {
-	granted := false // its lease was granted for this call, so that it has to be there
+	granted := false // the lease was granted in this call; if etcd does not know it, the lease has already ended
 	for {
 		if err := d.outfit(ctx, a, &granted); err != nil {
 			return p, false, &unsent{err}
@@ -79,20 +79,21 @@ func (d *Driver) join(ctx context.Context, a *attempt) (p driver.Place, in bool,
 	}
 }
 
-// unjoined is the error of a move by which a claim was to enter.
+// unjoined returns the error of a failed move of joins.
 func (d *Driver) unjoined(ctx context.Context, a *attempt, m move, err error) error {
 	switch {
 	case m.txn == nil || m.changes == evicts:
-		return &unsent{err} // nothing was asked for the claim itself
+		return &unsent{err} // no request was sent about the claim itself
 	case m.changes == takesIt:
 		d.claims.end(a.k, claimKept) // the key goes with its lease
 	case errors.Is(err, errOtherStore) && a.k.home.become(leaseOver):
-		d.pool.revoke(ctx, []*lease{a.k.home}) // the key may be there, in the way of those who opened this store
+		d.pool.revoke(ctx, []*lease{a.k.home}) // the other store may have the key now, and its clients would wait for it
 	}
 	return err
 }
 
-// outfit gives a claim a lease and a key, unless it has them from an earlier request, and says what the key is to hold.
+// outfit gives a claim a lease and the name of its key, unless it has them from an earlier request, and encodes the key's
+// value.
 func (d *Driver) outfit(ctx context.Context, a *attempt, granted *bool) error {
 	for a.value == nil {
 		if a.k == nil {
@@ -105,7 +106,7 @@ func (d *Driver) outfit(ctx context.Context, a *attempt, granted *bool) error {
 				return err
 			}
 			a.k = d.claims.remember(newLocalClaim(a.c, a.folder+hexOf(home.id), home))
-			if a.k.home != home { // another call for the same claim was quicker
+			if a.k.home != home { // another call for the same claim came first
 				d.pool.spare(home)
 			}
 		}
@@ -118,7 +119,7 @@ func (d *Driver) outfit(ctx context.Context, a *attempt, granted *bool) error {
 		if !a.k.home.stale(boottime.Now()) {
 			return nil
 		}
-		// It has been in the pool for a while. The transaction that puts the key tells whether the keep-alive counts.
+		// The lease was in the pool for a while. The answer to the put shows whether the keep-alive counts: see term.go.
 		a.up, err = d.keepUp(ctx, a.k)
 		if errors.Is(err, driver.ErrSession) && !*granted {
 			d.strip(a, granted)
@@ -129,13 +130,13 @@ func (d *Driver) outfit(ctx context.Context, a *attempt, granted *bool) error {
 	return nil
 }
 
-// strip takes the lease and the key from a claim that they are no good for. The next ones are new.
+// strip ends a claim's use of a lease and key that cannot serve it. The next lease is a new one, not one from the pool.
 func (d *Driver) strip(a *attempt, granted *bool) {
 	d.claims.end(a.k, claimLost)
 	a.k, a.up, a.value, *granted = nil, nil, nil, true
 }
 
-// stand tells where a claim stands, or why it does not. It reports whether that is since its key is not there.
+// stand returns a claim's place, or the reason why it has none. over reports that the reason is a missing key or lease.
 func (d *Driver) stand(ctx context.Context, a *attempt) (p driver.Place, over bool, err error) {
 	m, err := d.pursue(ctx, a, stands)
 	switch {
@@ -156,7 +157,8 @@ func (d *Driver) stand(ctx context.Context, a *attempt) (p driver.Place, over bo
 	return p, false, nil
 }
 
-// over ends what is done for a claim that is not in its queue, and returns the error that says so.
+// over ends the local claim after a move that did not find the claim in its queue. It returns ErrSession if the lease
+// ended, and else ErrGone.
 func (d *Driver) over(a *attempt, m move) error {
 	switch {
 	case a.k == nil, m.end == endOther:
@@ -171,8 +173,8 @@ func (d *Driver) over(a *attempt, m move) error {
 	return driver.ErrGone
 }
 
-// left returns how much of its lease a claim has for sure, from a moment on: at most what it asked for, unless the lease was
-// longer before.
+// left returns the time that a claim's lease certainly has left at a moment. It is at most the claim's TTL, unless the
+// lease is at least a second longer.
 func (d *Driver) left(k *localClaim, c *driver.Claim, from time.Duration) time.Duration {
 	life, _ := d.claims.leases(k)
 	ttl, left := life.time(from)

@@ -14,13 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// unsent marks the error of a request that came before the one that puts a key, which was not sent then.
+// unsent marks the error of a request that came before the request for the key. The latter was then not sent.
 type unsent struct{ error }
 
 func (u *unsent) Unwrap() error { return u.error }
 
-// explain turns an error of the client into one of the driver: who refused, what it means, whether the request may have
-// been applied. ctx is the caller's.
+// explain turns an error of the client library into an error of the driver, which says what happened, and is marked with the
+// request's outcome. ctx is the caller's.
 func (w *wire) explain(ctx context.Context, err error) error {
 	if err == nil || driver.NotApplied(err) || driver.IsUnreachable(err) {
 		return err
@@ -45,14 +45,15 @@ func (w *wire) explain(ctx context.Context, err error) error {
 	return w.broke(err)
 }
 
-// broke explains an error of the connection, by its text where the library tells no more.
+// broke explains an error of the connection, by its text where the library has nothing better.
 func (w *wire) broke(err error) error {
 	text := w.clean(status.Convert(err).Message())
 	if _, why, ok := strings.Cut(text, "Error while dialing: "); ok {
 		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached: %s", strings.TrimSuffix(why, `"`))))
 	}
 	if _, why, ok := strings.Cut(text, "authentication handshake failed: "); ok {
-		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", strings.TrimSuffix(why, `"`))))
+		why = strings.TrimSuffix(why, `"`)
+		return driver.Unsent(driver.Unreachable(fmt.Errorf("etcd cannot be reached by TLS: %s", why)))
 	}
 	if own, ok := strings.CutPrefix(text, "etcdserver: "); ok && status.Code(err) == codes.Unavailable {
 		return driver.Unreachable(fmt.Errorf("etcd does not serve at the moment (%s)", own)) // the library does not know it
@@ -63,7 +64,7 @@ func (w *wire) broke(err error) error {
 	return fmt.Errorf("etcd: %s", text)
 }
 
-// refused explains an error that a server answered, by the table of faults.
+// refused explains a server's error, by the table of faults.
 func (w *wire) refused(refusal rpctypes.EtcdError) error {
 	if errors.Is(refusal, rpctypes.ErrLeaseNotFound) {
 		return driver.ErrSession
@@ -87,7 +88,7 @@ func (w *wire) refused(refusal rpctypes.EtcdError) error {
 	return err
 }
 
-// clean makes a foreign message fit for one line that shows no password.
+// clean puts a foreign message on one line, and hides the password.
 func (w *wire) clean(text string) string {
 	return secure.Hide(strings.Join(strings.Fields(text), " "), w.secret)
 }

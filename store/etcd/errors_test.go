@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// dial opens a URL, which must fail in time.
+// dial opens a URL, and returns the error. It fails the test if opening takes 7 seconds.
 func dial(t testing.TB, url string) error {
 	t.Helper()
 	over := awake.For(7 * time.Second)
@@ -33,7 +33,7 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		url, want string
-		rejected  bool // and asking again is no use
+		rejected  bool // for good: a repeat fails too
 	}{
 		{"etcd://stile.invalid", "etcd cannot be reached", false},
 		{"etcd://127.0.0.1:1", "refused", false},
@@ -92,7 +92,8 @@ func TestTLS(t *testing.T) {
 	says(t, dial(t, "etcd://"+s.Addr), "etcd")
 }
 
-// guarded turns users on: root, who may do all, and locks, who may use the keys under stile/, both with one password.
+// guarded turns authentication on. It makes two users with one password: root, who may do everything, and locks, who may use
+// the keys under stile/.
 func guarded(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	c := operator(t, s.Addr)
@@ -116,9 +117,10 @@ func root(t testing.TB, s *servertest.Server) *clientv3.Client {
 	var c *clientv3.Client
 	servertest.Until(t, "root has logged in", func() (in bool) {
 		var err error
-		// Without a limit a login that gets no answer waits for ever.
+		// Without a timeout, a login without an answer would wait for ever.
 		c, err = clientv3.New(clientv3.Config{
-			Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2", Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
+			Endpoints: []string{s.Addr}, Username: "root", Password: "hunter2",
+			Logger: zap.NewNop(), DialTimeout: 10 * time.Second,
 		})
 		return err == nil
 	})
@@ -131,14 +133,15 @@ func TestUsers(t *testing.T) {
 	for version, start := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			// A login is forgotten after a second without use.
+			// The server forgets a login after a second without use.
 			s := start(t, "--auth-token-ttl", "1")
 			guarded(t, s)
 			for url, want := range map[string]string{
-				"etcd://" + s.Addr:                                 "asks for a user",
-				"etcd://locks:wrong@" + s.Addr:                     `does not accept user "locks" with this password`,
-				"etcd://nobody:hunter2@" + s.Addr:                  `does not accept user "nobody" with this password`,
-				"etcd://locks:hunter2@" + s.Addr + "?prefix=else/": `does not let user "locks" read and write the keys under "else/"`,
+				"etcd://" + s.Addr:                "asks for a user",
+				"etcd://locks:wrong@" + s.Addr:    `does not accept user "locks" with this password`,
+				"etcd://nobody:hunter2@" + s.Addr: `does not accept user "nobody" with this password`,
+				"etcd://locks:hunter2@" + s.Addr + "?prefix=else/": `does not let user "locks" ` +
+					`read and write the keys under "else/"`,
 			} {
 				err := dial(t, url)
 				says(t, err, want)
@@ -154,7 +157,7 @@ func TestUsers(t *testing.T) {
 			c, waiter := claimOn("name"), claimOn("name")
 			enter(t, d, c)
 			enter(t, d, waiter)
-			// The rights change, by which all logins end.
+			// A change of the users ends all logins.
 			if _, err := root(t, s).UserAdd(timely(t), "other", "hunter2"); err != nil {
 				t.Fatal(err)
 			}

@@ -1,15 +1,21 @@
-// Package etcd keeps locks in etcd, in the layout of etcd's own mutex and election: the claims of a name are the keys
+// Package etcd keeps locks in etcd, in the layout of etcd's own mutex and election. The claims of a name are the keys
 //
 //	<prefix><name>/<lease in hex>
 //
-// in the order of their create revisions, each attached to a lease of its own. So etcdctl lock, etcdctl elect, package
-// concurrency of etcd's client and etcd's lock service exclude stile on a name, and stile excludes them. Their keys count
-// as exclusive claims. Importing the package registers the schemes etcd and etcds.
+// in the order of their create revisions. Each key is attached to a lease of its own, and its create revision is the
+// claim's ticket. So etcdctl lock, etcdctl elect, package concurrency of etcd's client and etcd's lock service exclude
+// stile on a name, and stile excludes them. A key of theirs counts as an exclusive claim. Importing the package registers
+// the schemes etcd and etcds.
 //
-// Entering a free lock is one transaction, and leaving is another: a lease that a claim left cleanly serves the next claim.
-// Waiting costs only one watch per name; all watches share one stream. A claim's create revision is its ticket.
+// This is how a claim enters. [Driver.Enter] calls join, which takes a lease from the pool, or has etcd grant one; the id
+// of the lease completes the key. The goal joins then decides on a transaction, and pursue sends it: if no key stands under
+// the name, put this one. If other keys stand there, the transaction changes nothing and returns them. Then joins admits the
+// claim behind them, with a second transaction, or turns it away. At last the goal stands finds the claim's place.
 //
-// What the driver knows of a claim is one state, which one function moves, become:
+// Entering a free lock takes one transaction, and leaving it takes another: the lease of a claim that left cleanly serves
+// the next claim. A claim that waits learns of deletions from a watch of its name; all watches share one stream.
+//
+// The driver remembers each claim in one of these states. Only become changes the state:
 //
 //	              its key is      where it
 //	              in etcd         stands       ┌─────────┐
@@ -20,41 +26,41 @@
 //	   another driver's │                      └─────────┘
 //	   that is renewed  │
 //
-//	from found, waiting and holding                    from each, and from asking
-//	    │                                                │
-//	    │ its deletion is heard   ┌─────────┐            ├─ etcd says that its key is not there,
-//	    ├────────────────────────►│ deleted │            │  or has removed it ───────────────────► gone
-//	    │                         └────┬────┘            ├─ it is kept after it has left ────────► kept
-//	    │ Leave                   ┌────▼────┐            └─ its lease is no more ────────────────► lost
-//	    └────────────────────────►│ leaving │
-//	                              └─────────┘
+//	from found, waiting and holding             from each, and from asking
+//	    │                                         │
+//	    │ a watch reports  ┌─────────┐            ├─ etcd says that the key is not there,
+//	    ├─────────────────►│ deleted │            │  or removed it ─────────────────────► gone
+//	    │ its deletion     └────┬────┘            ├─ it left, and is kept for a while ──► kept
+//	    │ Leave            ┌────▼────┐            └─ its lease ended ───────────────────► lost
+//	    └─────────────────►│ leaving │
+//	                       └─────────┘
 //
-// A claim that holds never waits again: what stands ahead of it only goes. Gone, kept and lost are the ends. The leases of a
-// claim that is gone serve others, unless a request about it may be applied yet: who asks for a change of a key counts with its
-// leases until the outcome is known, and one that is counted passes to nobody. What became of a request is thus no state of the
-// claim's, but of the leases that it is about.
+// A claim that holds never waits again, since the claims ahead of it can only leave. Gone, kept and lost are final. The
+// leases of a gone claim serve other claims, unless etcd may still apply a request about them. So each lease counts the
+// requests about it whose outcomes are unknown, and serves no other claim while it counts one. The outcome of a request is
+// therefore a matter of the leases, not a state of the claim.
 //
-// A claim enters by two goals, joins and stands. The first puts its key, unless the queue is another than it was seen, and the
-// second says where it stands. The goals lives, leaves, stays and amends are of the other calls. A goal only decides, and pursue
-// is the one place that sends what changes the key of a claim:
+// A goal is a function that decides the next step of a call: joins and stands for Enter, lives and amends for Renew, leaves
+// and stays for Leave. A goal only decides. Its steps are sent by pursue, and nothing else sends a transaction that changes
+// the key of a claim of this client:
 //
-//	          ┌─────────────────────────────────────────────────────────────┐
-//	          │ the queue as it is then, or that a lease is no more         │
-//	          ▼                                                             │
-//	view ──► goal ──► move ──► pursue: a transaction, or leases to have ────┤
-//	          │                in hand, or keep-alives and then a read      │ the answer is lost
-//	          ▼ no move is left                                             ▼
-//	         end, a value: it holds, waits, has left, …                    the call fails, and the leases
-//	                                                                       that it was about serve nobody else
+//	          ┌──────────────────────────────────────────────────────────┐
+//	          │ the queue as it is then, or a lease that ended           │
+//	          ▼                                                          │
+//	view ──► goal ──► move ──► pursue: sends a transaction, or gets ─────┤
+//	          │                leases, or keeps leases alive and reads   │ the answer is lost
+//	          ▼ no move is left                                          ▼
+//	         end, a value: it holds, waits, has left, …              the call fails, and the leases
+//	                                                                 of the request serve no other claim
 //
-// Since goals only decide, TestGoals walks all that can happen to a few claims, with the goals that ship. A key goes in two other
-// ways too: its lease ends, and an operator removes it, by Break.
+// Since goals only decide, TestGoals walks through all that can happen to a few claims, with the goals that ship. A key also
+// goes when its lease ends, and when an operator removes it by Break.
 //
-// A leader that was replaced may end any lease that it knows: term.go has the rule by which claims outlive that.
+// A leader that was replaced may still end any lease that it knows. term.go has the rule by which claims outlive this.
 //
-// The parts are the wire, which sends requests and knows nothing of claims; the pool of leases, and what keeps leases alive; the
-// watches, which tell the listeners of claims what goes on; the table of claims, with one mutex for both; and the calls, which
-// are methods of Driver.
+// The parts are the wire, which sends requests and knows nothing of claims; the pool of leases, and the keepAliver, which
+// keeps leases alive; the watches, which pass events to the listeners of claims; the table of claims; and the calls, which
+// are methods of Driver. One mutex guards the claims and the watches.
 //
 // A user of the server needs the right to read and write the keys under the prefix, and no other right:
 //
@@ -71,19 +77,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// DefaultPrefix is what keys begin with.
+// DefaultPrefix begins every key, unless Options.Prefix or Options.Bare says otherwise.
 const DefaultPrefix = "stile/"
 
-// Options change how a [Driver] uses its client. Nil means the defaults, and so does the zero of each field.
+// Options change a [Driver]'s keys. Nil means the defaults, and the zero of each field means its default.
 type Options struct {
-	Prefix string // what keys begin with
+	Prefix string // begins every key; "" means DefaultPrefix
 	Bare   bool   // keys begin with the name, and Prefix is not used
 }
 
-// A Driver keeps locks in etcd. Its methods may be called at once.
+// A Driver keeps locks in etcd. Its methods may be called concurrently.
 type Driver struct {
 	wire  *wire
-	owned []*clientv3.Client // to be closed with the driver
+	owned []*clientv3.Client // closed with the driver
 
 	promised   promise.Promise
 	keepAliver *keepAliver
@@ -93,7 +99,7 @@ type Driver struct {
 	watches    *watches
 
 	life    *work.Life
-	ctx     context.Context // of the life
+	ctx     context.Context // life's
 	closing sync.Once
 
 	mu sync.Mutex // guards the claims and the watches
@@ -108,8 +114,8 @@ var _ interface {
 	driver.Identifier
 } = (*Driver)(nil)
 
-// New returns a driver that uses the caller's client, and asks the servers for what they can promise. Closing the driver
-// does not close the client.
+// New returns a driver that uses the caller's client. It asks the servers for their traits, and fails if none answers
+// within 2 seconds, or if one refuses. Closing the driver does not close the client.
 func New(ctx context.Context, client *clientv3.Client, o *Options) (*Driver, error) {
 	if o == nil {
 		o = &Options{}
@@ -148,27 +154,28 @@ func (d *Driver) use(client *clientv3.Client) {
 	d.keepAliver = newKeepAliver(d.wire)
 }
 
-// Traits tells what the servers can promise. They are asked again now and then: members come and go while connections stay.
+// Traits returns the servers' promises. The driver asks the servers again now and then: members come and go while
+// connections stay.
 func (d *Driver) Traits() driver.Traits { return d.promised.Traits() }
 
-// Alert names the function that hears of claims that had better be renewed at once.
+// Alert sets the function that the driver calls with the ids of claims to renew at once.
 func (d *Driver) Alert(endangered func(ids ...string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watches.endangered = endangered
 }
 
-// Close ends every call. It closes the client too, unless that is the caller's own. Leases that no claim uses are given
-// back, if etcd answers soon.
+// Close ends every call, and revokes the leases that no claim uses, for at most a second. It closes the client, unless the
+// caller brought it to New. Closing twice is harmless. The error is always nil.
 func (d *Driver) Close() error {
 	d.mu.Lock()
-	d.life.End() // not while a claim's queue begins to be watched
+	d.life.End() // under mu: not while a watch begins
 	d.mu.Unlock()
 	d.closing.Do(func() {
 		d.pool.close()
 		d.life.Wait()
 		for _, c := range d.owned {
-			_ = c.Close() // it says that it was closed, or that its connections were broken: neither matters any more
+			_ = c.Close() // an error says that it was closed, or that its connections were broken; neither matters here
 		}
 	})
 	return nil

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Each row of the table is told as it says, and no two are one.
+// Each fault of the table is explained with its outcome and etcd's own words, and each row has an error of the library.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	d := newDriver(DefaultPrefix)
@@ -28,7 +28,7 @@ func TestFaults(t *testing.T) {
 		}
 		says(t, err, strings.TrimPrefix(refusal.Error(), "etcdserver: "))
 	}
-	err := d.wire.explain(t.Context(), rpctypes.ErrGRPCTimeoutWaitAppliedIndex) // which the library has no name for
+	err := d.wire.explain(t.Context(), rpctypes.ErrGRPCTimeoutWaitAppliedIndex) // the library has no EtcdError for it
 	says(t, err, "etcd does not serve at the moment (request timed out, waiting")
 	if driver.NotApplied(err) || !driver.IsUnreachable(err) {
 		t.Errorf("%v: want its outcome unknown, and that it may work later", err)
@@ -38,8 +38,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A client that is idle sends no pings: servers end the connection of one that does, after some 40 s, and the library then
-// writes ENHANCE_YOUR_CALM to standard error.
+// An idle client sends no pings. If it did, a server would end the connection after some 40 s, and the library would write
+// ENHANCE_YOUR_CALM to standard error.
 func TestIdleClientSendsNoPings(t *testing.T) {
 	t.Parallel()
 	a, err := driver.ParseAddress("etcd://127.0.0.1")
@@ -53,7 +53,7 @@ func TestIdleClientSendsNoPings(t *testing.T) {
 	}
 }
 
-// A full etcd lets nobody in, and says what to do. It lets holders go on, and leave.
+// A full etcd refuses new claims, and the error says how to mend it. Holders are renewed, and leave.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t, "--quota-backend-bytes", "2097152")
@@ -91,7 +91,7 @@ func TestNoSpace(t *testing.T) {
 	enter(t, d, claimOn("other"))
 }
 
-// A member that has lost its leader refuses at once, and the request is certainly not applied.
+// A member that has lost its leader refuses requests at once, and certainly does not apply them.
 func TestNoLeader(t *testing.T) {
 	t.Parallel()
 	members := servertest.EtcdCluster(t, 3)

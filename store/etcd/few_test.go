@@ -8,7 +8,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A server takes fewer operations in a transaction than most do. Claims are renewed, and those of earlier runs are removed, by smaller ones.
+// If a server takes fewer operations in a transaction than the default, the driver renews claims, and removes the claims of
+// earlier runs, by smaller transactions.
 func TestFewOperations(t *testing.T) {
 	t.Parallel()
 	d := open(t, servertest.Etcd(t, "--max-txn-ops=16").Addr)

@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// find returns the entry of a claim that is not known, or [driver.ErrGone].
+// find reads the entry of a claim from etcd. It fails with [driver.ErrGone] if there is none, or if the claim has left.
 func (d *Driver) find(ctx context.Context, c *driver.Claim) (*entry, error) {
 	options := []clientv3.OpOption{clientv3.WithPrefix()}
 	if c.Ticket > 0 {

@@ -13,7 +13,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// bare returns a client of package stile whose names are etcd's own.
+// bare returns a client of package stile without a prefix, as etcd's own clients are.
 func bare(t testing.TB, addr string) *stile.Client {
 	t.Helper()
 	d, err := New(timely(t), operator(t, addr), &Options{Bare: true})
@@ -39,7 +39,8 @@ func session(t testing.TB, c *clientv3.Client) *concurrency.Session {
 	return s
 }
 
-// waits runs f, which must not end before a name has so many keys, and returns what waits for its end.
+// waits runs f, and fails the test if f ends before, or soon after, the name has this number of keys. The function that it
+// returns waits for the end of f, which must succeed.
 func waits(t *testing.T, by *clientv3.Client, folder string, keys int, f func(ctx context.Context) error) func() {
 	t.Helper()
 	ctx := timely(t)
@@ -110,7 +111,7 @@ func TestForeignMutex(t *testing.T) {
 	}
 }
 
-// A key that no client of etcd's recipes made counts too, for them and for stile, until somebody removes it.
+// Any key under a name counts, also one that no lock made. stile waits for it until somebody removes it.
 func TestForeignKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -142,7 +143,7 @@ func TestForeignKey(t *testing.T) {
 	}
 	leave(t, d, c)
 
-	// Names of which no key has a lease are another program's data.
+	// If no key of a name has a lease, the name is another program's data.
 	if _, err := by.Put(timely(t), "stile/config/color", "blue"); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestForeignKey(t *testing.T) {
 	}
 }
 
-// Somebody uses the very key that a claim is about to take.
+// Another client puts the very key that a claim is about to put.
 func TestForeignTakesTheKey(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// One of three members freezes. The first silence is met in half a second, and the next try goes elsewhere.
+// If one of three members freezes, a client gives up its first request there after half a second, and asks another member.
 func TestMemberFreezes(t *testing.T) {
 	for name, step := range map[string]int{"leader": 0, "follower": 1} {
 		t.Run(name, func(t *testing.T) {

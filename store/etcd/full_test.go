@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A fullness stands in a client of etcd, and answers transactions as a server that has become full.
+// A fullness stands in a client of etcd, and answers transactions as a full server does.
 type fullness struct {
-	mu      sync.Mutex // guards what follows
-	about   func(*pb.TxnRequest) bool
-	applies bool // the transaction was accepted before, and is applied
+	mu      sync.Mutex                // guards the fields below
+	about   func(*pb.TxnRequest) bool // picks the transactions; nil picks none
+	applies bool                      // they are applied, as if accepted before the server was full
 }
 
-// set has transactions be answered so; about is nil for none.
+// set changes the answers to the transactions that about picks; nil picks none.
 func (f *fullness) set(applies bool, about func(*pb.TxnRequest) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,12 +46,13 @@ func (f *fullness) intercept(
 	return rpctypes.ErrGRPCNoSpace
 }
 
-// filled returns a driver whose server can be full.
+// filled returns a driver, and the fullness of its client.
 func filled(t testing.TB, addr string) (*Driver, *fullness) {
 	t.Helper()
 	f := &fullness{}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.intercept)},
+		Endpoints: []string{addr}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.intercept)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func filled(t testing.TB, addr string) (*Driver, *fullness) {
 	return d, f
 }
 
-// puts reports whether a transaction puts a key, alone or as a part of several.
+// puts reports whether a transaction puts a key, itself or in a transaction inside it.
 func puts(txn *pb.TxnRequest) bool {
 	for _, op := range txn.Success {
 		if op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn()) {
@@ -75,7 +76,7 @@ func puts(txn *pb.TxnRequest) bool {
 	return false
 }
 
-// rewrites reports whether a transaction only writes a key that is there.
+// rewrites reports whether a transaction only rewrites a key that is there.
 func rewrites(txn *pb.TxnRequest) bool {
 	return len(txn.Success) == 1 && puts(txn) && txn.Compare[0].GetModRevision() > 0
 }
@@ -89,7 +90,7 @@ func doubtful(t testing.TB, err error) {
 	}
 }
 
-// A downgrade that a full etcd has applied is not told as refused, and is found when it is asked for again.
+// A downgrade that a full etcd applied is not reported as refused, and the same downgrade again finds it done.
 func TestFullHasApplied(t *testing.T) {
 	t.Parallel()
 	d, f := filled(t, servertest.Etcd(t).Addr)
@@ -111,7 +112,7 @@ func TestFullHasApplied(t *testing.T) {
 	}
 }
 
-// The lease with the lock-delay, on which a full etcd may have hung a key, serves no other claim.
+// If a full etcd may have attached a key to the lease with the lock-delay, this lease serves no other claim.
 func TestFullMayHaveMoved(t *testing.T) {
 	t.Parallel()
 	d, f := filled(t, servertest.Etcd(t).Addr)
@@ -132,7 +133,7 @@ func TestFullMayHaveMoved(t *testing.T) {
 	}
 }
 
-// A claim that a full etcd has let in keeps its key and its lease, and its client can take it out.
+// A claim whose key a full etcd has put keeps its key and its lease, and its client can remove it.
 func TestFullMayHaveLetIn(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -147,7 +148,7 @@ func TestFullMayHaveLetIn(t *testing.T) {
 	leave(t, d, c)
 }
 
-// A full etcd that has not changed the key of a claim has refused the request.
+// If a full etcd has not changed the key of a claim, the request is reported as refused.
 func TestFullHasNotApplied(t *testing.T) {
 	t.Parallel()
 	d, f := filled(t, servertest.Etcd(t).Addr)
@@ -167,7 +168,8 @@ func TestFullHasNotApplied(t *testing.T) {
 	leave(t, d, holder)
 }
 
-// A claim leaves though its request went together with one that a full etcd does not apply, and is not told that it was gone.
+// If a Leave goes together with a request that a full etcd does not apply, the claim leaves all the same, and Leave does not
+// report ErrGone.
 func TestFullLetsLeaveTogether(t *testing.T) {
 	t.Parallel()
 	for _, applies := range []bool{false, true} {
@@ -193,7 +195,7 @@ func TestFullLetsLeaveTogether(t *testing.T) {
 	}
 }
 
-// idle is how many leases are in the pool.
+// idle returns the number of leases in the pool.
 func idle(d *Driver) int {
 	d.pool.mu.Lock()
 	defer d.pool.mu.Unlock()

@@ -5,59 +5,60 @@ import (
 	"github.com/stilelock/stile/internal/keyqueue"
 )
 
-// A goal is what a call wants for its claim. It decides, and does nothing else: by the queue as it was read last and by the
-// answer to the transaction before, it returns the next move. These are the cases:
+// A goal decides the moves of a call, and does nothing else. Given the queue as it was last read and the answer to the last
+// move, it returns the next move. These are the cases:
 //
 //	                                           view                        answer
-//	the call begins                            nil, or what it has read    nil
-//	the queue was read                         as it is                    nil
-//	the transaction was applied                as it is, or nil if that    made
-//	                                           is not known
-//	its conditions were not met                as it is, or nil            blocked
-//	a lease that was needed is no more         as it was before            leaseless
+//	the call begins                            nil, or read before         nil
+//	the queue was read                         the present queue           nil
+//	the transaction was applied                the present queue, or       made
+//	                                           nil if it is not known
+//	its conditions were not met                the present queue, or nil   blocked
+//	a lease that was needed has ended          the former queue            leaseless
 //
 // The goals are joins, stands, lives, leaves, stays and amends.
 type goal func(s *seat, v *view, was *answer) move
 
-// A seat is what a goal knows of the claim beside its queue.
+// A seat is a goal's knowledge of the claim, except the queue.
 type seat struct {
 	c      *driver.Claim
 	folder string
-	key    string // "" while no lease is known that names one
-	text   string // what the key is to hold; of joins alone
-	most   int    // how many claims one transaction removes at most
+	key    string // "" while the claim has no lease to name its key for
+	text   string // the value that joins writes
+	most   int    // limit of the claims that one transaction removes
 
-	// By what the driver knows of the claim, before each move:
-	known             bool  // its key was seen, and was not found gone
-	created, modified int64 // of the key, as it was last seen
-	has               hold  // the leases that it has
+	// From the local claim, before each move:
+	known             bool  // the key was seen, and was not found gone
+	created, modified int64 // revisions of the key when it was last seen
+	has               hold  // the claim's present leases
 
 	kept  hold  // the leases that were kept alive before the view was read
-	fresh bool  // the leases that it has are as good as new, and no keep-alive is needed
-	hand  hold  // leases that are in hand for it: see hangs
-	by    wants // what those in hand are for
+	fresh bool  // the present leases need no keep-alive
+	hand  hold  // the leases in hand: see hangs
+	by    wants // purpose of the leases in hand
 }
 
-// A hold is the leases of a claim: the one that it lives by, and that which its key hangs on, mostly the same.
+// A hold is a claim's two leases: life, by which the claim lives, and on, to which its key is attached. Mostly they are one
+// lease.
 type hold struct{ life, on grant }
 
-// A grant is a lease, with the term of the leader in which it was granted, or of an earlier one.
+// A grant is a lease with the leader's term when it was granted, or an earlier term.
 type grant struct {
 	id   int64
 	term uint64
 }
 
-// apart reports whether the key hangs on another lease than the claim lives by.
+// apart reports whether the two leases differ.
 func (h hold) apart() bool { return h.life.id != h.on.id }
 
-// in reports whether both leases are of a term: see term.go.
+// in reports whether both leases were granted in a term: see term.go.
 func (h hold) in(term uint64) bool { return h.life.term == term && h.on.term == term }
 
-// same reports whether two holds are of the same leases.
+// same reports whether two holds have the same leases.
 func (h hold) same(o hold) bool { return h.life.id == o.life.id && h.on.id == o.on.id }
 
-// handed reports whether the leases in hand are for this, and for the claim as it is now: another call may have hung its key elsewhere
-// since they came to hand.
+// handed reports whether the leases in hand serve this purpose, and fit the claim's present leases: another call may have
+// changed these meanwhile.
 func (s *seat) handed(what wants) bool {
 	if what == wantsNew {
 		return s.by == what && s.hand.apart() == s.has.apart()
@@ -65,12 +66,12 @@ func (s *seat) handed(what wants) bool {
 	return s.by == what && s.hand.life.id == s.has.life.id
 }
 
-// A view is the queue as it was read last: at least what stands ahead of the claim, or the head of that, and its own key.
+// A view is the queue as it was last read: at least the claim's own key, and the keys ahead of it or only their head.
 type view struct {
 	q    queue
-	seen int64  // the revision at which what stands ahead was so
-	term uint64 // of the leader that has told of the claim's own key, or a later one
-	head bool   // of what stands ahead, only the head was read
+	seen int64  // the revision at which the keys ahead were read
+	term uint64 // the leader's term when the claim's own key was read, or a later term
+	head bool   // only the head of the keys ahead was read
 }
 
 func (v *view) queue() queue {
@@ -88,8 +89,8 @@ func (v *view) revision() int64 {
 	return v.seen
 }
 
-// own returns where the claim stands, or -1. By another revision of its creation it is a key that was put later: a foreign one, or
-// by a request that came late.
+// own returns the index of the claim, or -1. A key with another create revision was put later, by another client or by a
+// late request, and is not the claim.
 func (s *seat) own(v *view) int {
 	i := v.q.Find(s.c.ID)
 	if i < 0 || !is(s.c, &v.q[i]) || s.created != 0 && (s.created != v.q[i].created || s.key != v.q[i].key) {
@@ -98,11 +99,11 @@ func (s *seat) own(v *view) int {
 	return i
 }
 
-// An answer is what became of a move. A request whose outcome is unknown has none, and ends the call.
+// An answer is the outcome of a move. If the outcome is unknown, there is no answer, and the call fails.
 type answer struct {
 	of        move
 	met       bool // the conditions of a transaction were met
-	leaseless bool // a lease is no more that the move needs, and nothing was changed
+	leaseless bool // a lease that the move needs has ended, so nothing was changed
 }
 
 func (a *answer) made(how change) bool { return a != nil && a.met && a.of.changes == how }
@@ -112,44 +113,44 @@ func (a *answer) leaves(how change) bool {
 	return a != nil && a.leaseless && a.of.txn != nil && a.of.changes == how
 }
 
-// A move is what a call does next: it ends, if it has an end; it sends a transaction, if there is one; it gets leases to have in hand,
-// if it wants any; and else it reads, and before that it may keep the claim's leases alive.
+// A move is the next step of a call. A move with an end ends the call. Else it sends txn, if there is one; else it gets
+// leases, if it wants some; else it reads, and keeps the claim's leases alive first if keeps is set.
 type move struct {
 	txn     *txn
 	changes change
-	was     int64  // of a change of the claim's key: the revision at which it was modified last, 0 if it is not there
-	next    *entry // the key after it, but for the revision; nil if it is gone, or if the answer tells
-	many    int    // how many other claims the transaction is about
+	was     int64  // of a change of the claim's key: its mod revision before; 0 if it is not there
+	next    *entry // of the same: the key after it, but for the revision; nil if the key is removed or put
+	many    int    // number of other claims in the transaction
 
 	wants wants
 	keeps bool
 	reads reading
 
-	after end // of takesIt: the end when that is made
+	after end // of takesIt: the end once the key is removed
 	end   end
 	why   error        // of endRefused and endExpelled
 	place driver.Place // of endOutside, endWaits and endHolds
-	at    int          // of endWaits and endHolds: where the claim stands in the view
+	at    int          // of endLives, endWaits and endHolds: the claim's index in the view
 }
 
 // A change says what a transaction does to the claim's key.
 type change int
 
 const (
-	evicts    change = iota // nothing: it removes others
+	evicts    change = iota // nothing: it removes other claims
 	entersIt                // puts it
-	hangsIt                 // hangs it on other leases
-	rewritten               // writes it, on its lease
-	takesIt                 // takes it out
+	hangsIt                 // attaches it to the leases in hand
+	rewritten               // writes its value, and leaves it attached to its lease
+	takesIt                 // removes it
 )
 
-// A reading says what is read.
+// A reading says which keys are read.
 type reading int
 
 const (
-	readsPlace reading = iota // the claim's key, and what stands ahead of it
+	readsPlace reading = iota // the claim's key, and the keys ahead of it
 	readsKey                  // the claim's key
-	readsQueue
+	readsQueue                // all keys of the name
 )
 
 // wants says what leases are for.
@@ -157,48 +158,48 @@ type wants int
 
 const (
 	wantsNone  wants = iota
-	wantsNew         // in place of those that the claim has
-	wantsLong        // for the key, longer than that which the claim lives by
-	wantsShort       // for a key that stays for a while
+	wantsNew         // replace the claim's leases
+	wantsLong        // outlive the claim's lease by the lock-delay; for the key
+	wantsShort       // keep the key for a while after the claim left
 )
 
-// An end is why a goal has no next move.
+// An end says why a goal has no next move.
 type end int
 
 const (
 	goesOn      end = iota // there is a next move
-	endEntered             // its key was put
-	endStands              // it stands there already, by an earlier request or another driver's
-	endSpoilt              // its lease is no good for it: it is over, or its key is another's
-	endRefused             // it may not enter, and has not; or it may not be amended
-	endOutside             // it only tried, and has not entered
-	endExpelled            // it entered and may not stay, and is out again
-	endWaits               // it stands and waits
-	endHolds               // it stands and holds
-	endLives               // it stands, and has its whole time
-	endGone                // its key is not there
-	endKept                // its key is there, as one that has left and is kept
-	endOther               // it stands by another ticket than is asked for
-	endLost                // a lease that it lives by is no more
-	endLeft                // it is out, or kept
-	endUnheld              // it does not hold, and so it cannot be kept
-	endAmended             // it is as the amendment wants it
+	endEntered             // the key was put
+	endStands              // the claim is in the queue already, by an earlier request or by another driver
+	endSpoilt              // the lease cannot serve the claim: it ended, or another client put its key
+	endRefused             // the claim may not enter, and has not; or it may not be amended
+	endOutside             // the claim only tried, and has not entered
+	endExpelled            // the claim had entered and may not stay, and was removed
+	endWaits               // the claim waits
+	endHolds               // the claim holds
+	endLives               // the claim is in the queue, and its leases have their whole time
+	endGone                // the key is not there
+	endKept                // the claim has left, and its key is kept
+	endOther               // the claim has another ticket than the caller names
+	endLost                // a lease of the claim has ended
+	endLeft                // the claim is removed, or kept
+	endUnheld              // the claim does not hold, so it cannot be kept
+	endAmended             // the claim is as the amendment wants it
 )
 
-// joins has a claim enter that is not known to stand in its queue. Mostly nothing is known of that. Then it is as if nobody were
-// there, and the transaction finds out.
+// joins makes a claim enter that is not known to be in its queue. Without a view, it takes the queue for empty: the
+// transaction fails if it is not, and returns it.
 func joins(s *seat, v *view, was *answer) move {
 	at, found := keyAt(v.queue(), s.key), v.queue().Find(s.c.ID)
 	switch {
 	case was.made(takesIt):
 		return move{end: was.of.after}
 	case found >= 0 && at > found && v.q[at].ID == s.c.ID: // another driver has put the claim since the queue was read
-		m := takes(&v.q[at], endStands)
-		m.txn.then, m.txn.otherwise = append(m.txn.then, op{verb: opList, key: s.folder}), []op{{verb: opList, key: s.folder}}
+		m, list := takes(&v.q[at], endStands), op{verb: opList, key: s.folder}
+		m.txn.then, m.txn.otherwise = append(m.txn.then, list), []op{list}
 		return m
 	case was.made(entersIt):
 		return move{end: endEntered}
-	case was.leaves(entersIt): // so that no earlier request for it can be applied any more either
+	case was.leaves(entersIt): // the lease has ended, so etcd can apply no earlier request with it either
 		return move{end: endSpoilt}
 	case found >= 0:
 		return move{end: endStands}
@@ -218,20 +219,21 @@ func joins(s *seat, v *view, was *answer) move {
 	return s.enters(v, earlier)
 }
 
-// stands has a claim told where it stands that is in its queue. It has its whole time then; one that holds with a lock-delay has
-// its key hung on a lease longer by the delay before it is told.
+// stands finds the place of a claim in its queue, and gives its leases their whole time. If the claim holds with a
+// lock-delay, stands first attaches its key to a lease longer by the delay.
 func stands(s *seat, v *view, was *answer) move {
 	switch {
 	case was.made(takesIt):
 		return move{end: was.of.after, why: was.of.why}
 	case v == nil && was == nil:
-		// Only the answers to both say that it stands: somebody may have deleted the key of a lease that lives, and with a
-		// lock-delay the key outlives the lease.
+		// A claim stands only if both its lease and its key are there. Somebody may have deleted the key while the lease
+		// lives, and with a lock-delay the key outlives the lease.
 		return move{keeps: s.known, reads: readsPlace}
 	}
 	if at := v.at(s); at >= 0 {
 		if verdict, why := v.q.Judge(s.c, at); verdict == keyqueue.Refused {
-			// A claim that waits in any case is put whoever else has come. Meanwhile the queue had run empty, and has begun anew.
+			// The put of a claim that may wait has no condition on the other keys. Meanwhile the queue ran empty, and began
+			// again with another capacity.
 			m := takes(&v.q[at], endExpelled)
 			m.why = why
 			return m
@@ -262,15 +264,15 @@ func (v *view) at(s *seat) int {
 	return s.own(v)
 }
 
-// lives has a claim have its whole time that is in its queue: by keep-alives that count, or by new leases where they do not. The rule
-// is in term.go.
+// lives gives the leases of a claim in its queue their whole time: by keep-alives that count, or else by new leases. The
+// rule is in term.go.
 func lives(s *seat, v *view, was *answer) move {
 	switch {
 	case was.unkept():
 		return move{end: endLost}
 	case was.made(takesIt):
 		return move{end: was.of.after}
-	case v == nil, was.blocked(): // another request for the same claim came between
+	case v == nil, was.blocked(): // another request for the same claim came first
 		return move{keeps: s.known, reads: readsKey}
 	}
 	at := s.own(v)
@@ -287,27 +289,27 @@ func lives(s *seat, v *view, was *answer) move {
 	return s.hangs(&v.q[at], false)
 }
 
-// absent is the move of a claim that does not stand in its queue as it was seen.
+// absent returns the move for a claim that is not in its queue, or not with the revision at which it was seen.
 func (s *seat) absent(v *view) move {
 	i := keyAt(v.q, s.key)
 	switch {
 	case !s.known || i < 0:
 		return move{end: endGone}
-	case v.q[i].Left: // by another client: the key stays, and is named for our lease
+	case v.q[i].Left: // by another client; the key stays, and has our lease in its name
 		return move{end: endKept}
 	case v.q[i].foreign || v.q[i].ID != s.c.ID:
 		return move{end: endGone}
 	case s.created == v.q[i].created:
 		return move{end: endOther}
 	}
-	// It was put once more after the claim had gone, by a request that came late. It would keep everybody out until its lease ends.
-	// Another driver may have found it since, and kept the claim.
+	// A late request put the key again after the claim had gone. The key would keep everybody out until its lease ends. It
+	// is removed only if unchanged: another driver may have found it, and kept the claim.
 	return takes(&v.q[i], endGone)
 }
 
-// leaves takes a claim out. Mostly nobody has changed its key, which another client does only to keep it. A plain deletion would
-// free such a lock too early. It costs etcd and its client 25 µs less, of the 500 that a lock and unlock takes with both on one
-// core.
+// leaves removes a claim, if its key is unchanged. Another client changes the key only to keep the claim, and a plain
+// deletion would free such a lock too early. The condition costs etcd and its client 25 µs of the 500 µs that a lock and
+// unlock takes with both on one core.
 func leaves(s *seat, v *view, was *answer) move {
 	switch {
 	case was.made(takesIt):
@@ -326,14 +328,14 @@ func leaves(s *seat, v *view, was *answer) move {
 	return takes(&v.q[at], endLeft)
 }
 
-// stays marks a claim that holds as one that left, and hangs it on a lease that nobody keeps alive.
+// stays marks a claim that holds as left, and attaches its key to a lease that nobody keeps alive.
 func stays(s *seat, v *view, was *answer) move {
 	switch {
 	case was.made(takesIt):
 		return move{end: was.of.after} // of absent
 	case was.made(hangsIt):
 		return move{end: endLeft}
-	case v == nil, was.blocked(): // such as by one that hung the key on its longer lease
+	case v == nil, was.blocked(): // such as by a request that attached the key to its longer lease
 		return move{reads: readsQueue}
 	}
 	at := s.own(v)
@@ -348,10 +350,9 @@ func stays(s *seat, v *view, was *answer) move {
 	return s.hangs(&v.q[at], true)
 }
 
-// amends changes a claim where it stands. The claim's key is written anew, on the lease that it hangs on, unless somebody has
-// changed the key since it was read; so an amendment that arrives after a later one, or after the claim has left, finds another
-// revision and changes nothing. The key keeps its create revision, which is the claim's place and its ticket. Who waits behind
-// it hears of its smaller weight.
+// amends changes a claim's weight or record. It rewrites the key, on the same lease, if the key is unchanged since it was
+// read. So an amendment that arrives after a later one, or after the claim left, changes nothing. The key keeps its create
+// revision, so the claim keeps its place and its ticket. The watches of the claims behind it report a smaller weight.
 func amends(s *seat, v *view, was *answer) move {
 	switch {
 	case was.made(takesIt):

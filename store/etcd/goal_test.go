@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// newSmall returns a world at its beginning.
+// newSmall returns a world in its first state.
 func newSmall(change func(m *small), wants ...*wish) *small {
 	m := &small{term: 1, values: map[string]value{}, clients: make([]person, len(wants))}
 	if change != nil {
@@ -28,7 +28,7 @@ func newSmall(change func(m *small), wants ...*wish) *small {
 		}
 		if w.gone && w.late {
 			p.phase = atEnd
-		} else if w.gone { // the client of an earlier run, whose lease lives
+		} else if w.gone { // a claim of an earlier run: its client has died, and its lease lives on
 			m.applied(i, new(joins(&p.seat, nil, nil)))
 			m.lease(p.has.life.id).ends = 1 << 10
 			p.c.ID, p.phase, p.v, p.was = "gone", atEnd, nil, nil
@@ -38,7 +38,7 @@ func newSmall(change func(m *small), wants ...*wish) *small {
 	return m
 }
 
-// someWorlds are small worlds that between them have all that the model knows.
+// someWorlds returns small worlds by name. Together they use every feature of the model.
 func someWorlds() map[string]func() *small {
 	writer := func() *wish { return &wish{weight: driver.All} }
 	reader := func() *wish { return &wish{weight: 1} }
@@ -58,13 +58,17 @@ func someWorlds() map[string]func() *small {
 	twin := func(w *wish) { w.twin = true }
 	twice := func(w *wish) { w.claims = 2 }
 	return map[string]func() *small{
-		"two":                 func() *small { return newSmall(lost(1), writer(), writer()) },
-		"two, one removed":    func() *small { return newSmall(func(m *small) { m.lost, m.breaks = 1, 1 }, writer(), writer()) },
+		"two": func() *small { return newSmall(lost(1), writer(), writer()) },
+		"two, one removed": func() *small {
+			return newSmall(func(m *small) { m.lost, m.breaks = 1, 1 }, writer(), writer())
+		},
 		"two, time passes":    func() *small { return newSmall(passes(1, 1, 0), writer(), writer()) },
 		"three":               func() *small { return newSmall(nil, writer(), writer(), writer()) },
 		"three, lost":         func() *small { return newSmall(lost(1), writer(), writer(), writer()) },
 		"one after the other": func() *small { return newSmall(lost(1), with(writer(), twice), writer()) },
-		"gives up":            func() *small { return newSmall(lost(1), writer(), with(writer(), func(w *wish) { w.gives = true })) },
+		"gives up": func() *small {
+			return newSmall(lost(1), writer(), with(writer(), func(w *wish) { w.gives = true }))
+		},
 		"gives up, again": func() *small {
 			return newSmall(lost(1), with(writer(), func(w *wish) { w.gives, w.claims = true, 2 }), writer())
 		},
@@ -87,13 +91,17 @@ func someWorlds() map[string]func() *small {
 		"kept by two drivers, removed": func() *small {
 			return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), late), with(with(writer(), twin), keeps))
 		},
-		"amended, then kept":      func() *small { return newSmall(lost(1), with(with(writer(), amends), keeps), reader()) },
-		"kept":                    func() *small { return newSmall(lost(1), with(writer(), keeps), writer()) },
-		"kept, removed":           func() *small { return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), keeps), writer()) },
-		"amended":                 func() *small { return newSmall(lost(1), with(writer(), amends), reader()) },
-		"amended, among writers":  func() *small { return newSmall(lost(1), with(writer(), amends), writer()) },
-		"reclaims":                func() *small { return newSmall(lost(1), with(writer(), dead), with(writer(), reclaims)) },
-		"reclaims beside another": func() *small { return newSmall(nil, with(writer(), dead), with(writer(), reclaims), writer()) },
+		"amended, then kept": func() *small { return newSmall(lost(1), with(with(writer(), amends), keeps), reader()) },
+		"kept":               func() *small { return newSmall(lost(1), with(writer(), keeps), writer()) },
+		"kept, removed": func() *small {
+			return newSmall(func(m *small) { m.breaks = 1 }, with(writer(), keeps), writer())
+		},
+		"amended":                func() *small { return newSmall(lost(1), with(writer(), amends), reader()) },
+		"amended, among writers": func() *small { return newSmall(lost(1), with(writer(), amends), writer()) },
+		"reclaims":               func() *small { return newSmall(lost(1), with(writer(), dead), with(writer(), reclaims)) },
+		"reclaims beside another": func() *small {
+			return newSmall(nil, with(writer(), dead), with(writer(), reclaims), writer())
+		},
 		"reclaims, and another comes late": func() *small {
 			return newSmall(nil, with(writer(), dead), with(with(writer(), dead), late), with(writer(), reclaims))
 		},
@@ -139,14 +147,16 @@ func TestGoals(t *testing.T) {
 	t.Logf("%d worlds", all)
 }
 
-// TestGoalsWithMistakes leaves out what keeps the goals right, one thing at a time. The walk finds each.
+// TestGoalsWithMistakes makes one mistake at a time in the goals, or in the rules around them. The walk finds each.
 func TestGoalsWithMistakes(t *testing.T) {
 	t.Parallel()
 	dropping := func(in stage, is property) *plan {
 		by := ships()
 		by.drops = func(by stage, m *move) {
 			if by == in {
-				m.txn.conditions = slices.DeleteFunc(slices.Clone(m.txn.conditions), func(c condition) bool { return c.is == is })
+				m.txn.conditions = slices.DeleteFunc(slices.Clone(m.txn.conditions), func(c condition) bool {
+					return c.is == is
+				})
 			}
 		}
 		return by
@@ -185,8 +195,12 @@ func TestGoalsWithMistakes(t *testing.T) {
 				}
 			}
 		})},
-		{"a claim lives by what was read before it was kept alive", "a new leader, lost", with(func(by *plan) { by.blind = true })},
-		{"a lease of unknown outcome serves the next claim", "gives up, again", with(func(by *plan) { by.reuses = true })},
+		{"a claim lives by what was read before it was kept alive", "a new leader, lost", with(func(by *plan) {
+			by.blind = true
+		})},
+		{"a lease of unknown outcome serves the next claim", "gives up, again", with(func(by *plan) {
+			by.reuses = true
+		})},
 		{"a keep-alive counts in any term", "a new leader", with(func(by *plan) { by.terms = true })},
 		{"a claim of two drivers has two keys", "by two drivers, behind another", with(func(by *plan) {
 			by.joins = func(s *seat, v *view, was *answer) move {
@@ -226,7 +240,8 @@ func TestGoalsWithMistakes(t *testing.T) {
 	}
 }
 
-// withLeasesOfBefore is a goal that hangs the key on what is in hand, although another call has hung it elsewhere meanwhile.
+// withLeasesOfBefore returns a wrong goal: it attaches the key to the leases in hand, although another call has changed the
+// claim's leases meanwhile.
 func withLeasesOfBefore(g goal) goal {
 	return func(s *seat, v *view, was *answer) move {
 		m := g(s, v, was)
@@ -237,11 +252,12 @@ func withLeasesOfBefore(g goal) goal {
 	}
 }
 
-// Leases that came to hand for a claim are not for it any more once another call has hung its key elsewhere.
+// Leases in hand do not serve a claim any more after another call has changed its leases.
 func TestLeasesInHandOfBefore(t *testing.T) {
 	t.Parallel()
 	one, two, three, four := grant{1, 1}, grant{2, 1}, grant{3, 1}, grant{4, 1}
-	e := entry{value: value{ID: "a", Weight: driver.All, Capacity: driver.All}, key: "n/1", created: 7, modified: 9, lease: 1}
+	all := value{ID: "a", Weight: driver.All, Capacity: driver.All}
+	e := entry{value: all, key: "n/1", created: 7, modified: 9, lease: 1}
 	v := &view{q: queue{e}, seen: 9, term: 1}
 	for _, test := range []struct {
 		name      string
@@ -260,12 +276,14 @@ func TestLeasesInHandOfBefore(t *testing.T) {
 		{"short, and in hand is a longer one", stays, wantsLong, wantsShort, hold{one, one}, hold{one, four}, 1},
 	} {
 		s := &seat{
-			c: &driver.Claim{ID: "a", Weight: driver.All, Capacity: driver.All, Delay: 1}, key: "n/1", known: true, created: 7, modified: 9,
+			c:   &driver.Claim{ID: "a", Weight: driver.All, Capacity: driver.All, Delay: 1},
+			key: "n/1", known: true, created: 7, modified: 9,
 			has: test.has, kept: test.has, hand: test.hand, by: test.by,
 		}
 		w := *v
 		w.term = test.term
-		if m := test.goal(s, &w, nil); m.wants != test.want || (m.txn != nil) != (test.want == wantsNone) || m.end != goesOn {
+		m := test.goal(s, &w, nil)
+		if m.wants != test.want || (m.txn != nil) != (test.want == wantsNone) || m.end != goesOn {
 			t.Errorf("%s: %+v; want that it wants %v", test.name, m, test.want)
 		}
 	}

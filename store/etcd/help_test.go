@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// versions start servers: one of the newest etcd, and one of the oldest that counts.
+// versions start servers: one of a new version of etcd, and one of the oldest that stile supports.
 var versions = map[string]func(servertest.TB, ...string) *servertest.Server{
 	"current": servertest.Etcd, "old": servertest.EtcdOld,
 }
@@ -36,7 +36,7 @@ func open(t testing.TB, addrs ...string) *Driver {
 	return d
 }
 
-// lockers returns a client of package stile over a driver of its own.
+// lockers returns a client of package stile with a driver of its own.
 func lockers(t testing.TB, o *stile.Options, addrs ...string) *stile.Client {
 	t.Helper()
 	c, err := stile.New(open(t, addrs...), o)
@@ -47,7 +47,7 @@ func lockers(t testing.TB, o *stile.Options, addrs ...string) *stile.Client {
 	return c
 }
 
-// operator returns a plain client of etcd, to do by hand what operators do.
+// operator returns a plain client of etcd, for the acts of an operator.
 func operator(t testing.TB, addrs ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
@@ -65,13 +65,13 @@ func claimOn(name string) *driver.Claim {
 	}
 }
 
-// outfitted gives a claim a lease and a key, as Enter does before it asks for anything.
+// outfitted gives a claim a lease and the name of its key, as Enter does before its transaction.
 func outfitted(t testing.TB, d *Driver, c *driver.Claim) *localClaim {
 	t.Helper()
 	return entering(t, d, c).k
 }
 
-// entering is an Enter that has asked for nothing yet, but for a lease.
+// entering returns an Enter that has its lease, and has sent no transaction.
 func entering(t testing.TB, d *Driver, c *driver.Claim) *attempt {
 	t.Helper()
 	a := d.newAttempt(c)
@@ -112,7 +112,7 @@ func revoke(t testing.TB, c *clientv3.Client, key string) {
 	}
 }
 
-// queued waits until a name has so many keys, and returns them in order of their names.
+// queued waits until a name has n keys, and returns them by name.
 func queued(t testing.TB, c *clientv3.Client, folder string, n int) []string {
 	t.Helper()
 	var list []string
@@ -123,7 +123,7 @@ func queued(t testing.TB, c *clientv3.Client, folder string, n int) []string {
 	return list
 }
 
-// lost waits until a lease is lost, which is to be within a time, and returns how.
+// lost waits until a lease is lost, and returns the reason. It fails the test if this takes longer than within.
 func lost(t testing.TB, lane *awake.Turn, l *stile.Lease, within time.Duration) *stile.LostError {
 	t.Helper()
 	start := time.Now()
@@ -156,7 +156,7 @@ func unlock(t testing.TB, l *stile.Lease) {
 	}
 }
 
-// etcdKeys counts the keys under a folder; -1 while etcd does not answer.
+// etcdKeys returns the number of keys under a folder; -1 if etcd does not answer.
 func etcdKeys(t testing.TB, c *clientv3.Client, folder string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)

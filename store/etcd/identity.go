@@ -8,10 +8,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Identity is [driver.Identifier.Identity]. The id is the value of a key of its own, without a lease, which has no slash
-// after the prefix and so stands in no queue. It is one read, and one transaction more while there is no id. That
-// transaction puts an id unless there is one, and tells which there is: so all who ask at once get the same, and one whose
-// answer was lost asks again.
+// Identity implements [driver.Identifier]. The id is the value of a key without a lease. The key has no slash after the
+// prefix, so it stands in no queue. Identity takes one read, and one more transaction if there is no id yet. The
+// transaction puts an id, unless there is one by now, and reads it. So concurrent callers get the same id, and after a lost
+// answer the caller can ask again.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 	return storeid.Check(fmt.Sprintf("key %q", key), id)
 }
 
-// keepID returns the value of a key, which is drawn if there is no such key.
+// keepID returns the value of a key. If there is no such key, it puts a random value.
 func (d *Driver) keepID(ctx context.Context, key string) (string, error) {
 	get := clientv3.OpGet(key)
 	r, err := d.wire.read(ctx, get)

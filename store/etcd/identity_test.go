@@ -19,7 +19,7 @@ func identify(t testing.TB, d *Driver) string {
 	return id
 }
 
-// The id is a key without a lease under the prefix, and is drawn anew once somebody has deleted it.
+// The id is the value of a key without a lease, under the prefix. If somebody deletes the key, the store gets another id.
 func TestIdentityIsKept(t *testing.T) {
 	t.Parallel()
 	for version, start := range versions {
@@ -32,8 +32,9 @@ func TestIdentityIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(r.Kvs) != 1 || string(r.Kvs[0].Key) != "stile/%id" || string(r.Kvs[0].Value) != id || r.Kvs[0].Lease != 0 {
-				t.Errorf("etcd has %v; want stile/%%id with %q, and no lease", r.Kvs, id)
+			kvs := r.Kvs
+			if len(kvs) != 1 || string(kvs[0].Key) != "stile/%id" || string(kvs[0].Value) != id || kvs[0].Lease != 0 {
+				t.Errorf("etcd has %v; want stile/%%id with %q, and no lease", kvs, id)
 			}
 			remove(t, by, "stile/%id")
 			if next := identify(t, d); next == id {
@@ -43,7 +44,7 @@ func TestIdentityIsKept(t *testing.T) {
 	}
 }
 
-// What stile did not set is not taken for an id, and stays as it is.
+// A value that stile did not put is no id. Identity reports it, and leaves it as it is.
 func TestIdentityForeign(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -63,7 +64,7 @@ func TestIdentityForeign(t *testing.T) {
 	}
 }
 
-// The documented rights suffice for the id, and nobody is told it without them.
+// The documented rights suffice to read the id, and without them Identity fails.
 func TestIdentityRights(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

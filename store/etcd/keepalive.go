@@ -19,23 +19,22 @@ import (
 )
 
 const (
-	// streamTries is how often a keep-alive is sent that a broken stream took along.
+	// streamTries is how often a keep-alive is sent if its stream breaks before the answer.
 	streamTries = 3
 
-	// silence is how long a stream may leave a keep-alive without an answer, if its caller does not wait that long, before it is
-	// given up.
+	// silence is how long a stream may leave its first keep-alive unanswered once some caller has given up. Then the stream
+	// is given up too.
 	silence = patience / 2
 )
 
-// A keepAliver keeps leases alive, all on one stream, where etcd answers in the order in which it was asked. A keep-alive whose
-// caller does not wait any more keeps its place there, so that its late answer is not taken for that to a later question, and
-// the callers of others go on waiting. Were the stream given up with each caller that ends, those that end sooner than
-// etcd answers would keep all others from an answer.
+// A keepAliver keeps leases alive, all on one stream. etcd answers the keep-alives of a stream in their order. If a caller
+// gives up, its keep-alive stays in the order, so that its late answer is not taken for the answer to a later keep-alive.
+// The stream stays too: if it ended with each caller that gave up, impatient callers would keep all others from an answer.
 type keepAliver struct {
 	wire   *wire
 	client pb.LeaseClient
 	mu     sync.Mutex // guards now
-	now    *stream    // nil if there is none
+	now    *stream    // nil between streams
 }
 
 func newKeepAliver(w *wire) *keepAliver {
@@ -49,15 +48,15 @@ type stream struct {
 	over   chan struct{} // closed when it has ended
 	sender pb.Lease_LeaseKeepAliveClient
 
-	sending sync.Mutex // orders what is sent as it is in asked
-	mu      sync.Mutex // guards what follows
+	sending sync.Mutex // makes the order of sending the order in asked
+	mu      sync.Mutex // guards the fields below
 	asked   []*keepAlive
 	err     error         // why it ended
-	left    bool          // it was given up, since a caller's context ended or its member was silent
+	left    bool          // this client gave it up: a caller's context ended, or its member was silent
 	heard   time.Duration // when the last answer came, by boottime
 }
 
-// leave notes that a caller does not wait for its answer any more. The stream is given up once it is silent for too long.
+// leave is called when a caller gives up. Once the first keep-alive has been unanswered for silence, the stream is given up.
 func (s *stream) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *stream) leave() {
 	}
 }
 
-// giveUp ends a stream on which a keep-alive is still the first without an answer.
+// giveUp ends the stream if this keep-alive is still the first unanswered one.
 func (s *stream) giveUp(first *keepAlive) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +79,7 @@ func (s *stream) giveUp(first *keepAlive) {
 // cancel ends the stream.
 func (s *stream) cancel() { s.try.cancel(nil) }
 
-// elsewhere gives a stream up that has answered nothing for too long, if another member seems to answer.
+// elsewhere gives the stream up if it has answered nothing for hush, and another member seems to answer.
 func (s *stream) elsewhere(first *keepAlive) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,14 +94,15 @@ type keepAlive struct {
 	lease *lease
 	done  chan struct{} // closed when it has an answer, or the stream ended
 
-	sent  time.Duration // guarded by the stream's mu, as the rest
-	ttl   time.Duration // 0 means that the lease is no more
+	// Guarded by the stream's mu:
+	sent  time.Duration // by boottime
+	ttl   time.Duration // 0 means that the lease has ended
 	err   error
-	again bool // nothing is known of it: the stream ended before
+	again bool // the stream ended before etcd answered; it may be sent again
 }
 
-// keep keeps leases alive and answers each at the same index: the error is [driver.ErrSession] if it is no more. What it returns
-// of the others counts once [upkeep.confirm] has succeeded.
+// keep keeps leases alive, and returns an answer or an error at the index of each lease. The error is [driver.ErrSession] if
+// the lease has ended. An answer counts only once [upkeep.confirm] has succeeded.
 func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error) {
 	all, errs := make([]kept, len(leases)), make([]error, len(leases))
 	open := make([]int, len(leases))
@@ -143,9 +143,9 @@ func (a *keepAliver) one(ctx context.Context, l *lease) (kept, error) {
 	return all[0], errs[0]
 }
 
-// send sends keep-alives and waits for their answers, which it returns as they are when ctx ends. It reports whether that was a
-// try that etcd, or the way there, failed as a whole: it was none if etcd refused one of them, and so ended the stream of the
-// others, or if another caller did.
+// send sends keep-alives, and returns their answers once all have one, the stream has ended, or ctx ends. counts reports
+// whether the call counts as a try. It does not count if the stream ended for another reason than a failure of etcd or the
+// connection: etcd refused one keep-alive of the list, or a caller gave the stream up.
 func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (answers []keepAlive, counts bool) {
 	s := a.stream()
 	stop := context.AfterFunc(ctx, s.leave)
@@ -179,7 +179,7 @@ func (a *keepAliver) send(ctx context.Context, list []*keepAlive) (answers []kee
 	return answers, counts
 }
 
-// ask sends keep-alives one after the other.
+// ask sends keep-alives in their order.
 func (s *stream) ask(list []*keepAlive) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -190,13 +190,13 @@ func (s *stream) ask(list []*keepAlive) {
 		s.asked = append(s.asked, ka)
 		s.mu.Unlock()
 		if err := s.sender.Send(&pb.LeaseKeepAliveRequest{ID: ka.lease.id}); err != nil {
-			s.cancel() // Recv tells why
+			s.cancel() // Recv returns the reason
 			return
 		}
 	}
 }
 
-// stream returns the one there is, or begins one.
+// stream returns the present stream, or begins one.
 func (a *keepAliver) stream() *stream {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,7 +215,7 @@ func (a *keepAliver) stream() *stream {
 	return s
 }
 
-// run opens a stream and hands the answers out until it ends.
+// run opens a stream, and hands out its answers until it ends.
 func (a *keepAliver) run(ctx context.Context, s *stream) {
 	defer s.cancel()
 	var err error
@@ -237,7 +237,7 @@ func (a *keepAliver) run(ctx context.Context, s *stream) {
 	close(s.over)
 }
 
-// answer hands an answer to the first who asked.
+// answer hands an answer to the first unanswered keep-alive.
 func (s *stream) answer(r *pb.LeaseKeepAliveResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +252,8 @@ func (s *stream) answer(r *pb.LeaseKeepAliveResponse) error {
 	return nil
 }
 
-// end tells those who wait why the stream ended. What etcd refused is the first; the rest may try again.
+// end ends all unanswered keep-alives with the stream's error. If etcd refused one, it was the first; the others may be sent
+// again.
 func (s *stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +266,7 @@ func (s *stream) end(err error) {
 	s.asked = nil
 }
 
-// refusal reports whether etcd answered with this error, and would again.
+// refusal reports whether the error is etcd's answer, and would be its answer again.
 func refusal(err error) bool {
 	_, ok := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err))
 	return ok && status.Code(err) != codes.Unavailable

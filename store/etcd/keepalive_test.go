@@ -9,8 +9,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Callers whose contexts end take no stream of keep-alives along on which others wait for their answers: on a slow way there, callers
-// that have less time than an answer takes would keep all others from theirs.
+// If the contexts of callers end, the stream of keep-alives goes on for the others. Else, over a slow connection, callers
+// with less time than an answer takes would keep all others from an answer.
 func TestCallersThatEndFailNobody(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -25,8 +25,8 @@ func TestCallersThatEndFailNobody(t *testing.T) {
 		return renewed
 	}
 	var (
-		waits chan error  // of the patient renewal
-		late  func() bool // its time is over, or that of the stream, on a machine that stood still
+		waits chan error  // the result of the patient renewal
+		late  func() bool // reports whether the renewal or the stream may have timed out, on a machine that stood still
 	)
 	until := func(what string, asked int) (on *stream) {
 		servertest.Until(t, what, func() bool {
@@ -68,7 +68,7 @@ func TestCallersThatEndFailNobody(t *testing.T) {
 	}
 }
 
-// A stream of keep-alives that is silent for long is given up, if somebody could not wait for it.
+// If a caller gave up, a stream of keep-alives that stays silent is given up.
 func TestSilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -10,12 +10,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Trap: an Enter that comes late to one replica of the lock service, after its claim was removed, enters anew. Whichever replica
-// tells the client that its claim is gone has removed that one too.
+// Trap: a late Enter may reach a replica of the lock service after its claim was removed, and put the claim again. When a
+// replica answers the client that its claim is gone, it has removed this second claim too.
 func TestServedLateEnter(t *testing.T) {
 	t.Parallel()
 	direct := drive.Opener("etcd://" + servertest.Etcd(t).Addr)
-	one, another := drive.Opener("stile://"+drive.Service(t, 1, direct))(t), drive.Opener("stile://"+drive.Service(t, 1, direct))(t)
+	one := drive.Opener("stile://" + drive.Service(t, 1, direct))(t)
+	another := drive.Opener("stile://" + drive.Service(t, 1, direct))(t)
 	third := direct(t)
 	for _, d := range []driver.Driver{one, another, third} {
 		defer d.Close()
@@ -28,7 +29,7 @@ func TestServedLateEnter(t *testing.T) {
 		{"late at the other, and heard there", one, another, another},
 		{"late at the same, and heard at the other", one, one, another},
 	} {
-		for _, knows := range []bool{true, false} { // whether the first replica has heard that the claim is gone
+		for _, knows := range []bool{true, false} { // the first replica knows that the claim is gone
 			c := drive.Claim(tt.name, rand.Text())
 			drive.Holds(t, tt.first, c)
 			if _, err := third.(driver.Breaker).Break(drive.Timely(t), &driver.BreakRequest{Name: c.Name}); err != nil {

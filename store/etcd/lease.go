@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	mostIdle  = 256              // leases kept for claims to come
-	idleAfter = 10 * time.Second // when one that no claim came for is given back
-	revokeFor = time.Second      // bounds the giving back
-	forgetOf  = time.Hour        // when a revocation without an answer is forgotten
+	mostIdle  = 256              // limit of the leases in the pool
+	idleAfter = 10 * time.Second // how long an unused lease stays in the pool before it is revoked
+	revokeFor = time.Second      // bounds one call of revoke
+	forgetOf  = time.Hour        // how long a revocation without an answer is remembered
 )
 
-// A lease is one of etcd's.
+// A lease is a lease of etcd.
 type lease struct {
 	id   int64
-	term uint64        // of a leader, when the lease was granted or before that: see [upkeep.confirm]
-	idle time.Duration // since when it is in the pool, by boottime
+	term uint64        // the leader's, when the lease was granted or earlier: see [upkeep.confirm]
+	idle time.Duration // when it came into the pool, by boottime
 
-	mu    sync.Mutex    // guards what follows
-	state leaseState    // moved by become
-	open  int           // requests about it whose outcome is not known: not yet, or never will be
-	ttl   time.Duration // in whole seconds; 0 means not known
-	ends  time.Duration // not before then does it end, by boottime, as far as is known
+	mu    sync.Mutex    // guards the fields below
+	state leaseState    // changed by become only
+	open  int           // requests about it whose outcome is unknown, now or for ever
+	ttl   time.Duration // in whole seconds; 0 means unknown
+	ends  time.Duration // its earliest end, by boottime
 }
 
 // A leaseState says whom a lease serves.
 type leaseState int
 
 const (
-	leaseServing leaseState = iota // one claim, or a request to come
-	leaseIdle                      // whoever comes next: it is in the pool
-	leaseForeign                   // another driver's claim: that one has granted it
-	leaseOver                      // nobody: it was revoked
+	leaseServing leaseState = iota // one claim, or the call that got it
+	leaseIdle                      // the next claim: it is in the pool
+	leaseForeign                   // another driver's claim; that driver granted it
+	leaseOver                      // nobody: it was revoked, or has ended
 )
 
 var leaseMoves = map[leaseState][]leaseState{
@@ -50,9 +50,9 @@ var leaseMoves = map[leaseState][]leaseState{
 	leaseIdle:    {leaseServing, leaseOver},
 }
 
-// become moves the lease, and reports whether it moved. Keys are named for leases, so two claims of one name and one lease
-// are one key to etcd, and a request about the first that is applied late changes the second. So a lease does not pass from
-// one claim to the next while the outcome of a request about it is open.
+// become moves the lease to a state, and reports whether it did. Keys have leases in their names, so to etcd two claims of
+// one name and one lease are one key, and a late request about the first claim would change the second. So a lease does not
+// pass from one claim to the next while the outcome of a request about it is unknown.
 func (l *lease) become(next leaseState) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,62 +64,64 @@ func (l *lease) become(next leaseState) bool {
 	return true
 }
 
-// asked counts a request about the lease (1), or one whose outcome is known now (-1).
+// asked changes the number of requests about the lease whose outcome is unknown: by 1 for a new one, by -1 once the outcome
+// is known.
 func (l *lease) asked(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open += n
 }
 
-// doubtful reports whether the outcome of a request about the lease is not known.
+// doubtful reports whether the outcome of some request about the lease is unknown.
 func (l *lease) doubtful() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open > 0
 }
 
-// foreignLease is one that another driver granted, in a term that it has noted with the claim; 0 means that it has not.
+// foreignLease returns a lease that another driver granted, in the term that the claim's key names; 0 means that it names
+// none.
 func foreignLease(id int64, term uint64) *lease {
 	return &lease{id: id, term: term, state: leaseForeign}
 }
 
-// seconds is the ttl of the lease for a time: etcd's are whole seconds.
+// seconds returns the TTL of a lease for a time, rounded up: etcd's TTLs are whole seconds.
 func (p *pool) seconds(t time.Duration) time.Duration {
 	return max(p.minTTL, (t + time.Second - 1).Truncate(time.Second))
 }
 
-// time returns the length of the lease, and how much is left of it at least.
+// time returns the length of the lease, and the least that is left of it at a moment.
 func (l *lease) time(now time.Duration) (ttl, left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ttl, l.ends - now
 }
 
-// stale reports that so much of the lease is gone that it had better be kept alive.
+// stale reports whether more than a third of the lease is over, so that it should be kept alive before use.
 func (l *lease) stale(now time.Duration) bool {
 	ttl, left := l.time(now)
 	return left < ttl*2/3
 }
 
-// spent reports that the lease may be gone before it can be kept alive.
+// spent reports whether less than a quarter of the lease is left, so that it may end before a keep-alive reaches etcd.
 func (l *lease) spent(now time.Duration) bool {
 	ttl, left := l.time(now)
 	return left < ttl/4
 }
 
-// A pool has the leases that claims left cleanly, for the next ones: nothing hangs on them and nothing is on its way
-// that could. None of them is kept alive.
+// A pool has the leases of claims that left cleanly, for the next claims. No key is attached to them, and no request that
+// could attach one is under way. The pool keeps none of them alive.
 type pool struct {
 	wire   *wire
-	minTTL time.Duration // the shortest lease that the servers give
+	minTTL time.Duration // the shortest lease that the servers grant
 
-	mu sync.Mutex // guards what follows
-	// The latest come last, and are taken first.
-	idle  map[time.Duration][]*lease // by ttl
-	count int
-	over  map[int64]time.Duration // until when a revocation may still end a lease, by id
-	limit known.Limit             // of these
-	due   bool                    // the timer runs
+	mu sync.Mutex // guards the fields below
+
+	idle  map[time.Duration][]*lease // by TTL; the latest comes last, and is taken first
+	count int                        // number of leases in idle
+	over  map[int64]time.Duration    // leases that a revocation may still end, by id: until when
+	limit known.Limit                // of over
+	due   bool                       // the timer runs
 	timer *time.Timer
 }
 
@@ -153,7 +155,7 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	sent := boottime.Now()
 	r, err := p.wire.client.Grant(ctx, int64(ttl/time.Second))
 	if errors.Is(err, rpctypes.ErrNoSpace) {
-		return nil, driver.Refused(errFull) // if etcd has granted it all the same, no key hangs on it
+		return nil, driver.Refused(errFull) // if etcd granted the lease all the same, no key is attached to it
 	}
 	if err != nil {
 		return nil, err
@@ -164,17 +166,17 @@ func (p *pool) grant(ctx context.Context, ttl time.Duration) (*lease, error) {
 	return l, nil
 }
 
-// put takes a lease back from a claim that is not in etcd any more. It serves the next one, unless it is of an earlier term, or
-// a request about it may be applied yet: then it is revoked, and such a request finds nothing to act on.
+// put takes a lease back from a claim that is not in etcd any more. The lease serves the next claim. If it is of an earlier
+// term, or etcd may still apply a request about it, put revokes it, so that the request finds no lease.
 func (p *pool) put(l *lease) {
 	if !p.spare(l) {
 		p.discard(l)
 	}
 }
 
-// spare takes a lease back that no key was hung on, and reports whether it could. If it is not known whether one was,
-// nothing is done to it: the claim may hold by it when it enters again, and to revoke it would end the claim, and its
-// lock-delay, under its holder. If nobody holds by it, it runs out.
+// spare puts an unused lease into the pool, and reports whether it did. If a request of unknown outcome may have attached a
+// key to the lease, spare leaves it alone: the claim may hold by it after its next Enter, and to revoke it would end the
+// claim, and its lock-delay, under its holder. If no claim holds by it, the lease runs out.
 func (p *pool) spare(l *lease) bool {
 	if l.term != p.wire.identity.latest() || !l.become(leaseIdle) {
 		return false
@@ -195,7 +197,7 @@ func (p *pool) spare(l *lease) bool {
 	return true
 }
 
-// sweepLaterLocked has the pool swept, unless that is due already: a timer is not set for each lock.
+// sweepLaterLocked starts the timer of the sweep, unless it runs: a lock and unlock should not set a timer each time.
 func (p *pool) sweepLaterLocked() {
 	if !p.due {
 		p.due = true
@@ -203,7 +205,7 @@ func (p *pool) sweepLaterLocked() {
 	}
 }
 
-// sweep gives leases back that nobody came for.
+// sweep revokes the leases that no claim has taken for idleAfter.
 func (p *pool) sweep() {
 	now := boottime.Now()
 	var old []*lease
@@ -226,16 +228,16 @@ func (p *pool) sweep() {
 	p.discard(old...)
 }
 
-// discard revokes leases that this driver granted, in the background. What may still be on its way for them finds them gone.
+// discard revokes leases that this driver granted, in the background. Requests about them that arrive later fail.
 func (p *pool) discard(leases ...*lease) {
 	leases = slices.DeleteFunc(slices.Clone(leases), func(l *lease) bool { return !l.become(leaseOver) })
 	if len(leases) > 0 {
-		p.revokes(leases) // before a call finds a key on one
+		p.revokes(leases) // before a call can find a key on one
 		p.wire.life.Go(func() { p.revoke(p.wire.ctx, leases) })
 	}
 }
 
-// revoke asks etcd to end leases, and what hangs on them.
+// revoke makes etcd end leases, which deletes their keys.
 func (p *pool) revoke(ctx context.Context, leases []*lease) {
 	ctx, cancel := context.WithTimeout(ctx, revokeFor)
 	defer cancel()
@@ -245,7 +247,7 @@ func (p *pool) revoke(ctx context.Context, leases []*lease) {
 	for _, l := range leases {
 		slots <- struct{}{}
 		all.Go(func() {
-			_, err := p.wire.client.Revoke(ctx, clientv3.LeaseID(l.id)) // it ends by itself if etcd does not answer
+			_, err := p.wire.client.Revoke(ctx, clientv3.LeaseID(l.id)) // without an answer, the lease runs out
 			if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) {
 				p.revoked(l.id)
 			}
@@ -255,7 +257,8 @@ func (p *pool) revoke(ctx context.Context, leases []*lease) {
 	all.Wait()
 }
 
-// revokes notes that leases are revoked. Until etcd has done so, a put whose answer was lost may hang a key on one.
+// revokes notes leases whose revocation begins. Until etcd has revoked them, a put whose answer was lost may attach a key to
+// one.
 func (p *pool) revokes(leases []*lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,22 +272,22 @@ func (p *pool) revokes(leases []*lease) {
 	}
 }
 
-// revoked notes that a lease is no more.
+// revoked notes that etcd has revoked a lease.
 func (p *pool) revoked(id int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.over, id)
 }
 
-// term returns the term of a lease of another driver, or of an earlier claim of this one, by what the key that hangs on it tells: 0
-// if this driver has revoked the lease, and etcd has not done so yet. Then the key needs a new lease.
-func (p *pool) term(id int64, told uint64) uint64 {
+// term returns the term of a lease that is found in a key: the term in the key's value. If this driver has begun to revoke
+// the lease, and etcd has not confirmed it, the term is 0, and the key needs a new lease.
+func (p *pool) term(id int64, inKey uint64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, over := p.over[id]; over {
 		return 0
 	}
-	return told
+	return inKey
 }
 
 func (p *pool) close() {

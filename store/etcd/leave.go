@@ -10,7 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Leave is one request for a claim that entered by this driver.
+// Leave takes one request for a claim that entered by this driver, unless the claim is to be kept, or may be in its
+// lock-delay.
 func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
@@ -52,7 +53,8 @@ func (d *Driver) leave(ctx context.Context, l *driver.Release) error {
 	return nil
 }
 
-// leaver finds a claim that is to leave, unless it is known where it is.
+// leaver finds the key of a claim that is to leave: in the table, or in etcd if the table lacks it or the claim is to be
+// kept.
 func (d *Driver) leaver(ctx context.Context, a *attempt) error {
 	e := d.claims.lastSeen(a.k)
 	known := e != nil
@@ -74,7 +76,7 @@ func (d *Driver) leaver(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but its lease is no more.
+// outlived returns [driver.ErrSession] for a claim in its lock-delay: its key is there, but the claim's lease has ended.
 func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
 	life, on := d.claims.leases(k)
 	if _, left := life.time(boottime.Now()); on == life || left > 0 {
@@ -90,7 +92,7 @@ func (d *Driver) outlived(ctx context.Context, k *localClaim) error {
 	return nil
 }
 
-// Break removes a claim, whoever made it.
+// Break removes a claim of any client, or a foreign key. With no ticket it removes the first of the queue.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err
@@ -117,7 +119,7 @@ func (d *Driver) breaks(ctx context.Context, b *driver.BreakRequest) (driver.Cla
 		if i == len(q) {
 			return driver.ClaimInfo{}, driver.ErrGone
 		}
-		// The queue is read once more with the deletion, since those ahead may have left meanwhile.
+		// The queue is read again together with the deletion, since claims ahead may have left meanwhile.
 		r, err := d.wire.commit(ctx,
 			[]clientv3.Cmp{unchanged(q[i].key, q[i].modified)},
 			[]clientv3.Op{wholeQueue(d.wire.folder(b.Name)), clientv3.OpDelete(q[i].key)}, nil)

@@ -15,12 +15,12 @@ import (
 
 const (
 	page      = 1000 // keys in one answer
-	mostTimed = 64   // claims of a name whose leases are asked for
+	mostTimed = 64   // limit of the claims whose leases List asks for
 )
 
-// List is one request for one name, and one more for each of its claims, for the lease. For a prefix it reads all keys
-// under it in pages, and tells no leases. A name all of whose keys are without a lease is left out there: no client that
-// locks makes such.
+// List takes one request for one name, and one or two more for each of its first 64 claims, which ask for the remaining time
+// of the leases. For a prefix it reads all keys in pages, and returns no remaining times. It then leaves out a name whose
+// keys have no lease: no client that locks makes such keys.
 func (d *Driver) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
 	if q.Name == "" {
 		list, err := d.listAll(ctx, q.Prefix)
@@ -58,8 +58,8 @@ func listing(name string, q queue) driver.Listing {
 	return driver.Listing{Name: name, Capacity: q.Capacity(), Claims: q.Standings()}
 }
 
-// remaining is what is left of the lease of a claim; if only its lock-delay is left, the negative of that; 0 if etcd does
-// not tell.
+// remaining returns the time left of a claim's lease. If only the lock-delay is left, it returns the negative of the time
+// left of the delay. 0 means unknown.
 func (w *wire) remaining(ctx context.Context, e *entry) time.Duration {
 	life, named := e.life()
 	if named && life != e.lease && !e.Left && !e.foreign {
@@ -71,7 +71,7 @@ func (w *wire) remaining(ctx context.Context, e *entry) time.Duration {
 	return w.timeToLive(ctx, e.lease)
 }
 
-// timeToLive is 0 for a lease that is no more.
+// timeToLive returns the time left of a lease; 0 if the lease has ended, or if etcd does not answer.
 func (w *wire) timeToLive(ctx context.Context, id int64) time.Duration {
 	if id == 0 {
 		return 0
@@ -85,7 +85,7 @@ func (w *wire) timeToLive(ctx context.Context, id int64) time.Duration {
 
 func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, error) {
 	begin := d.wire.prefix
-	if prefix != "." && prefix != ".." { // these two alone are written otherwise when more follows
+	if prefix != "." && prefix != ".." { // only these two are encoded differently when more follows
 		begin += driver.EncodeName(prefix)
 	}
 	keys := map[string][]*mvccpb.KeyValue{} // by name
@@ -117,7 +117,7 @@ func (d *Driver) listAll(ctx context.Context, prefix string) ([]driver.Listing, 
 	return all, nil
 }
 
-// listPage reads some keys of a range.
+// listPage reads a page of keys of a range, at a revision; 0 means the present one.
 func (w *wire) listPage(ctx context.Context, from, end string, revision int64) (*clientv3.GetResponse, error) {
 	bounded, done, err := w.begin(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *wire) listPage(ctx context.Context, from, end string, revision int64) (
 	return w.client.Get(bounded, from, clientv3.WithRange(end), clientv3.WithLimit(page), clientv3.WithRev(revision))
 }
 
-// nameOf is the name whose queue a key is in.
+// nameOf returns the name whose queue a key is in.
 func (w *wire) nameOf(key string) (string, bool) {
 	text, _, ok := strings.Cut(strings.TrimPrefix(key, w.prefix), "/")
 	if !ok {

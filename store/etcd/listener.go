@@ -6,46 +6,46 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A listener is what a claim makes of the events: the queue ahead of it, as it was at one revision, less what was
-// deleted or given up since.
+// A listener keeps the queue ahead of one claim up to date: as it was at one revision, without the keys that were deleted
+// since, and with the weights that became smaller.
 type listener struct {
 	knows knowledge
-	by    *queueWatch // that tells it of events; nil if nobody does
-	early []event
+	by    *queueWatch // sends the events; nil without a subscription
+	early []event     // events that came while gathering
 
-	seen     int64             // the revision at which ahead was so
+	seen     int64             // the revision at which ahead was read
 	ahead    map[string]before // by key
-	over     int64             // by how much the weights exceed the capacity, the claim's own included
+	over     int64             // by how much the weights, the claim's own included, exceed the capacity
 	turn     chan struct{}     // has room for one: something has changed
-	watching *time.Timer       // begins to hear when it has held for a while
+	watching *time.Timer       // subscribes the claim once it has held for a while
 }
 
-// A knowledge is what a claim knows of the queue ahead of it.
+// A knowledge says how much of the queue ahead a claim knows.
 type knowledge int
 
 const (
-	deaf      knowledge = iota // nothing, or what was heard last is not known: to enter or to be renewed begins anew
-	informed                   // how it was at one revision; nobody tells it more
-	gathering                  // a request is on its way that will tell; until then events gather in early
-	hearing                    // how it is
+	deaf      knowledge = iota // nothing, or events may be missing: only Enter or Renew finds out
+	informed                   // the queue at one revision, without a subscription
+	gathering                  // nothing yet: a read is under way, and events gather in early
+	hearing                    // the present queue: it has a subscription
 )
 
-// A before is a claim that stands ahead of another.
+// A before is a claim ahead of another one.
 type before struct{ weight, created int64 }
 
-// An event is of one key, at a revision: it was deleted, or its claim has another weight.
+// An event is a change of one key at a revision: it was deleted, or its claim has another weight.
 type event struct {
 	key    string
 	at     int64
 	weight int64 // 0 if the key was deleted
 }
 
-// expect prepares a claim for hearing of events while a request is on its way. It reports whether the claim knows
-// what is ahead of it already.
+// expect subscribes a claim before its queue is read, if its name has a watch, so that no event is lost in between. It
+// reports whether the claim already knows the present queue ahead of it.
 func (ws *watches) expect(k *localClaim) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	// One that was only renewed here hears of its own key, and does not know which of the others are ahead.
+	// A claim that was only renewed here hears of its own key, and does not know which other keys are ahead.
 	if k.knows == hearing && k.placed() {
 		return true
 	}
@@ -56,8 +56,8 @@ func (ws *watches) expect(k *localClaim) bool {
 	return false
 }
 
-// countAhead is how many claims stand ahead by what was heard and by what was read just now: the head of the queue. What
-// stood before that is gone, although the deletion may not have been told yet.
+// countAhead returns the number of claims ahead, by the events so far and by the head of the queue, which was read just now.
+// Claims before this head are gone, although the watch may not have reported their deletion yet.
 func (ws *watches) countAhead(k *localClaim, head queue) int {
 	if len(head) == 0 {
 		return 0
@@ -80,7 +80,7 @@ func (k *localClaim) hear(e event) (gone bool) {
 		return false
 	}
 	if e.at <= k.seen {
-		return false // the queue ahead was read after that
+		return false // the queue ahead was read at this revision or later
 	}
 	switch other, ahead := k.ahead[e.key]; {
 	case e.key == k.key && e.weight == 0:
@@ -110,8 +110,8 @@ func (k *localClaim) nudge() {
 	}
 }
 
-// noteQueue notes where a claim stands: at i in a queue, as it was at a revision. Unless that is the whole of what stands ahead, it
-// is the head of that, which says nothing of the others.
+// noteQueue notes the place of a claim: index i of a queue that was read at the revision seen. whole says that the queue has
+// all keys ahead of the claim; else it has only their head, which says nothing about the others.
 func (ws *watches) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, whole bool, seen int64, holds bool) {
 	ws.mu.Lock()
 	gone, tell := false, ws.endangered
@@ -123,10 +123,10 @@ func (ws *watches) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, who
 			k.become(claimWaiting)
 		}
 		switch {
-		case k.knows == hearing && knew: // it has heard more than this answer tells
+		case k.knows == hearing && knew: // the watch keeps it up to date, and this answer adds nothing
 		case whole:
 			gone = ws.readAheadLocked(c, k, q[:i], q[:i].Weights(c.Capacity), seen)
-		default: // what it had heard was lost while the head was read
+		default: // its subscription ended while the head was read
 			ws.deafenLocked(k)
 			k.nudge()
 		}
@@ -140,11 +140,11 @@ func (ws *watches) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, who
 	}
 }
 
-// readAheadLocked notes what is ahead of a claim by an answer. It reports whether its client is to be told that its key has
-// gone since.
+// readAheadLocked notes the queue ahead of a claim, read at the revision seen. It reports whether the claim's client must be
+// alerted, since the key was deleted after the read.
 func (ws *watches) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, weights []int64, seen int64) (gone bool) {
 	if k.knows == hearing {
-		ws.unsubscribeLocked(k) // it has heard of keys of which it did not know that they were ahead
+		ws.unsubscribeLocked(k) // it may have dropped events of keys that it did not know to be ahead
 	}
 	k.seen = seen
 	k.ahead, k.over = make(map[string]before, len(ahead)), c.Weight-c.Capacity
@@ -156,7 +156,7 @@ func (ws *watches) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, 
 		k.knows = informed
 		return false
 	}
-	// What was told while the answer was on its way may be older than the answer, or newer: hear knows by the revision.
+	// An event that came while the read was under way may be older or newer than the answer: hear decides by the revision.
 	early := k.early
 	k.knows, k.early = hearing, nil
 	for _, e := range early {
@@ -166,13 +166,13 @@ func (ws *watches) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, 
 	return gone
 }
 
-// deafenLocked has a claim know nothing of what is ahead, so that the next Enter reads all of that.
+// deafenLocked makes a claim forget the queue ahead, so that its next Enter reads all of it.
 func (ws *watches) deafenLocked(k *localClaim) {
 	ws.unsubscribeLocked(k)
 	k.knows, k.seen = deaf, 0
 }
 
-// watchSoonLocked has a claim that holds hear of it when its key is deleted.
+// watchSoonLocked subscribes a claim that holds, after a time, so that it hears of the deletion of its own key.
 func (ws *watches) watchSoonLocked(k *localClaim, after time.Duration) {
 	if k.by == nil && k.watching == nil {
 		k.watching = time.AfterFunc(after, func() { ws.watchOver(k) })

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim counts what was deleted or given up after the queue ahead of it was read, each once.
+// A claim counts the deletions and smaller weights after the queue ahead of it was read, each once.
 func TestHear(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -32,13 +32,17 @@ func TestHear(t *testing.T) {
 		{"its own", hearing, []event{{"n/3", 11, 0}}, 3, true, true},
 		{"its own, of an earlier claim", hearing, []event{{"n/3", 10, 0}}, 3, false, false},
 		{"that one of two has become lighter", hearing, []event{{"n/1", 11, 1}}, 2, false, false},
-		{"the same after that", hearing, []event{{"n/1", 11, 1}, {"n/1", 12, 1}, {"n/1", 13, 0}, {"n/2", 14, 0}}, 0, false, true},
+		{
+			"the same after that", hearing,
+			[]event{{"n/1", 11, 1}, {"n/1", 12, 1}, {"n/1", 13, 0}, {"n/2", 14, 0}}, 0, false, true,
+		},
 		{"of a weight, before the queue was read", hearing, []event{{"n/1", 10, 1}}, 3, false, false},
 		{"that its own weight is another", hearing, []event{{"n/3", 11, 1}}, 3, false, false},
 		{"while a request is on its way", gathering, []event{{"n/1", 11, 0}, {"n/2", 12, 0}}, 3, false, false},
 	} {
 		k := &localClaim{key: "n/3", created: 10, state: claimWaiting, listener: listener{
-			knows: test.knows, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3, turn: make(chan struct{}, 1),
+			knows: test.knows, seen: 10, ahead: map[string]before{"n/1": {2, 8}, "n/2": {1, 9}}, over: 3,
+			turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
 			k.hear(e)
@@ -54,7 +58,7 @@ func TestHear(t *testing.T) {
 	}
 }
 
-// Only a claim that has been told its place is told that it holds. One that leaves waits for its end.
+// Await answers that a claim holds only if its place was known before. While the claim leaves, Await goes on waiting.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for s := claimAsking; s <= claimLost; s++ {
@@ -66,7 +70,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// The key of a claim goes while the answer is on its way that says that it holds: its client is told at once.
+// If the key of a claim is deleted before the answer arrives that the claim holds, the client is alerted at once.
 func TestDeletionBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	d := newDriver("")
@@ -85,8 +89,8 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// The watch ends while the head of the queue is read. What was read is not all that stands ahead, so the claim does not learn
-// that it holds when the head is gone: it knows nothing until all is read, however the watch begins anew.
+// If the watch ends while the head of the queue is read, the claim does not know the keys behind this head. So it must not
+// take the end of the head for its turn, even if a new watch begins: it knows nothing until its whole queue is read.
 func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 	t.Parallel()
 	d := newDriver("")
@@ -134,7 +138,7 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 	waits("all are gone", true)
 }
 
-// What stood before the head of the queue is not counted, although nobody has told that it is gone.
+// Claims before the head of the queue are not counted, although the watch has not reported their deletion.
 func TestCountAhead(t *testing.T) {
 	t.Parallel()
 	k := &localClaim{listener: listener{ahead: map[string]before{"n/1": {1, 7}, "n/2": {1, 8}, "n/3": {1, 9}}}}
@@ -148,7 +152,7 @@ func TestCountAhead(t *testing.T) {
 	}
 }
 
-// A claim with a lock-delay is told that it holds when its key hangs on the longer lease, and not before.
+// A claim with a lock-delay learns that it holds only after its key was attached to the longer lease.
 func TestDelayBeforeHolding(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -176,7 +180,7 @@ func TestDelayBeforeHolding(t *testing.T) {
 	}
 }
 
-// A server that hangs holds no call beyond its context, and an unknown outcome is never told as a known one.
+// If a server hangs, every call ends with its context, and no unknown outcome is reported as a known one.
 func TestCallsEnd(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -211,7 +215,7 @@ func TestCallsEnd(t *testing.T) {
 			<-ctx.Done()
 			select {
 			case err := <-ended:
-				grant := verb == "enter" // no lease could be had for it, so that nothing was entered
+				grant := verb == "enter" // the server granted no lease, so the put was not sent
 				if !errors.Is(err, context.DeadlineExceeded) || driver.NotApplied(err) != grant {
 					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.NotApplied(err))
 				}

@@ -15,10 +15,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// soon is how quickly a lease is lost whose key an operator removed, however long it was.
+// soon bounds the time until a lease is lost after an operator removed its key, however long the lease was.
 const soon = 3 * time.Second
 
-// What operators do to the key of a holder ends its lease at once, with the reason.
+// If an operator removes or replaces the key of a holder, its lease is lost at once, with the reason.
 func TestHolderIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -54,8 +54,8 @@ func TestHolderIsRemoved(t *testing.T) {
 	}
 }
 
-// etcd's own lock service grants the lock to a waiter whose lease ran out in the queue (etcd issue 11456). Here it enters
-// again, at the tail, and what it waits for goes on.
+// etcd's own lock service grants the lock to a waiter whose lease ran out in the queue (etcd issue 11456). A waiter of stile
+// enters again, at the tail, and the holder goes on holding.
 func TestWaiterIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -66,11 +66,14 @@ func TestWaiterIsRemoved(t *testing.T) {
 			t.Parallel()
 			lane := awake.Lane(t)
 			displaced := make(chan struct{}, 1)
-			waiters := lockers(t, &stile.Options{LockOptions: stile.LockOptions{TTL: 3 * time.Second}, Observer: func(e stile.Event) {
-				if e.Kind == stile.EventDisplaced {
-					displaced <- struct{}{}
-				}
-			}}, s.Addr)
+			waiters := lockers(t, &stile.Options{
+				LockOptions: stile.LockOptions{TTL: 3 * time.Second},
+				Observer: func(e stile.Event) {
+					if e.Kind == stile.EventDisplaced {
+						displaced <- struct{}{}
+					}
+				},
+			}, s.Addr)
 			lease := lock(t, holders.Mutex(name))
 			folder := "stile/" + name + "/"
 			holder := queued(t, by, folder, 1)[0]
@@ -106,7 +109,7 @@ func TestWaiterIsRemoved(t *testing.T) {
 	}
 }
 
-// Two goroutines that share a session of etcd's package concurrency both hold its mutex (etcd pull request 5199). Here
+// Two goroutines that share a session of etcd's package concurrency both hold its mutex (etcd pull request 5199). In stile,
 // no two claims share a key.
 func TestManyOnOneName(t *testing.T) {
 	t.Parallel()
@@ -147,7 +150,7 @@ func TestManyOnOneName(t *testing.T) {
 	all.Wait()
 }
 
-// A server that hangs frees the lock when its lease is over; the client has given it up before that, however late the
+// A server that hangs frees the lock after the lease has ended. The client has given the lock up before, however late the
 // answers to its keep-alives come.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
@@ -166,15 +169,15 @@ func TestServerHangs(t *testing.T) {
 	}
 }
 
-// The answers to keep-alives are held back while etcd goes on: each renewal reaches it, and none is believed. In etcd's
-// package concurrency the session ends later than its lease.
+// If the answers to keep-alives are held back while etcd goes on, each renewal reaches etcd, and the client counts none. In
+// etcd's package concurrency, a session then ends later than its lease.
 func TestLateAnswers(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
 	p := servertest.NewProxy(t, s.Addr)
 	lane := awake.Lane(t)
 	c, other := lockers(t, nil, p.Addr), lockers(t, nil, s.Addr)
-	const ttl = 4 * time.Second // it is held when the other has come
+	const ttl = 4 * time.Second // long enough that the lease lives when the other client has come
 	lease := lock(t, c.Mutex("name").With(stile.LockOptions{TTL: ttl}))
 	taken := make(chan time.Time, 1)
 	go func() {
@@ -190,14 +193,14 @@ func TestLateAnswers(t *testing.T) {
 		t.Errorf("the lease is lost since %v; want %v", e.Reason, stile.ReasonExpired)
 	}
 	over := lease.Deadline()
-	p.Freeze(true, true) // what comes now would renew what was given up
+	p.Freeze(true, true) // a request that came now would renew the lease after its client gave it up
 	if at := <-taken; at.Before(over) {
 		t.Errorf("the next holder came %v before the lease was lost", over.Sub(at))
 	}
 	p.Mend()
 }
 
-// An answer that was held back is not taken for that to a later keep-alive.
+// A late answer is not taken for the answer to a later keep-alive.
 func TestLateAnswerOfAnotherRequest(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -223,7 +226,7 @@ func TestLateAnswerOfAnotherRequest(t *testing.T) {
 	}
 }
 
-// A lease counts from before it was asked for, however long the answer took.
+// A lease's time begins before its keep-alive was sent, however long the answer took.
 func TestSlowAnswer(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -258,7 +261,7 @@ func TestSlowAnswer(t *testing.T) {
 	}
 }
 
-// Somebody revokes the leases that are kept for claims with a lock-delay. A claim that comes to hold takes another.
+// If somebody revokes a lease in the pool that is long enough for a lock-delay, the next claim with one takes another lease.
 func TestPooledLeaseIsRevoked(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -5,28 +5,33 @@ import (
 	"slices"
 )
 
-// walkFolder is where the claims of the model stand.
+// walkFolder is the prefix of the model's keys.
 const walkFolder = "n/"
 
-// A small is a world: the keys of one name, the leases, and the clients. Time goes in steps, and mostly a lease lasts one.
+// A small is a world: a state of the keys of one name, the leases and the clients. Time goes in steps, and most leases last
+// one step.
 type small struct {
-	keys    []entry // in the order in which they were created
+	keys    []entry // by create revision
 	rev     int64
 	leases  []modelLease
-	made    int64 // leases
+	made    int64 // the id of the latest lease
 	term    uint64
 	now     int
 	old     bool      // a leader that was replaced goes on ending leases
-	late    []request // whose answers were lost, and that may come yet
-	ending  []int64   // leases that were asked to be revoked, which takes a while
+	late    []request // whose answers were lost, and that etcd may apply yet
+	ending  []int64   // leases whose revocation was asked for, and that end at some later time
 	clients []person
 
-	lost, breaks, ticks, leaders int // how many answers may be lost yet, claims removed by hand, steps passed, leaders replaced
+	// How often each of these may still happen:
+	lost    int // an answer is lost
+	breaks  int // a claim is removed by hand
+	ticks   int // a step of time passes
+	leaders int // a leader is replaced
 
-	from *small // of which it came
-	did  int    // the client that did something, or -1
+	from *small // the world before
+	did  int    // the client that made the step from there, or -1
 
-	values map[string]value // texts that were read before; all worlds that come of one have the same
+	values map[string]value // decoded texts; shared by all worlds of one walk
 }
 
 // A request is a transaction of a client.
@@ -35,21 +40,21 @@ type request struct {
 	txn txn
 }
 
-// A modelLease is a lease that is there.
+// A modelLease is a lease that etcd has.
 type modelLease struct {
 	id   int64
 	by   int
-	term uint64 // as its client has it
+	term uint64 // its term, by its client
 	ttl  int
-	ends int // by the leader
-	was  int // by the leader that was replaced; 0 if that one does not know it
-	sure int // by its client
+	ends int // its end, by the leader
+	was  int // its end, by the leader that was replaced; 0 if that leader does not know it
+	sure int // its earliest end, by its client
 }
 
 func (m *small) clone() *small {
 	n := *m
-	n.keys, n.leases, n.late, n.ending = slices.Clone(m.keys), slices.Clone(m.leases), slices.Clone(m.late), slices.Clone(m.ending)
-	n.clients = slices.Clone(m.clients)
+	n.keys, n.leases, n.clients = slices.Clone(m.keys), slices.Clone(m.leases), slices.Clone(m.clients)
+	n.late, n.ending = slices.Clone(m.late), slices.Clone(m.ending)
 	return &n
 }
 
@@ -65,7 +70,8 @@ func (m *small) lease(id int64) *modelLease {
 // grant makes a lease.
 func (m *small) grant(p *person, ttl int) grant {
 	m.made++
-	m.leases = append(m.leases, modelLease{id: m.made, by: p.me, term: p.term, ttl: ttl, ends: m.now + ttl, sure: m.now + ttl})
+	ends := m.now + ttl
+	m.leases = append(m.leases, modelLease{id: m.made, by: p.me, term: p.term, ttl: ttl, ends: ends, sure: ends})
 	return grant{m.made, p.term}
 }
 
@@ -78,18 +84,18 @@ func (m *small) decoded(text string) value {
 	return v
 }
 
-// end ends a lease, and what hangs on it.
+// end ends a lease, and removes the keys that are attached to it.
 func (m *small) end(id int64) {
 	m.leases = slices.DeleteFunc(m.leases, func(l modelLease) bool { return l.id == id })
 	m.ending = slices.DeleteFunc(m.ending, func(l int64) bool { return l == id })
 	m.rev++
 	m.keys = slices.DeleteFunc(m.keys, func(e entry) bool { return e.lease == id })
-	m.late = slices.DeleteFunc(m.late, func(r request) bool { // what needs the lease finds it over
+	m.late = slices.DeleteFunc(m.late, func(r request) bool { // a request that needs the lease would fail
 		return slices.ContainsFunc(r.txn.then, func(o op) bool { return o.verb == opPut && o.lease == id })
 	})
 }
 
-// do applies a transaction. It does nothing if a lease is not there that it needs.
+// do applies a transaction. If a lease that it needs is not there, do changes nothing.
 func (m *small) do(t *txn) (met, leaseless bool, last *op) {
 	met = !slices.ContainsFunc(t.conditions, func(c condition) bool { return !m.meets(&c) })
 	ops := t.answers(met)
@@ -133,7 +139,7 @@ func (m *small) meets(c *condition) bool {
 	}
 }
 
-// read is the view of all keys, or of those up to one.
+// read returns the view of all keys, or, if key is not empty, of the keys up to this one.
 func (m *small) read(key string) *view {
 	q := slices.Clone(m.keys)
 	if at := keyAt(m.keys, key); key != "" && at >= 0 {
@@ -142,7 +148,8 @@ func (m *small) read(key string) *view {
 	return &view{q: q, seen: m.rev, term: m.term}
 }
 
-// hash tells worlds apart. Revisions count only by their order, and leases by the order in which they come up.
+// hash returns the same text for worlds that differ only in numbers: revisions count by their order, and leases by the order
+// in which the text names them.
 func (m *small) hash() string {
 	h := &hasher{order: []int64{m.rev}}
 	m.write(h) // to find the revisions
@@ -257,9 +264,11 @@ func (m *small) write(h *hasher) {
 	for _, l := range m.ending {
 		h.lease(l)
 	}
-	// The rest comes in the order in which the leases have come up, so that it does not matter when each was made.
+	// The leases come in the order in which the text has named them, so that it does not matter when each was granted.
 	rest := slices.Clone(m.leases)
-	slices.SortStableFunc(rest, func(a, b modelLease) int { return slices.Index(h.known, a.id) - slices.Index(h.known, b.id) })
+	slices.SortStableFunc(rest, func(a, b modelLease) int {
+		return slices.Index(h.known, a.id) - slices.Index(h.known, b.id)
+	})
 	for i := range rest {
 		l := &rest[i]
 		h.lease(l.id)

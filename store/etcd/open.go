@@ -20,13 +20,14 @@ const (
 	defaultHost, defaultPort = "127.0.0.1", "2379"
 	defaultDialTimeout       = 5 * time.Second
 
-	// pingAfter is how long a connection may be silent before the server is asked whether it is there, and pingWithin how
-	// long its answer may take. Servers do not like to be asked more often, nor at all while no call and no stream is open:
-	// they end such a connection, which the library writes to the process's standard error.
+	// pingAfter is how long a connection may be silent before the client pings the server, and pingWithin how long the
+	// answer may take. A server ends a connection that pings more often, or pings while no call and no stream is open. The
+	// library reports this on the process's standard error.
 	pingAfter  = 10 * time.Second
 	pingWithin = 4 * time.Second
 
-	// tries is how often the client sends what it may repeat: once more with a new login, and once more elsewhere.
+	// tries is how often the client sends a request that it may repeat: once more with a new login, and once more to
+	// another member.
 	tries = 3
 )
 
@@ -46,16 +47,16 @@ func init() {
 //
 //	etcd://[user:password@]host[:2379],…
 //
-// and with etcds in place of etcd by TLS. Parameters: prefix, dial_timeout; with TLS, the files tls_ca, tls_cert and
-// tls_key, and tls_server_name. An empty prefix (prefix=) makes keys begin with the name.
+// The scheme etcds uses TLS. Parameters: prefix, dial_timeout; with TLS, the files tls_ca, tls_cert and tls_key, and
+// tls_server_name. An empty prefix (prefix=) makes keys begin with the name. An invalid address is [driver.Refused].
 func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	config, prefix, err := configOf(a)
 	if err != nil {
 		return nil, driver.Refused(err)
 	}
 	servers := &secure.Servers{
-		Store: "etcd", Hosts: a.HostPorts(defaultHost, defaultPort), TLS: config.TLS != nil, Scheme: a.Scheme, Instead: "etcds",
-		Greeting: "GET /version HTTP/1.0\r\n\r\n",
+		Store: "etcd", Hosts: a.HostPorts(defaultHost, defaultPort), TLS: config.TLS != nil,
+		Scheme: a.Scheme, Instead: "etcds", Greeting: "GET /version HTTP/1.0\r\n\r\n",
 	}
 	if servers.TLS {
 		servers.Instead = "etcd"
@@ -79,8 +80,9 @@ func Open(ctx context.Context, a *driver.Address) (*Driver, error) {
 	})
 }
 
-// connect makes a client, and one without a user by which the first logs in: servers before 3.5 refuse a login that comes
-// with a token that ran out, and the client would send another one, without end. The making ends when ctx does.
+// connect makes a client, and a second client without a user, which sends the logins of the first. Servers before 3.5
+// refuse a login that carries an expired token, and a single client would repeat such a login without end. connect ends
+// when ctx ends.
 func connect(ctx context.Context, config clientv3.Config) (client, login *clientv3.Client, err error) {
 	var cancel context.CancelFunc
 	config.Context, cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -95,13 +97,13 @@ func connect(ctx context.Context, config clientv3.Config) (client, login *client
 		err = driver.Ended(ctx, false)
 	}
 	if err != nil {
-		cancel() // and so are the clients
+		cancel() // ends the clients
 		return nil, nil, err
 	}
 	return client, login, nil
 }
 
-// loginBy sends logins by another client.
+// loginBy sends logins through another client.
 func loginBy(login *clientv3.Client) grpc.UnaryClientInterceptor {
 	return func(
 		ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
@@ -126,7 +128,9 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 	}
 	c.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
+			},
 			MinConnectTimeout: c.DialTimeout,
 		}),
 		grpc.WithChainUnaryInterceptor(failFast),
@@ -151,7 +155,7 @@ func configOf(a *driver.Address) (c clientv3.Config, prefix string, err error) {
 	return c, prefix, a.Done()
 }
 
-// endpoint is an address as etcd's client takes it: one with a zone only in a URL.
+// endpoint returns an address as etcd's client takes it: the client takes an address with a zone only in a URL.
 func endpoint(scheme, hostPort string) string {
 	if !strings.Contains(hostPort, "%") {
 		return hostPort
@@ -163,8 +167,8 @@ func endpoint(scheme, hostPort string) string {
 	return u.String()
 }
 
-// failFast has a call fail when there is no connection, instead of waiting for one: the driver's caller knows better when
-// to give up, and learns why.
+// failFast makes a call fail when there is no connection, instead of waiting for one. The driver's caller knows better
+// when to give up, and learns the reason.
 func failFast(
 	ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
 ) error {

@@ -5,15 +5,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A txn is a transaction on the keys of one name. It is data, so that the walk of the goals knows what it does.
+// A txn is a transaction on the keys of one name. It is data, so that TestGoals can apply it to a store of its own.
 type txn struct {
 	conditions []condition
 	then       []op // if all conditions are met
 	otherwise  []op
-	together   bool // it may go together with those of other names
+	together   bool // it may go together with transactions of other names
 }
 
-// A condition is on a key, or on all of a name.
+// A condition is about a key, or about all keys of a name.
 type condition struct {
 	is       property
 	key      string
@@ -23,12 +23,12 @@ type condition struct {
 type property int
 
 const (
-	isUnchanged property = iota // the key was changed last at the revision
+	isUnchanged property = iota // the key was last changed at the revision
 	isMissing                   // the key is not there
-	isNewest                    // of the name, no key that is there was made after the revision
+	isNewest                    // every key of the name was created at the revision or before
 )
 
-// compare is the condition as the client library has it.
+// compare returns the condition for the client library.
 func (c *condition) compare() clientv3.Cmp {
 	switch c.is {
 	case isMissing:
@@ -56,7 +56,7 @@ const (
 	opList        // the keys of the name
 )
 
-// operation is the op as the client library has it.
+// operation returns the op for the client library.
 func (o *op) operation() clientv3.Op {
 	switch o.verb {
 	case opPut:
@@ -78,7 +78,7 @@ func operations(list []op) []clientv3.Op {
 	return all
 }
 
-// compares returns the conditions as the client library has them.
+// compares returns the conditions for the client library.
 func (t *txn) compares() []clientv3.Cmp {
 	all := make([]clientv3.Cmp, len(t.conditions))
 	for i := range t.conditions {
@@ -87,7 +87,7 @@ func (t *txn) compares() []clientv3.Cmp {
 	return all
 }
 
-// answers are the operations of a transaction of which an answer tells, by whether the conditions were met.
+// answers returns the operations that etcd ran, in the order of its responses. met says whether the conditions were met.
 func (t *txn) answers(met bool) []op {
 	if met {
 		return t.then
@@ -95,7 +95,7 @@ func (t *txn) answers(met bool) []op {
 	return t.otherwise
 }
 
-// evicts is the move that removes claims. One that was kept meanwhile is not to be removed.
+// evicts returns the move that removes claims, if none of them has changed: one may have left meanwhile, and be kept.
 func (s *seat) evicts(claims queue) move {
 	t := &txn{otherwise: []op{{verb: opList, key: s.folder}}}
 	t.conditions, t.then = deletes(claims)
@@ -111,12 +111,12 @@ func deletes(claims queue) (conditions []condition, then []op) {
 	return conditions, then
 }
 
-// enters is the move that puts the claim's key, if the queue is as it was seen. For a claim that waits in any case it does not
-// matter who else has come.
+// enters returns the move that puts the claim's key. The put has the condition that no key came since the queue was read,
+// if the queue was empty, or if the claim only tries or reclaims. Any other claim goes behind whoever has come.
 func (s *seat) enters(v *view, earlier queue) move {
 	put := op{verb: opPut, key: s.key, text: s.text, lease: s.has.life.id}
-	// Of all that enter an empty queue at once, one changes it, and the others are told how it is. The same keeps one that
-	// tries from a queue that has grown since it was read, and one that reclaims from coming to hold beside a third.
+	// If many claims enter an empty queue at once, the put of one succeeds, and the others get the new queue. The same
+	// condition keeps a try out of a queue that has grown, and a claim that reclaims from holding beside a claim unseen.
 	newest := condition{isNewest, s.folder, v.revision()}
 	t := &txn{otherwise: []op{{verb: opList, key: s.folder}}}
 	if len(v.queue()) == 0 {
@@ -132,8 +132,8 @@ func (s *seat) enters(v *view, earlier queue) move {
 	return move{txn: t, changes: entersIt, many: len(earlier)}
 }
 
-// hangs is the move that hangs a claim's key on the leases in hand, and writes the one that the claim lives by into its value,
-// unless the key has changed.
+// hangs returns the move that attaches a claim's key to the leases in hand, if the key is unchanged. The value names the
+// claim's lease, if the key's name has another one. left marks the claim as left.
 func (s *seat) hangs(e *entry, left bool) move {
 	n := *e
 	n.Left, n.Term, n.Lease = left, min(s.hand.life.term, s.hand.on.term), ""
@@ -144,7 +144,7 @@ func (s *seat) hangs(e *entry, left bool) move {
 	return writes(e, &n, hangsIt)
 }
 
-// writes is the move that writes a claim's key anew, unless it has changed.
+// writes returns the move that rewrites a claim's key, if the key is unchanged.
 func writes(e, next *entry, how change) move {
 	text, err := next.encode()
 	if err != nil {
@@ -156,8 +156,8 @@ func writes(e, next *entry, how change) move {
 	}, changes: how, was: e.modified, next: next}
 }
 
-// takes is the move that takes a key out as it was when it was last seen, and the end after it. If the key is another by now, the
-// answer has it.
+// takes returns the move that removes a key, if the key is unchanged since it was last seen; else its answer has the present
+// key. after is the end once the key is removed.
 func takes(e *entry, after end) move {
 	return move{txn: &txn{
 		conditions: []condition{{isUnchanged, e.key, e.modified}},
@@ -166,24 +166,25 @@ func takes(e *entry, after end) move {
 	}, changes: takesIt, was: e.modified, after: after}
 }
 
-// Those of each lock and unlock are filled in here, and not by [clientv3.Compare], which copies them two or three times: see
+// The conditions of each lock and unlock are filled in here. [clientv3.Compare] would copy them two or three times: see
 // [value.encode].
 
-// unchanged is the condition that a key is as it was at a revision.
+// unchanged returns the condition that a key was last changed at a revision.
 func unchanged(key string, modified int64) clientv3.Cmp {
 	c := clientv3.ModRevision(key)
 	c.GetCompare().TargetUnion = &pb.Compare_ModRevision{ModRevision: modified}
 	return c
 }
 
-// missing is the condition that a key is not there. Who puts one that is takes its place in the queue: the create revision stays.
+// missing returns the condition that a key is not there. A put onto a present key would take over its place in the queue,
+// since the create revision stays.
 func missing(key string) clientv3.Cmp {
 	c := clientv3.CreateRevision(key)
 	c.GetCompare().TargetUnion = &pb.Compare_CreateRevision{}
 	return c
 }
 
-// nobodySince is the condition that no key of a name was made after a revision, and is there still.
+// nobodySince returns the condition that every present key of a name was created at a revision or before.
 func nobodySince(folder string, seen int64) clientv3.Cmp {
 	c := clientv3.CreateRevision(folder)
 	p := c.GetCompare()

@@ -13,10 +13,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// probeWithin bounds the questions that the driver asks when it is made.
+// probeWithin bounds the questions about the servers' traits. When the driver is made, patience ends them sooner.
 const probeWithin = 5 * time.Second
 
-// probe asks what the servers can promise. The error says that no server answered, or which refused.
+// probe asks the servers for their traits. It fails if no server answers, or if one refuses.
 func (d *Driver) probe(ctx context.Context) error {
 	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {
@@ -25,12 +25,12 @@ func (d *Driver) probe(ctx context.Context) error {
 	defer done()
 	bounded, cancel := context.WithTimeout(bounded, probeWithin)
 	defer cancel()
-	// A lease as short as etcd gives; it runs out by itself.
+	// The answer shows the shortest lease that etcd grants. This lease runs out by itself.
 	grant, err := d.wire.client.Grant(bounded, 1)
 	if err != nil {
 		return d.wire.explain(ctx, err)
 	}
-	// The right to look is asked for now, and not by the first lock.
+	// A missing right to read shows now, and not in the first lock.
 	right := clientv3.OpGet(d.wire.folder("probe"), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if _, err := d.wire.read(bounded, right); err != nil {
 		return d.wire.explain(ctx, err)
@@ -41,7 +41,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	return nil
 }
 
-// promises asks the servers anew. What they promised stays if they do not tell who they are now.
+// promises asks the servers for their traits again. On an error the former traits stay.
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
@@ -52,13 +52,14 @@ func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	return d.promise(f), nil
 }
 
-// facts are what the servers tell about themselves.
+// facts are the servers' answers about themselves.
 type facts struct {
-	members  int      // that vote; 0 if they do not tell
-	versions []string // of those that answered
+	members  int      // number of voting members; 0 means unknown
+	versions []string // of the members that answered
 }
 
-// facts asks the servers for them. The error says that they did not tell who they are, and not that they may not.
+// facts asks the servers for the list of members and for their versions. If the user may not read the list, the members are
+// the endpoints, if there are several. Any other error of the list is returned.
 func (d *Driver) facts(ctx context.Context) (f facts, err error) {
 	endpoints := d.wire.client.Endpoints()
 	list, err := d.wire.client.MemberList(ctx)
@@ -95,12 +96,13 @@ func (d *Driver) facts(ctx context.Context) (f facts, err error) {
 	return f, err
 }
 
-// promise says what servers like these are good for. Whether they write to the disk what they confirm (--unsafe-no-fsync)
-// they tell nobody.
+// promise returns the traits of such servers. No server says whether it confirms before it writes to the disk
+// (--unsafe-no-fsync), so no trait shows this.
 func (d *Driver) promise(f facts) driver.Traits {
 	t := driver.Traits{
-		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true, HearsBreak: true,
-		Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 2, Clock: "session", Wake: "push", MinTTL: d.pool.minTTL, MaxTTL: driver.MaxTTL,
+		Store: "etcd", Ordered: true, Shared: true, Permits: true, Delay: true, Amends: true, FullWait: true,
+		HearsBreak: true, Fencing: driver.DurableFencing, Restart: true, Failover: f.members > 2,
+		Clock: "session", Wake: "push", MinTTL: d.pool.minTTL, MaxTTL: driver.MaxTTL,
 	}
 	switch {
 	case f.members == 0:

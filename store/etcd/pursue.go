@@ -12,29 +12,30 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// An attempt is a call about one claim, on its way.
+// An attempt is one call about one claim, while it runs.
 type attempt struct {
 	seat
-	k     *localClaim // what is known of the claim, or nil
-	value *value      // what its key is to hold; nil until that is asked for
-	v     *view
-	up    *upkeep       // what keep-alives told that were answered before the view was read, or the key put; nil if there were none
+	k     *localClaim   // nil if the driver does not know the claim
+	value *value        // the value that joins writes; nil before outfit
+	v     *view         // nil if nothing was read, or a transaction has changed the queue since
+	up    *upkeep       // from keep-alives that were answered before the view was read, or the key put; nil without any
 	next  pair          // the leases in hand
-	keep  time.Duration // for how long a claim is kept that leaves
+	keep  time.Duration // how long the claim is kept after it leaves
 	began time.Duration // by boottime
 
-	hangsOn *lease // that the key hung on before the move
+	hangsOn *lease // the key's lease before the move
 }
 
-// A pair is the leases in hand for a claim. They are given back if nothing comes to hang on them.
+// A pair is the leases in hand: the call has them, and has not attached the key to them yet. If it never does, they are
+// given back.
 type pair struct {
 	life, on *lease
-	up       *upkeep // what a keep-alive told of on; nil if there was none
+	up       *upkeep // from a keep-alive of on; nil if there was none
 }
 
 func grantOf(l *lease) grant { return grant{l.id, l.term} }
 
-// hold is what a goal knows of the leases.
+// hold returns the leases as goals see them.
 func (p *pair) hold() hold {
 	if p.on == nil {
 		return hold{}
@@ -47,7 +48,7 @@ func (d *Driver) newAttempt(c *driver.Claim) *attempt {
 	return &attempt{seat: seat{c: c, folder: d.wire.folder(c.Name)}, k: d.claims.of(c.ID), began: boottime.Now()}
 }
 
-// sit has a goal know what is known of the claim now.
+// sit updates the seat by the driver's present knowledge of the claim.
 func (d *Driver) sit(a *attempt) *seat {
 	s := &a.seat
 	s.most = min(mostReclaimed, int(d.wire.atOnce.Load()))
@@ -62,8 +63,8 @@ func (d *Driver) sit(a *attempt) *seat {
 	return s
 }
 
-// pursue makes the moves of a goal until it ends, and returns the end. No other call sends a transaction that changes the key of
-// a claim of its own. With an error pursue returns the move that failed.
+// pursue makes the moves of a goal until it ends, and returns the end. If a move fails, pursue returns this move with the
+// error. No other function sends a transaction that changes the key of this client's claim.
 func (d *Driver) pursue(ctx context.Context, a *attempt, next goal) (m move, err error) {
 	var was *answer
 	for {
@@ -84,7 +85,7 @@ func (d *Driver) pursue(ctx context.Context, a *attempt, next goal) (m move, err
 	}
 }
 
-// look reads, and before that keeps the claim's leases alive if the move says so.
+// look makes a move that reads; if the move says so, it keeps the claim's leases alive first.
 func (d *Driver) look(ctx context.Context, a *attempt, m move) (*answer, error) {
 	if m.keeps {
 		up, err := d.keepUp(ctx, a.k)
@@ -114,23 +115,25 @@ func (d *Driver) look(ctx context.Context, a *attempt, m move) (*answer, error) 
 	return nil, err
 }
 
-// viewOf is the view by one answer of several.
+// viewOf returns the view that one of several answers gives.
 func viewOf(r *clientv3.TxnResponse, i int) *view {
 	return &view{q: queueOf(r.Responses[i].GetResponseRange().Kvs), seen: r.Header.Revision, term: r.Header.RaftTerm}
 }
 
-// readPlace reads the key of a claim, and what stands ahead of it. A claim that hears of deletions knows that already: who takes
-// the whole lock is decided by the head alone.
+// readPlace reads the key of a claim, and the keys ahead of it. If the claim takes the whole lock, and a watch has kept its
+// queue ahead up to date, readPlace reads only the head of the keys ahead: the claim holds if there is none.
 func (d *Driver) readPlace(ctx context.Context, a *attempt) error {
 	ticket, head := a.c.Ticket, false
-	self := clientv3.OpGet(a.folder, clientv3.WithPrefix(), clientv3.WithMinCreateRev(ticket), clientv3.WithMaxCreateRev(ticket))
+	self := clientv3.OpGet(
+		a.folder, clientv3.WithPrefix(), clientv3.WithMinCreateRev(ticket), clientv3.WithMaxCreateRev(ticket))
 	if a.known {
 		ticket, self = a.created, clientv3.OpGet(a.key)
 	}
 	before := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithMaxCreateRev(ticket - 1)}
 	if a.k != nil {
 		if head = d.watches.expect(a.k) && a.c.Weight == driver.All; head {
-			before = append(before, clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
+			oldest := clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)
+			before = append(before, oldest, clientv3.WithLimit(1))
 		}
 	}
 	r, err := d.wire.read(ctx, self, clientv3.OpGet(a.folder, before...))
@@ -145,7 +148,7 @@ func (d *Driver) readPlace(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// readKey reads the key of a claim once more. What is known to stand ahead has only become less.
+// readKey reads the key of a claim again. The view keeps the keys ahead: since then, they can only have left or weigh less.
 func (d *Driver) readKey(ctx context.Context, a *attempt) error {
 	r, err := d.wire.read(ctx, clientv3.OpGet(a.key))
 	if err != nil {
@@ -156,7 +159,7 @@ func (d *Driver) readKey(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// with returns the view with a key as it is now; nil if it is not there.
+// with returns a copy of the view in which a key has this entry; nil removes the key.
 func (v *view) with(key string, e *entry) *view {
 	n := &view{}
 	if v != nil {
@@ -172,8 +175,8 @@ func (v *view) with(key string, e *entry) *view {
 	return n
 }
 
-// meet notes where the key of the claim is by what was read, if it stands there. Keep-alives that were answered before that count if
-// the leases are those that it has.
+// meet notes the claim's entry in the view, if there is one. Keep-alives that were answered before the view was read count
+// if they were of the leases that the entry names.
 func (d *Driver) meet(a *attempt) {
 	i := a.v.q.Find(a.c.ID)
 	if i < 0 || !is(a.c, &a.v.q[i]) || a.known && (a.v.q[i].created != a.created || a.v.q[i].key != a.key) {
@@ -185,9 +188,9 @@ func (d *Driver) meet(a *attempt) {
 	}
 }
 
-// change makes a move. While the outcome of a request about a claim's key is not known, it may be applied at any moment, and its leases
-// serve no other claim: those that the claim's key is named for and hangs on, or is to hang on. Nothing is sent about a claim
-// that is over.
+// change makes a move that is a transaction. While the outcome of a request about a claim's key is unknown, etcd may apply
+// the request at any moment. Until then these leases serve no other claim: the lease in the key's name, the key's lease, and
+// the leases that the request attaches. change sends nothing about a claim that has ended.
 func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error) {
 	answered := func() {}
 	if m.changes != evicts {
@@ -199,7 +202,7 @@ func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error
 	r, err := d.send(ctx, a, m.txn, m.txn.together)
 	if errors.Is(err, rpctypes.ErrNoSpace) && m.changes != evicts && d.untouched(ctx, a.k, m.was) {
 		err = driver.Refused(errFull)
-		if m.changes == takesIt { // which etcd does not refuse: this was meant for a claim that was to enter at the same time
+		if m.changes == takesIt { // a full etcd removes keys: the refusal was meant for a put in the same batch
 			r, err = d.send(ctx, a, m.txn, false)
 		}
 	}
@@ -211,11 +214,11 @@ func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error
 	case leaseless:
 		if m.changes == hangsIt {
 			a.next.on.become(leaseOver)
-			a.next, a.by = pair{}, wantsNone // what else is in hand runs out
+			a.next, a.by = pair{}, wantsNone // the other lease in hand runs out
 		}
 		return &answer{of: m, leaseless: true}, nil
 	case d.wire.tooMany(err, m.many):
-		return nil, nil //nolint:nilnil // the goal decides once more, by what the servers take
+		return nil, nil //nolint:nilnil // the goal decides again, with the lower limit
 	case err != nil:
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error
 	return &answer{of: m, met: r.Succeeded}, nil
 }
 
-// about returns the leases that a transaction hangs the key on, beside the one that the key is named for.
+// about returns the leases of a transaction, except the lease in the key's name.
 func (a *attempt) about(m move) (on []*lease) {
 	switch m.changes {
 	case hangsIt:
@@ -244,11 +247,11 @@ func (d *Driver) send(ctx context.Context, a *attempt, t *txn, together bool) (*
 	return d.wire.commit(ctx, conditions, then, otherwise)
 }
 
-// changed notes what a transaction has changed, or what was in its way.
+// changed notes the answer to a transaction: the changes that it made, or the keys that kept it from making them.
 func (d *Driver) changed(a *attempt, m *move, r *clientv3.TxnResponse) {
 	was, list := a.v, m.txn.answers(r.Succeeded)
 	if r.Succeeded {
-		a.v = nil // it is another by now
+		a.v = nil // the transaction changed the queue
 	}
 	if last := len(list) - 1; last >= 0 && list[last].verb == opList {
 		a.v = viewOf(r, last)
@@ -261,9 +264,10 @@ func (d *Driver) changed(a *attempt, m *move, r *clientv3.TxnResponse) {
 	}
 	switch m.changes {
 	case entersIt:
-		if a.v == nil { // it read nothing, since there is nothing but what it put
-			e := entry{value: a.value.whole(), key: a.key, created: r.Header.Revision, modified: r.Header.Revision, lease: a.has.life.id}
-			a.v = &view{q: queue{e}, seen: r.Header.Revision, term: r.Header.RaftTerm}
+		if a.v == nil { // the put into an empty queue reads nothing: the queue is this key
+			now := r.Header.Revision
+			e := entry{value: a.value.whole(), key: a.key, created: now, modified: now, lease: a.has.life.id}
+			a.v = &view{q: queue{e}, seen: now, term: r.Header.RaftTerm}
 		}
 		if i := a.v.q.Find(a.c.ID); i >= 0 && a.v.q[i].key == a.key {
 			d.meet(a)
@@ -283,8 +287,8 @@ func (d *Driver) changed(a *attempt, m *move, r *clientv3.TxnResponse) {
 	}
 }
 
-// untouched reports whether the key of a claim is certainly as it was. A full etcd gives the same answer whether it has applied
-// a transaction or not, but only when that is decided, so the key tells.
+// untouched reports whether the key of a claim certainly has the same revision as before. A full etcd refuses a transaction
+// in the same words whether it applied it or not, and answers only once this is decided. So the key shows the outcome.
 func (d *Driver) untouched(ctx context.Context, k *localClaim, was int64) bool {
 	r, err := d.wire.read(ctx, clientv3.OpGet(k.key))
 	if err != nil {
@@ -297,5 +301,5 @@ func (d *Driver) untouched(ctx context.Context, k *localClaim, was int64) bool {
 	return now == was
 }
 
-// errFull says that a full etcd has not applied a transaction.
+// errFull says that a full etcd did not apply a transaction.
 var errFull = errors.New(fullText)

@@ -12,13 +12,13 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// An entry is one key of a name.
+// An entry is one key of a name: a claim, or another client's key.
 type entry struct {
 	value
 	key               string
 	created, modified int64 // revisions
-	lease             int64 // that it hangs on; 0 means none
-	foreign           bool  // not stile's
+	lease             int64 // the key's lease; 0 means none
+	foreign           bool  // another client's, not stile's
 }
 
 func entryOf(kv *mvccpb.KeyValue) entry {
@@ -31,12 +31,12 @@ func entryOf(kv *mvccpb.KeyValue) entry {
 	return e
 }
 
-// home is the lease that the key is named for.
+// home returns the lease in the key's name.
 func (e *entry) home() (id int64, ok bool) {
 	return leaseIn(e.key)
 }
 
-// life is the lease that the claim lives by: mostly the one that its key is named for.
+// life returns the claim's lease: mostly the one in the key's name.
 func (e *entry) life() (id int64, ok bool) {
 	if e.Lease != "" {
 		return leaseIn(e.Lease)
@@ -52,12 +52,12 @@ func leaseIn(key string) (id int64, ok bool) {
 
 func hexOf(lease int64) string { return strconv.FormatInt(lease, 16) }
 
-// is reports whether the entry is the claim, and it can still be renewed.
+// is reports whether the entry is the claim, and has not left.
 func is(c *driver.Claim, e *entry) bool {
 	return !e.foreign && e.ID == c.ID && !e.Left && (c.Ticket == 0 || c.Ticket == e.created)
 }
 
-// Facts are what the rule needs of the entry. A foreign client's takes the whole lock.
+// Facts returns the parts of the entry that the rule of the queue reads. A foreign key takes the whole lock.
 func (e entry) Facts() keyqueue.Facts {
 	f := keyqueue.Facts{
 		ID: e.ID, Client: e.Client, Owner: string(e.Owner), Record: string(e.Record),
@@ -72,7 +72,7 @@ func (e entry) Facts() keyqueue.Facts {
 	return f
 }
 
-// A queue is all the keys of a name, or those up to one of them, in the order in which they were created.
+// A queue is all keys of a name, or the keys up to one of them, by create revision.
 type queue = keyqueue.Queue[entry]
 
 func queueOf(kvs []*mvccpb.KeyValue) queue {
@@ -86,7 +86,7 @@ func queueOf(kvs []*mvccpb.KeyValue) queue {
 	return q
 }
 
-// only returns the entry of the first of keys, or nil.
+// only returns the entry of the first key, or nil.
 func only(kvs []*mvccpb.KeyValue) *entry {
 	if len(kvs) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func only(kvs []*mvccpb.KeyValue) *entry {
 	return &e
 }
 
-// keyAt returns where a key stands in a queue, or -1.
+// keyAt returns the index of a key in a queue, or -1.
 func keyAt(q queue, key string) int {
 	return slices.IndexFunc(q, func(e entry) bool { return e.key == key })
 }

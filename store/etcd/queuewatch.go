@@ -8,50 +8,51 @@ import (
 )
 
 const (
-	// A claim that holds is watched over from this long on. Most sections are over before.
+	// watchAfter is how long a claim holds before it subscribes. Most critical sections end before.
 	watchAfter = 100 * time.Millisecond
 
-	// How long the keys under a name are watched when no claim needs it any more.
+	// lingerFor is how long a watch goes on after its last claim has unsubscribed.
 	lingerFor = 2 * time.Second
 
-	// How soon the keys under a name are watched again when etcd had ended that.
+	// watchAgain is how soon a claim that holds subscribes again after etcd ended its watch.
 	watchAgain = time.Second
 )
 
-// watches are those of all names: they tell the claims' listeners what etcd tells. They know nothing of the table of claims.
+// watches are the watches of all names. They pass etcd's events to the claims' listeners, and know nothing of the table of
+// claims.
 type watches struct {
 	wire *wire
 
-	mu         *sync.Mutex // guards what follows, the listeners and the claims; the driver's, as for the claims
+	mu         *sync.Mutex // the driver's, shared with the claims; guards the fields below, the listeners and the claims
 	open       map[watchKey]*queueWatch
-	stream     *watchStream // that new watches begin on; nil if there is none
-	endangered func(ids ...string)
+	stream     *watchStream        // for new watches; nil if there is none
+	endangered func(ids ...string) // set by Alert
 }
 
 func newWatches(mu *sync.Mutex, w *wire) *watches {
 	return &watches{wire: w, mu: mu, open: map[watchKey]*queueWatch{}, endangered: func(...string) {}}
 }
 
-// A queueWatch hears of the keys that are deleted under one name, and for claims that want a part of it also of those that
-// are written anew, by a claim that is amended. New keys do not matter: they queue behind all present ones.
+// A queueWatch reports the deleted keys of one name. For claims that take a part of the capacity it also reports the keys
+// that an amendment rewrites. New keys do not matter: they queue behind all present ones.
 type queueWatch struct {
 	watchKey
 	on     *watchStream
-	number int64 // on the stream
-	heard  int64 // up to this revision, every event was told already or came before the watch
-	claims map[*localClaim]bool
-	idle   *time.Timer // nil before it was first without claims
+	number int64                // on the stream
+	heard  int64                // it passed on every event up to this revision, or the event came before the watch
+	claims map[*localClaim]bool // its subscribers
+	idle   *time.Timer          // nil before it was first without claims
 }
 
-// A watchKey is what a watch is about: a name, for claims that want the whole of it or for others. Who wants the whole holds
-// when nobody is ahead any more, so etcd sends it deletions alone. With that, a hand-over among 64 clients is 66 messages of the
-// server, and without 129 (go run . -store=etcd -only='^passing$', in the folder bench).
+// A watchKey identifies a watch: the name, and whether its claims take the whole capacity. Such a claim holds once no key is
+// ahead, so etcd sends it only deletions. A hand-over among 64 clients then takes 66 messages of the server, in place of 129
+// (go run . -store=etcd -only='^passing$', in the folder proof/bench).
 type watchKey struct {
 	name  string
 	whole bool
 }
 
-// present notes that the key of a claim was there at a revision, from which on its deletion is to be heard.
+// present notes that the key of a renewed claim was there at a revision. It makes a claim that holds subscribe.
 func (ws *watches) present(k *localClaim, at int64) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -61,7 +62,8 @@ func (ws *watches) present(k *localClaim, at int64) {
 	}
 }
 
-// watchOver begins to hear of the deletion of a claim's key. If that may have gone unheard, a renewal tells.
+// watchOver subscribes a claim that holds. If the deletion of its key may have gone unreported, its client is alerted to
+// renew it.
 func (ws *watches) watchOver(k *localClaim) {
 	ws.mu.Lock()
 	k.watching = nil
@@ -76,11 +78,11 @@ func (ws *watches) watchOver(k *localClaim) {
 	}
 }
 
-// joinLocked has a claim hear of events from now on, and begins to listen if nobody does.
+// joinLocked subscribes a claim to the watch of its name, and begins the watch if there is none.
 func (ws *watches) joinLocked(k *localClaim) *queueWatch {
 	w := ws.open[k.watchKey()]
 	if w == nil {
-		// The watch begins after what this claim has seen. Another claim of the name may have seen less: heard tells.
+		// The watch begins after the revision that this claim has seen. A claim that has seen less compares it with heard.
 		w = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}, heard: k.seen}
 		ws.listenLocked(w, k.seen)
 		ws.open[w.watchKey] = w
@@ -101,7 +103,7 @@ func (ws *watches) subscribeLocked(k *localClaim, w *queueWatch) {
 	}
 }
 
-// unsubscribeLocked has a claim hear of nothing any more.
+// unsubscribeLocked ends a claim's subscription, also a planned one. A watch without claims ends after lingerFor.
 func (ws *watches) unsubscribeLocked(k *localClaim) {
 	if k.watching != nil {
 		k.watching.Stop()
@@ -125,7 +127,7 @@ func (ws *watches) unsubscribeLocked(k *localClaim) {
 	}
 }
 
-// retire ends a watch that nobody needs.
+// retire ends a watch that has no claims.
 func (ws *watches) retire(w *queueWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -135,7 +137,7 @@ func (ws *watches) retire(w *queueWatch) {
 	}
 }
 
-// tell hands events to the claims, and alerts the client to those that hold and are gone.
+// tell passes events to the claims of a watch. It alerts the client about claims that held and whose keys are deleted.
 func (ws *watches) tell(w *queueWatch, events []*mvccpb.Event) {
 	var gone []string
 	ws.mu.Lock()
@@ -162,8 +164,8 @@ func (ws *watches) tell(w *queueWatch, events []*mvccpb.Event) {
 	}
 }
 
-// broken ends watches that etcd ended: their revision was compacted, their member lost the leader, their user may no
-// longer read. Claims that wait enter again, which tells the truth; those that hold are renewed.
+// broken removes watches that etcd ended: their revision was compacted, their member lost the leader, or their user may not
+// read any more. Waiting claims enter again, and the client is alerted to renew the others.
 func (ws *watches) broken(watches ...*queueWatch) {
 	var holding []string
 	ws.mu.Lock()
@@ -177,7 +179,7 @@ func (ws *watches) broken(watches ...*queueWatch) {
 	}
 }
 
-// brokenLocked returns the claims that are to be renewed.
+// brokenLocked removes one watch, and returns the ids of the claims to renew.
 func (ws *watches) brokenLocked(w *queueWatch) (holding []string) {
 	delete(w.on.watches, w.number)
 	if ws.open[w.watchKey] == w {

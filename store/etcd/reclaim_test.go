@@ -6,7 +6,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A claim that reclaims removes also what came between its read, which showed nothing to remove, and its write.
+// If a claim of an earlier run comes between the read and the put of a claim that reclaims, it is removed too.
 func TestReclaimOfWhatCameMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -1,6 +1,6 @@
 package etcd
 
-// Remembered is for drivertest.
+// Remembered returns the number of claims that the driver remembers, for drivertest.
 func (d *Driver) Remembered() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

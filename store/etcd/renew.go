@@ -13,20 +13,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A renewal is one claim on its way through Renew. Two answers are put together, that of its leases and that of its key;
-// each is written by one goroutine.
+// A renewal is one claim within Renew. It takes two answers to renew a claim: the leases', and the key's. One goroutine
+// writes each.
 type renewal struct {
 	c      *driver.Claim
 	k      *localClaim
 	up     *upkeep
-	lives  error  // what was heard of its leases, or why it was not found
-	e      *entry // what is in etcd by its key
-	looked error
-	term   uint64 // of the leader that told so
+	lives  error  // the leases' answer, or the reason why the claim was not found
+	e      *entry // the key's answer: its entry, or nil
+	looked error  // the same: why the read failed, or that the key is gone
+	term   uint64 // the same: the leader's term
 }
 
-// Renew keeps all leases alive on one stream, and then looks whether the keys are there, since a lease may outlive its key. Only
-// both together are a lease confirmed.
+// Renew keeps all leases alive on one stream. Then it reads whether the keys are there, since a lease may outlive its key. A
+// claim is renewed only by both answers.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	bounded, done, err := d.wire.begin(ctx)
@@ -62,13 +62,13 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 		if answers[i].Err = d.wire.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
 			answers[i].TTL = d.left(r.k, r.c, began)
 		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
-			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive at the same time
+			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive all the same
 		}
 	}
 	return answers
 }
 
-// renewed returns what became of a claim by both answers, and amends one that is to be changed.
+// renewed returns the error of a claim by both answers. If the claim has an amendment, renewed makes it.
 func (d *Driver) renewed(ctx context.Context, r *renewal) error {
 	if err := cmp.Or(r.lives, r.looked); r.k == nil || err != nil || r.c.Amend == nil {
 		return err
@@ -87,11 +87,12 @@ func (d *Driver) renewed(ctx context.Context, r *renewal) error {
 	return nil
 }
 
-// findAtOnce is how many claims of other drivers are looked for at the same time. One after the other, very many would not be found
-// within the time of a call.
+// findAtOnce bounds the reads that look for claims of other drivers at the same time. One after the other, very many would
+// take longer than a call may last.
 const findAtOnce = 8
 
-// ours returns what is known of a claim, or nil.
+// ours returns the local claim of a claim that this driver has seen in etcd, or nil. It fails with ErrGone if the claim has
+// another ticket.
 func (d *Driver) ours(c *driver.Claim) (*localClaim, error) {
 	k := d.claims.of(c.ID)
 	switch e := d.claims.lastSeen(k); {
@@ -103,8 +104,8 @@ func (d *Driver) ours(c *driver.Claim) (*localClaim, error) {
 	return k, nil
 }
 
-// adopt finds a claim that entered by another driver. It is known from now on: its client is here, or comes here to stay, with a
-// handle that it had.
+// adopt finds a claim that entered by another driver, and puts it into the table: its client is here now, and will renew it
+// here again.
 func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error) {
 	e, err := d.find(ctx, c)
 	if err != nil {
@@ -113,7 +114,7 @@ func (d *Driver) adopt(ctx context.Context, c *driver.Claim) (*localClaim, error
 	return d.claims.remember(d.claims.meet(c, nil, e)), nil
 }
 
-// prolong keeps the leases that claims live by alive, and then those that their keys hang on.
+// prolong keeps the claims' leases alive, and then the keys' leases where they differ.
 func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 	for _, longer := range []bool{false, true} {
 		var leases []*lease
@@ -142,7 +143,7 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 	}
 }
 
-// sustainAll has the claims whose leases live and whose keys are there have their whole time, and ends those that are over.
+// sustainAll gives the leases of all claims that are still in etcd their whole time, and ends the others.
 func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 	var rest []*renewal
 	for _, r := range all {
@@ -150,7 +151,7 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 		switch {
 		case errors.Is(r.lives, driver.ErrGone):
 			d.claims.end(r.k, claimLost)
-		case gone: // whatever is known of its leases
+		case gone: // whatever the keep-alives said
 			rest = append(rest, r)
 		case r.lives != nil || r.looked != nil:
 		case !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)):
@@ -175,17 +176,17 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 	})
 }
 
-// sustainAtOnce is how many claims get new leases at the same time.
+// sustainAtOnce bounds the claims that get new leases at the same time.
 const sustainAtOnce = 16
 
-// confirm tells whether the keys of claims are there.
+// confirm reads whether the keys of claims are there.
 func (d *Driver) confirm(ctx context.Context, part []*renewal) {
 	ops := make([]clientv3.Op, len(part))
 	for i, r := range part {
 		ops[i] = clientv3.OpGet(r.k.key)
 	}
 	answer, err := d.wire.read(ctx, ops...)
-	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // maybe only one of them
+	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // perhaps for only one of the keys
 	if d.wire.tooMany(err, len(part)) || denied {
 		for half := range slices.Chunk(part, (len(part)+1)/2) {
 			d.confirm(ctx, half)

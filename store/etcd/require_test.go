@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A client that requires claims which survive a failover loses its leases when the cluster has become too small for one.
+// A client that requires failover loses its leases when the cluster becomes too small for a failover.
 func TestRequiredAfterMemberIsRemoved(t *testing.T) {
 	t.Parallel()
 	list := servertest.EtcdCluster(t, 3)
@@ -24,8 +24,8 @@ func TestRequiredAfterMemberIsRemoved(t *testing.T) {
 			}
 			for _, m := range members.Members {
 				if slices.Contains(m.ClientURLs, "http://"+list[2].Addr) {
-					servertest.Until(t, "the cluster lets a member be removed", func() bool { // it refuses while it has just come up
-						_, err := admin.MemberRemove(drive.Timely(t), m.ID)
+					servertest.Until(t, "the cluster lets a member be removed", func() bool {
+						_, err := admin.MemberRemove(drive.Timely(t), m.ID) // a cluster that just came up refuses it
 						return err == nil
 					})
 					return

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// hush is how long a member may be silent while another one seems to answer. A frozen member keeps its connections.
+	// hush is how long a member may leave a request unanswered while another member seems to answer. A frozen member keeps
+	// its connections open.
 	hush = 500 * time.Millisecond
 
-	// suspectFor is how long a member that was silent comes last. The ping ends its connection about as soon.
+	// suspectFor is how long a silent member is asked last. A ping ends its connection after about the same time.
 	suspectFor = pingAfter + pingWithin
 
 	ringName = "stile_etcd_ring"
@@ -30,7 +31,7 @@ var errSilent = errors.New("etcd gave no answer in time")
 
 func init() { balancer.Register(ringBuilder{}) }
 
-// elsewhereOptions have a client with several members go on from one that is silent to the next.
+// elsewhereOptions make a client of several members go on from a silent member to the next.
 func elsewhereOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithDisableServiceConfig(),
@@ -43,20 +44,20 @@ func elsewhereOptions() []grpc.DialOption {
 type try struct {
 	cancel context.CancelCauseFunc
 	stream bool
-	others atomic.Bool // another member seems to answer
+	others atomic.Bool // another member is connected, and was not silent
 }
 
 type tryKey struct{}
 
-// newTry returns a context for one request or stream. Its cancel with errSilent makes the member come last.
+// newTry returns a context for one request or stream. To cancel it with errSilent makes its member the last to be asked.
 func newTry(ctx context.Context, stream bool) (context.Context, *try) {
 	t := &try{stream: stream}
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	return context.WithValue(ctx, tryKey{}, t), t
 }
 
-// elsewhere gives up a request that a member leaves without an answer, and sends it to the next one if a repeat changes nothing.
-// The outcome of any other request is unknown then.
+// elsewhere gives up a request that a member leaves unanswered for hush. If the request is repeatable, elsewhere sends it to
+// the next member. The outcome of any other request is then unknown.
 func elsewhere(
 	ctx context.Context, method string, req, reply any, c *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption,
 ) error {
@@ -74,12 +75,12 @@ func elsewhere(
 			return err
 		}
 		if !repeatable(req) {
-			return errSilent // no error of a context: the library would send the request again
+			return errSilent // not the context's error, at which the library would send the request again
 		}
 	}
 }
 
-// repeatable reports whether a request may be applied twice: it only reads, or asks for a lease that nobody knows yet.
+// repeatable reports whether etcd may apply a request twice: it only reads, or it grants a lease whose id etcd chooses.
 func repeatable(req any) bool {
 	switch r := req.(type) {
 	case *pb.RangeRequest, *pb.LeaseTimeToLiveRequest:
@@ -109,21 +110,21 @@ func (ringBuilder) Build(cc balancer.ClientConn, o balancer.BuildOptions) balanc
 	return r
 }
 
-// A ring takes the connected members in turn. Those that were silent come last.
+// A ring asks the connected members in turn, and silent members last.
 type ring struct {
 	balancer.Balancer
 	balancer.ClientConn
 	next atomic.Uint32
 
-	mu      sync.Mutex               // guards what follows
-	until   map[string]time.Duration // by boottime: how long a member comes last
-	streams map[string]map[*try]bool // that are open
+	mu      sync.Mutex               // guards the fields below
+	until   map[string]time.Duration // by member: the end of its time as the last, by boottime
+	streams map[string]map[*try]bool // the open streams, by member
 }
 
-// ExitIdle is the balancer's.
+// ExitIdle implements [balancer.Balancer].
 func (r *ring) ExitIdle() { r.Balancer.ExitIdle() }
 
-// UpdateState has the ring choose among the members that are connected.
+// UpdateState makes the ring choose among the connected members.
 func (r *ring) UpdateState(s balancer.State) {
 	if s.ConnectivityState == connectivity.Ready {
 		p := &picker{ring: r}
@@ -137,7 +138,7 @@ func (r *ring) UpdateState(s balancer.State) {
 	r.ClientConn.UpdateState(s)
 }
 
-// choose returns the index of a member, and whether another one seems to answer.
+// choose returns the index of the next member. others reports whether another connected member was not silent.
 func (r *ring) choose(members []endpointsharding.ChildState, now time.Duration) (at int, others bool) {
 	first := int(r.next.Add(1) % uint32(len(members))) //nolint:gosec // a few members
 	r.mu.Lock()
@@ -155,7 +156,7 @@ func (r *ring) choose(members []endpointsharding.ChildState, now time.Duration) 
 	return max(at, 0), false
 }
 
-// opened notes a stream that is cut if its member is silent.
+// opened notes a stream, so that it is cut when its member is silent.
 func (r *ring) opened(addr string, t *try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +166,8 @@ func (r *ring) opened(addr string, t *try) {
 	r.streams[addr][t] = true
 }
 
-// over notes how a request or stream ended. A member that left it without an answer comes last, and its streams are cut.
+// over notes the end of a request or stream. If the member left it unanswered, the member is asked last from now on, and its
+// streams are cut.
 func (r *ring) over(addr string, t *try, silent bool) {
 	r.mu.Lock()
 	delete(r.streams[addr], t)
@@ -206,7 +208,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		if done != nil {
 			done(i)
 		}
-		// A caller with a shorter time than hush has met silence too.
+		// A caller that gives up before hush has met silence too.
 		met := !t.stream && others && i.Err != nil && !i.BytesReceived && boottime.Now()-began >= hush/2
 		p.ring.over(addr, t, met || errors.Is(context.Cause(info.Ctx), errSilent))
 	}

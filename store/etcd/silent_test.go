@@ -7,13 +7,13 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A server that starts may leave a request without an answer: the client turns to another connection.
+// A server that starts may leave a request unanswered. The client then uses another connection.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	drive.Silent(t, servertest.Etcd(t).Addr, func(addrs ...string) string { return "etcd://" + addrs[0] })
 }
 
-// A URL may have the zone of an IPv6 address.
+// The host in a URL may be an IPv6 address with a zone.
 func TestZone(t *testing.T) {
 	t.Parallel()
 	drive.Zone(t, servertest.Etcd(t).Addr, func(addrs ...string) string { return "etcd://" + addrs[0] })

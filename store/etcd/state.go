@@ -6,22 +6,22 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A state is where a claim is on its way; the package comment has the drawing.
+// A state is a claim's, as far as the driver knows; the package comment has the drawing.
 type state int
 
 const (
-	claimAsking  state = iota // its key is asked for; whether that is in etcd is not known
-	claimFound                // its key is in etcd; whether it holds is not known here
-	claimWaiting              // it waits, as it was last seen
+	claimAsking  state = iota // not known to be in etcd: a put may be under way, or its answer was lost
+	claimFound                // its key is in etcd; it is not known whether it holds
+	claimWaiting              // it waited when its queue was last read
 	claimHolding              // it holds, and goes on to hold until its key goes
-	claimDeleted              // its key was seen to go; etcd is asked before anybody is told so
-	claimLeaving              // its client wants it gone, and does not know yet that it is
-	claimKept                 // it has left, and its key stays until its time is over
+	claimDeleted              // a watch reported its deletion; its client learns of it once etcd has confirmed it
+	claimLeaving              // its client called Leave, and etcd has not confirmed it yet
+	claimKept                 // it has left, and its key stays until its last lease ends
 	claimGone                 // its key is not in etcd any more
-	claimLost                 // the lease that it lived by is no more
+	claimLost                 // its lease has ended
 )
 
-// moves are the ways that a claim can go.
+// moves are the transitions of a claim.
 var moves = map[state][]state{
 	claimAsking:  {claimFound, claimKept, claimGone, claimLost},
 	claimFound:   {claimWaiting, claimHolding, claimDeleted, claimLeaving, claimKept, claimGone, claimLost},
@@ -31,8 +31,8 @@ var moves = map[state][]state{
 	claimLeaving: {claimKept, claimGone, claimLost},
 }
 
-// become moves the claim, and reports whether it moved. A way that is not drawn is not gone: an answer that comes late, such
-// as that a claim waits which has come to hold since, changes nothing. The caller holds mu.
+// become moves the claim to a state, and reports whether it did. It makes no other transition than the moves. So a late
+// answer changes nothing, such as the answer that a claim waits which has begun to hold since. The caller holds mu.
 func (k *localClaim) become(next state) bool {
 	if !slices.Contains(moves[k.state], next) {
 		return false
@@ -41,34 +41,37 @@ func (k *localClaim) become(next state) bool {
 	return true
 }
 
-// ended reports that nothing follows.
+// ended reports whether the state is final.
 func (k *localClaim) ended() bool { return k.state >= claimKept }
 
-// entered reports whether the key of the claim is known to have been in etcd, and was not found to be gone.
+// entered reports whether the claim's key was seen in etcd, and not found gone since.
 func (k *localClaim) entered() bool { return claimFound <= k.state && k.state <= claimLeaving }
 
-// placed reports whether an answer of etcd has told where the claim stands.
+// placed reports whether the claim's place was known from an answer of etcd.
 func (k *localClaim) placed() bool {
 	return k.state == claimWaiting || k.state == claimHolding || k.state == claimDeleted
 }
 
-// alarms reports whether the claim's client wants to hear at once that its key is gone. One that waits finds out by itself.
+// alarms reports whether the claim's client must be alerted when the key is deleted. A claim that waits finds out in Enter.
 func (k *localClaim) alarms() bool { return k.state == claimFound || k.state == claimHolding }
 
-// A localClaim is what the driver remembers of a claim that entered by it, or that it renews. Any other driver can find out
-// the same from the key.
+// A localClaim is the driver's memory of a claim that entered by it, or that it renews. Any other driver can read the same
+// from the key.
+//
+// A claim has three leases, mostly all one. The claim's lease is the one that it lives by. The key's lease is the one to
+// which the key is attached. The third has its id in the key's name, which never changes.
 type localClaim struct {
 	id, name string
 	key      string
-	home     *lease // that the key is named for
-	whole    bool   // it takes all of the capacity
+	home     *lease // the lease in the key's name
+	whole    bool   // it takes the whole capacity
 
-	// Guarded by the mu of the table, as is the listener:
+	// Guarded by the table's mu, as is the listener:
 	known             bool   // it is in the table of claims
-	state             state  // moved by become
-	life              *lease // that the claim lives by: home, until there is a new leader
-	on                *lease // that the key hangs on: life, or a longer one while it holds with a lock-delay
-	created, modified int64  // revisions of the key, once it was found
+	state             state  // changed by become only
+	life              *lease // the claim's lease: home, until a new leader makes it change
+	on                *lease // the key's lease: life, or a longer one while the claim holds with a lock-delay
+	created, modified int64  // revisions of the key; 0 before it was found
 	listener
 }
 
@@ -80,7 +83,7 @@ func newLocalClaim(c *driver.Claim, key string, home *lease) *localClaim {
 
 func (k *localClaim) watchKey() watchKey { return watchKey{k.name, k.whole} }
 
-// leasesLocked returns all leases of a claim, each once.
+// leasesLocked returns a claim's leases, each once.
 func (k *localClaim) leasesLocked() []*lease {
 	all := []*lease{k.home}
 	for _, l := range []*lease{k.life, k.on} {
@@ -91,7 +94,8 @@ func (k *localClaim) leasesLocked() []*lease {
 	return all
 }
 
-// leaseLocked returns the lease of a claim with this id, or another driver's, of the term that the claim's key tells.
+// leaseLocked returns the claim's lease with this id. If it has none, another driver granted the lease, in the term that the
+// key names.
 func (k *localClaim) leaseLocked(id int64, term uint64) *lease {
 	for _, l := range k.leasesLocked() {
 		if l.id == id {
@@ -101,7 +105,7 @@ func (k *localClaim) leaseLocked(id int64, term uint64) *lease {
 	return foreignLease(id, term)
 }
 
-// claimAt is a claim whose key another driver put.
+// claimAt returns a local claim for a key that another driver put.
 func claimAt(c *driver.Claim, e *entry, p *pool) *localClaim {
 	id, _ := e.home()
 	return newLocalClaim(c, e.key, foreignLease(id, p.term(id, e.Term)))

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Whatever happens to a claim, in any order: one that holds never waits again, one that leaves or is over never stands
-// again, every claim can come to each of its ends, and nothing comes after that.
+// In any order of events: a claim that holds never waits again, a claim that leaves or has ended never stands again, every
+// claim can reach each final state, and a final state is left no more.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	ends := []state{claimKept, claimGone, claimLost}
@@ -44,7 +44,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// reach adds the states that a claim can come to.
+// reach adds the states that a claim can reach.
 func reach(from state, seen map[state]bool) {
 	for next := claimAsking; next <= claimLost; next++ {
 		k := &localClaim{state: from}
@@ -55,19 +55,19 @@ func reach(from state, seen map[state]bool) {
 	}
 }
 
-// A world is a driver without a server, with one claim, which two calls may be about at once, and one that comes later.
+// A world is a driver without a server. It has one claim, with overlapping calls about it, and a next claim later.
 type world struct {
 	d        *Driver
 	k, next  *localClaim
-	open     []func() // notes that the outcomes of requests about its key are known
-	long     *lease   // that a request was to hang its key on, whose outcome is not known
-	fresh    *lease   // the same, of one by which it was to live
-	revision int64
+	open     []func() // end the requests about the claim's key: their outcomes are then known
+	long     *lease   // a request of unknown outcome may have made it the key's lease
+	fresh    *lease   // a request of unknown outcome may have made it the claim's lease
+	revision int64    // the key's latest
 }
 
 func newWorld() *world {
 	w := &world{d: newDriver(""), revision: 10}
-	w.d.life.End() // what is revoked is noted, and not asked for
+	w.d.life.End() // the pool notes revocations, and sends none
 	c := &driver.Claim{Name: "n", ID: "a"}
 	w.k = w.d.claims.remember(newLocalClaim(c, "n/1", &lease{id: 1}))
 	return w
@@ -80,7 +80,7 @@ func (w *world) ask() {
 	}
 }
 
-// move hangs the key on a longer lease; the answer to that may be lost.
+// move attaches the key to a longer lease. Without an answer, the outcome stays unknown.
 func (w *world) move(answer bool) {
 	if w.k.state != claimHolding || w.k.on != w.k.life || w.long != nil {
 		return
@@ -100,7 +100,7 @@ func (w *world) move(answer bool) {
 	}
 }
 
-// replace has the claim live by a lease of a new term, on which its key hangs; the answer to that may be lost.
+// replace gives the claim and its key a lease of a new term. Without an answer, the outcome stays unknown.
 func (w *world) replace(answer bool) {
 	if !w.k.entered() || w.fresh != nil {
 		return
@@ -132,7 +132,9 @@ var events = []struct {
 		}
 	}},
 	{"found", func(w *world) {
-		w.d.claims.sight(w.k, &entry{key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id, value: value{Lease: hexOf(w.k.life.id)}})
+		w.d.claims.sight(w.k, &entry{
+			key: "n/1", created: 10, modified: w.revision, lease: w.k.on.id, value: value{Lease: hexOf(w.k.life.id)},
+		})
 	}},
 	{"waits", func(w *world) { w.placed(false) }},
 	{"holds", func(w *world) { w.placed(true) }},
@@ -177,7 +179,7 @@ func (w *world) take() *lease {
 	return nil
 }
 
-// wrong says what must not be so, or "".
+// wrong returns the mistake in a world, or "".
 func (w *world) wrong() string {
 	home, life, on, over := w.k.home, w.k.life, w.k.on, w.k.ended()
 	switch {
@@ -187,9 +189,11 @@ func (w *world) wrong() string {
 		return "a claim that is over hears of deletions"
 	case !over && (life.state != leaseServing || on.state != leaseServing || home.state == leaseIdle):
 		return "a claim stands whose lease serves another, or nobody"
-	case w.next != nil && w.next.home == home && (len(w.open) > 0 || w.long != nil), w.next != nil && (w.next.home == w.long || w.next.home == w.fresh):
+	case w.next != nil && w.next.home == home && (len(w.open) > 0 || w.long != nil),
+		w.next != nil && (w.next.home == w.long || w.next.home == w.fresh):
 		return "a lease serves a second claim while a request about the first may be applied yet"
-	case home.state == leaseIdle && home.open > 0, w.long != nil && w.long.state != leaseServing, w.fresh != nil && w.fresh.state != leaseServing:
+	case home.state == leaseIdle && home.open > 0,
+		w.long != nil && w.long.state != leaseServing, w.fresh != nil && w.fresh.state != leaseServing:
 		return "a lease is revoked or in the pool while a request about it may be applied yet"
 	case w.k.state == claimLost && (life.state == leaseOver || on.state == leaseOver):
 		return "what is left of a claim that was lost is revoked, and with it its lock-delay"
@@ -208,8 +212,8 @@ func (w *world) wrong() string {
 	return ""
 }
 
-// All orders of up to six things that can happen to a claim, with calls that overlap: what must not be so never is. Above
-// all, a lease that a request of unknown outcome is about serves no other claim.
+// In all orders of up to six events, with overlapping calls, no world has a mistake. Above all, a lease serves no other
+// claim while the outcome of a request about it is unknown.
 func TestClaimWorlds(t *testing.T) {
 	t.Parallel()
 	const depth = 6
@@ -243,14 +247,16 @@ func TestClaimWorlds(t *testing.T) {
 	}
 }
 
-// String is all of a world that matters for what comes.
+// String returns the parts of a world that matter for its future.
 func (w *world) String() string {
 	home, life, on := w.k.home, w.k.life, w.k.on
-	return fmt.Sprint(w.k.state, w.k.knows, home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
-		len(w.open), w.long != nil, w.fresh != nil, w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
+	return fmt.Sprint(w.k.state, w.k.knows,
+		home.state, home.open, life.state, life.open, life == home, on.state, on.open, on == life,
+		len(w.open), w.long != nil, w.fresh != nil,
+		w.next != nil, w.next != nil && w.next.home == home, len(w.d.pool.idle[0]))
 }
 
-// A key that is not there is a claim that is gone, also if its leases could not be kept alive.
+// If a claim's key is not there, the claim is gone, also if the keep-alives of its leases had no answer.
 func TestGoneThoughNothingIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ lives, looked, want error }{
@@ -263,9 +269,13 @@ func TestGoneThoughNothingIsKeptAlive(t *testing.T) {
 		w := newWorld()
 		defer w.d.pool.timer.Stop()
 		w.d.claims.sight(w.k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
-		r := &renewal{c: &driver.Claim{Name: "n", ID: "a"}, k: w.k, up: &upkeep{life: w.k.life, on: w.k.on}, lives: test.lives, looked: test.looked}
+		r := &renewal{
+			c: &driver.Claim{Name: "n", ID: "a"}, k: w.k, up: &upkeep{life: w.k.life, on: w.k.on},
+			lives: test.lives, looked: test.looked,
+		}
 		w.d.sustainAll(t.Context(), []*renewal{r})
-		if err := w.d.renewed(t.Context(), r); !errors.Is(err, test.want) || w.k.ended() != errors.Is(test.want, driver.ErrGone) {
+		err := w.d.renewed(t.Context(), r)
+		if !errors.Is(err, test.want) || w.k.ended() != errors.Is(test.want, driver.ErrGone) {
 			t.Errorf("%s: renewal = %v, over: %v; want %v", name, err, w.k.ended(), test.want)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// BenchmarkStoppedLeader tells how often a leader that stood still for longer than a lease, was replaced and goes on ends
-// leases that its successor kept alive, without any code of stile in between, and claims of stile that were renewed meanwhile.
+// BenchmarkStoppedLeader stops a leader for longer than a lease, and lets it go on after it was replaced. It reports how
+// many leases that the successor kept alive then ended early: leases of etcd's own client, and renewed claims of stile.
 //
 //	go test -run NONE -bench StoppedLeader -benchtime 12x ./store/etcd
 func BenchmarkStoppedLeader(b *testing.B) {
@@ -67,7 +67,8 @@ func stoppedLeader(b *testing.B, endsEarly func(context.Context, *clientv3.Clien
 	b.ReportMetric(early, "leases-ended-early")
 }
 
-// leaseEndsEarly keeps a lease alive until ctx ends, and reports whether it was gone before an answered keep-alive allows that.
+// leaseEndsEarly keeps a lease alive until ctx ends, and reports whether it ended sooner than its TTL after the last
+// answered keep-alive was sent.
 func leaseEndsEarly(ctx context.Context, c *clientv3.Client, ttl time.Duration) bool {
 	granted := time.Now()
 	l, err := c.Grant(ctx, int64(ttl/time.Second))
@@ -95,7 +96,7 @@ func leaseEndsEarly(ctx context.Context, c *clientv3.Client, ttl time.Duration) 
 	}
 }
 
-// claimEndsEarly renews a claim until ctx ends, and reports whether it was gone before a renewal allows that.
+// claimEndsEarly renews a claim until ctx ends, and reports whether it was gone sooner than its last renewal promised.
 func claimEndsEarly(ctx context.Context, client *clientv3.Client, ttl time.Duration) bool {
 	d, err := New(ctx, client, &Options{Prefix: rand.Text() + "/"})
 	if err != nil {
@@ -131,7 +132,7 @@ func claimEndsEarly(ctx context.Context, client *clientv3.Client, ttl time.Durat
 	}
 }
 
-// passes waits.
+// passes waits for a time, or until the benchmark ends.
 func passes(b *testing.B, d time.Duration) {
 	b.Helper()
 	timer := time.NewTimer(d)

@@ -10,31 +10,32 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// A leader of etcd ends the leases that have run out by its own clock. One that stood still, and does not know yet that it was
-// replaced, ends leases too that its successor has kept alive since (etcd issue 15247; pull request 16822 mends a part of it). So
-// a keep-alive counts only if the leader of the term in which the lease was granted has answered it: no other member takes the
-// lease to end earlier. That is known by a request that is sent after the answer to the keep-alive. Its own answer tells the
-// term of the leader that has confirmed it, or a later one, and terms only rise.
+// A leader of etcd ends the leases that have run out by its own clock. A leader that stood still, and does not know yet that
+// it was replaced, also ends leases that its successor has kept alive (etcd issue 15247; pull request 16822 mends a part of
+// it). So a keep-alive counts only if it was answered by the leader of the term in which the lease was granted: then no
+// other member believes that the lease ends earlier. A read that is sent after the keep-alive's answer shows this. Its
+// answer has the term of the leader that confirmed the read, or a later term, and terms only rise.
 //
 //	keep-alives are answered ──► the claim's key is read ──┬─ in the term of the leases ──► the claim has its whole time
 //	        ▲                                              │
-//	        └─────── the key hangs on new leases ◄─────────┴─ in another term
+//	        └─── the key is attached to new leases ◄───────┴─ in another term
 //
-// A leader that was replaced does not know leases that were granted after that, and so cannot end them. The key keeps its create
-// revision when it is hung on another lease, so the claim keeps its place and its token. Until its key hangs there, a claim has
-// no more time than it had.
+// A leader that was replaced does not know the leases that its successors granted, and so cannot end them. When the key is
+// attached to another lease, it keeps its create revision, so the claim keeps its place and its token. The claim's time does
+// not grow before the key is attached.
 
-// A kept is what the answer to a keep-alive tells of a lease.
+// A kept is the answer to one keep-alive: the length of the lease, and its earliest end by boottime.
 type kept struct{ ttl, ends time.Duration }
 
-// An upkeep is what keep-alives tell of the leases of a claim.
+// An upkeep is the answers to the keep-alives of a claim's leases.
 type upkeep struct {
 	life, on         *lease
-	lifeKept, onKept kept // onKept is not set if the two leases are one
+	lifeKept, onKept kept // onKept is zero if the two leases are one
 }
 
-// confirm has the leases live as long as the keep-alives tell, if a request that was sent after their answers was answered in the
-// term of the leases. It reports whether that is so. Nil is no keep-alive, and tells nothing.
+// confirm extends the leases by the keep-alives, if term is the term of the leases. term comes from the answer to a request
+// that was sent after the keep-alives were answered. confirm reports whether it extended them. A nil upkeep has no
+// keep-alives: confirm then reports true.
 func (u *upkeep) confirm(term uint64) bool {
 	if u == nil {
 		return true
@@ -49,7 +50,7 @@ func (u *upkeep) confirm(term uint64) bool {
 	return true
 }
 
-// extend has a lease end later.
+// extend moves the end of a lease later.
 func (l *lease) extend(k kept) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,10 +58,10 @@ func (l *lease) extend(k kept) {
 	l.ends = max(l.ends, k.ends)
 }
 
-// about reports whether the keep-alives were of the leases that a claim has.
+// about reports whether the keep-alives were of these leases.
 func (u *upkeep) about(life, on *lease) bool { return u.life == life && u.on == on }
 
-// keepUp keeps the leases of a claim alive: first the one that it lives by, so that one that came too late changes nothing.
+// keepUp keeps a claim's leases alive. The claim's lease comes first: if it has ended, keepUp leaves the key's lease alone.
 func (d *Driver) keepUp(ctx context.Context, k *localClaim) (u *upkeep, err error) {
 	for again := true; again; {
 		u = &upkeep{}
@@ -74,12 +75,12 @@ func (d *Driver) keepUp(ctx context.Context, k *localClaim) (u *upkeep, err erro
 	return u, err
 }
 
-// mistaken reports whether leases are no more because the claim has others by now.
+// mistaken reports whether the keep-alives failed because the claim has other leases by now.
 func (d *Driver) mistaken(k *localClaim, u *upkeep, err error) bool {
 	return errors.Is(err, driver.ErrSession) && !u.about(d.claims.leases(k))
 }
 
-// provide gets leases for a claim, to have in hand.
+// provide gets leases in hand for a claim.
 func (d *Driver) provide(ctx context.Context, a *attempt, what wants) (err error) {
 	d.giveBack(a)
 	a.by = what
@@ -104,8 +105,8 @@ func (d *Driver) provide(ctx context.Context, a *attempt, what wants) (err error
 	return err
 }
 
-// longer returns a lease for a claim's key. The claim lives as long as the lease that its key is named for. A lease of the pool that
-// somebody has revoked is none, so another is taken.
+// longer returns a lease for the key of a claim with a lock-delay. If a lease of the pool is stale, longer keeps it alive
+// first, and takes another one if it has ended.
 func (d *Driver) longer(ctx context.Context, ttl time.Duration) (*lease, *upkeep, error) {
 	for {
 		l, err := d.pool.take(ctx, ttl)
@@ -123,12 +124,13 @@ func (d *Driver) longer(ctx context.Context, ttl time.Duration) (*lease, *upkeep
 	}
 }
 
-// giveBack gives back leases in hand that no key was hung on.
+// giveBack gives the leases in hand back to the pool. If a request of unknown outcome may have attached the key to one, that
+// lease runs out instead.
 func (d *Driver) giveBack(a *attempt) {
 	had, by := a.next, a.by
 	a.next, a.by = pair{}, wantsNone
 	for _, l := range []*lease{had.on, had.life} {
-		if l != nil && (l == had.on || by == wantsNew) { // else the claim lives by it
+		if l != nil && (l == had.on || by == wantsNew) { // else it is the claim's present lease
 			d.pool.spare(l)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Keep-alives count if, and only if, a later answer is of the term of both leases.
+// Keep-alives count only if a later answer has the term of both leases.
 func TestKeepAlivesCountInTheirTerm(t *testing.T) {
 	t.Parallel()
 	const had, told = 10 * time.Second, 20 * time.Second
@@ -33,22 +33,22 @@ func TestKeepAlivesCountInTheirTerm(t *testing.T) {
 					hangs = lives
 				}
 				if got != want || u.life.ends != lives || u.on.ends != hangs {
-					t.Errorf("leases of terms %d and %d, an answer of term %d: %v, and the leases end at %v and %v; want %v, %v and %v",
-						life, on, term, got, u.life.ends, u.on.ends, want, lives, hangs)
+					t.Errorf("leases of terms %d and %d, an answer of term %d: %v, and the leases end at %v and %v; "+
+						"want %v, %v and %v", life, on, term, got, u.life.ends, u.on.ends, want, lives, hangs)
 				}
 			}
 		}
 	}
 }
 
-// steadyCluster starts three members that elect a leader of themselves only after a silence which a busy machine does not cause:
-// the tests say when the next term begins.
+// steadyCluster starts three members with a long election timeout, so that a busy machine causes no election: the tests
+// decide when the next term begins.
 func steadyCluster(t testing.TB) []*servertest.Server {
 	t.Helper()
 	return servertest.EtcdCluster(t, 3, "--heartbeat-interval", "250", "--election-timeout", "2500")
 }
 
-// NewLeader has another member lead, and returns its term.
+// NewLeader makes another member the leader, and returns its term. It returns once all members know it.
 func NewLeader(t testing.TB, addrs []string) uint64 {
 	t.Helper()
 	by := operator(t, addrs...)
@@ -90,7 +90,7 @@ func NewLeader(t testing.TB, addrs []string) uint64 {
 	return term
 }
 
-// leasesIn returns all leases that etcd has.
+// leasesIn returns the ids of all leases in etcd.
 func leasesIn(t testing.TB, by *clientv3.Client) (ids []clientv3.LeaseID) {
 	t.Helper()
 	r, err := by.Leases(timely(t))
@@ -103,15 +103,16 @@ func leasesIn(t testing.TB, by *clientv3.Client) (ids []clientv3.LeaseID) {
 	return ids
 }
 
-// revokeAll revokes leases, as a leader does that goes on after it was replaced, and takes them to have run out.
+// revokeAll revokes leases, as a replaced leader does that goes on, and believes that they have run out.
 func revokeAll(t testing.TB, by *clientv3.Client, leases []clientv3.LeaseID) {
 	t.Helper()
 	for _, id := range leases {
-		_, _ = by.Revoke(timely(t), id) // some are no more
+		_, _ = by.Revoke(timely(t), id) // some have ended, so it may fail
 	}
 }
 
-// A claim that another driver renews, which had not granted its leases, stands too, and tells the term of its leases.
+// A claim outlives a replaced leader also if it is renewed by a driver that did not grant its leases. Its key then has the
+// term of its new lease.
 func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	t.Parallel()
 	addrs := addresses(steadyCluster(t))
@@ -122,7 +123,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k := other.claims.of(c.ID); k.life.state != leaseForeign {
-		t.Errorf("the lease that a claim of another driver lives by is in state %d; want it to be that driver's", k.life.state)
+		t.Errorf("the lease of a claim of another driver is in state %d; want it to be that driver's", k.life.state)
 	}
 	before := leasesIn(t, by)
 	term := NewLeader(t, addrs)
@@ -137,8 +138,8 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := only(r.Kvs)
-	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != other.claims.of(c.ID).life.id {
+	e, k := only(r.Kvs), other.claims.of(c.ID)
+	if life, _ := e.life(); e.created != c.Ticket || e.Term != term || life != e.lease || life != k.life.id {
 		t.Errorf("the key is %+v; want that it hangs on a lease of term %d", e, term)
 	}
 	list, err := home.List(timely(t), &driver.Query{Name: "name"})
@@ -151,7 +152,7 @@ func TestReplacedLeaderEndsLeasesOfAnotherDriver(t *testing.T) {
 	}
 }
 
-// A claim that has a new lease in place of that which its key is named for has its whole time by another driver too.
+// If a claim lives by another lease than the one in its key's name, other drivers too give it its whole time.
 func TestNewLeaseByAnotherDriver(t *testing.T) {
 	t.Parallel()
 	addrs := addresses(steadyCluster(t))
@@ -173,8 +174,8 @@ func TestNewLeaseByAnotherDriver(t *testing.T) {
 	}
 }
 
-// A put without an answer hangs a key on a lease that the driver is about to revoke, since the claim was found gone before. An Enter
-// that finds the key gives it a new lease, and the claim outlives the revocation.
+// A put without an answer may attach a key to a lease that the driver is about to revoke, since the claim was found gone
+// before. An Enter that finds the key gives it a new lease, and the claim outlives the revocation.
 func TestKeyOnRevokedLease(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -199,7 +200,7 @@ func TestKeyOnRevokedLease(t *testing.T) {
 	}
 }
 
-// Until its key hangs on leases of the new term, a claim has no more time than it had.
+// The time of a claim does not grow before its key is attached to a lease of the new term.
 func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	t.Parallel()
 	addrs := addresses(steadyCluster(t))
@@ -231,7 +232,7 @@ func TestClaimOfAnEarlierTermIsNotProlonged(t *testing.T) {
 	}
 }
 
-// A lease that a claim left serves no other once a new leader is known.
+// A lease in the pool serves no claim once the driver knows a new leader.
 func TestPoolForgetsEarlierTerms(t *testing.T) {
 	t.Parallel()
 	addrs := addresses(steadyCluster(t))
@@ -249,14 +250,14 @@ func TestPoolForgetsEarlierTerms(t *testing.T) {
 		t.Errorf("the next claim has lease %x; want %x, which the one before left", again, first)
 	}
 	NewLeader(t, addrs)
-	pass() // it finds out
+	pass() // the driver learns of the new leader
 	if next := pass(); next == first {
 		t.Error("a lease of an earlier term serves a claim")
 	}
 }
 
-// While a claim gets new leases it is renewed, entered again and amended by other calls: none of them takes the old lease's end for the
-// end of the claim.
+// While claims get new leases, other calls renew them and enter them again. None of these calls takes the end of an old
+// lease for the end of its claim.
 func TestNewLeasesBesideOtherCalls(t *testing.T) {
 	t.Parallel()
 	addrs := addresses(steadyCluster(t))

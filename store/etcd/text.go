@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// A text is any bytes, written so that people can read it where that can be: a compact JSON object as it is, UTF-8 as a
-// string, and the rest as a list of one string in base 64.
+// A text is any bytes. In JSON, people can read it where possible: a compact JSON object is written as it is, other UTF-8
+// as a string, and all else as a list of one string in base 64.
 type text string
 
-// appendTo writes the text.
+// appendTo appends the text in JSON.
 func (t text) appendTo(b []byte) ([]byte, error) {
 	written, err := t.MarshalJSON()
 	return append(b, written...), err
 }
 
-// MarshalJSON is for package json.
+// MarshalJSON implements [json.Marshaler].
 func (t text) MarshalJSON() ([]byte, error) {
 	if len(t) > 0 && t[0] == '{' && utf8.ValidString(string(t)) {
 		var b bytes.Buffer
@@ -32,7 +32,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(t))
 }
 
-// UnmarshalJSON is for package json.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (t *text) UnmarshalJSON(b []byte) error {
 	switch b[0] {
 	case '{':

@@ -52,14 +52,14 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// What encode writes is what package json does.
+// FuzzEncode checks that encode writes the same JSON as package json.
 func FuzzEncode(f *testing.F) {
 	f.Add("id", "client", "job/é", `{"a":"<b>"}`, int64(1), int64(3), int64(0), false)
 	f.Add("\x7f\u2028", "a\"b\\", "\xff", "\t<", int64(0), driver.All, int64(-1), true)
 	f.Fuzz(func(t *testing.T, id, client, owner, record string, weight, capacity, since int64, left bool) {
 		v := value{
-			Stile: layout, Capacity: capacity, ID: id, Client: client, Owner: text(owner), Weight: weight, Left: left, Since: since,
-			Record: text(record),
+			Stile: layout, Capacity: capacity, ID: id, Client: client, Owner: text(owner), Weight: weight, Left: left,
+			Since: since, Record: text(record),
 		}
 		var want bytes.Buffer
 		e := json.NewEncoder(&want)
@@ -98,8 +98,8 @@ func FuzzDecode(f *testing.F) {
 func TestLeaseIn(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]int64{
-		"stile/name/694d81": 0x694d81, "name/1": 1, "name/0": 0, "name/01": 0, "name/AB": 0, "name/": 0, "name/x": 0, "name/-1": 0,
-		"name/7fffffffffffffff": 1<<63 - 1, "name/8000000000000000": 0, "7": 7,
+		"stile/name/694d81": 0x694d81, "name/1": 1, "name/0": 0, "name/01": 0, "name/AB": 0, "name/": 0, "name/x": 0,
+		"name/-1": 0, "name/7fffffffffffffff": 1<<63 - 1, "name/8000000000000000": 0, "7": 7,
 	} {
 		if got, ok := leaseIn(key); ok != (want != 0) || ok && got != want {
 			t.Errorf("leaseIn(%q) = %x, %v; want %x", key, got, ok, want)

@@ -21,7 +21,7 @@ import (
 
 // A meter counts the messages that clients send and get, by method.
 type meter struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	sent map[string]int
 	got  map[string]int // nil if they are not counted
 }
@@ -52,7 +52,7 @@ func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
 func (m *meter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (m *meter) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// take returns what was sent since the last time, and the sum.
+// take returns the numbers of messages sent since the last take, and their sum.
 func (m *meter) take() (sent map[string]int, sum int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,12 +77,12 @@ func metered(t testing.TB, m *meter, addr string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.wire.patience = time.Minute // a request that is sent again is one more
+	d.wire.patience = time.Minute // so that no request is given up and sent again: it would count twice
 	t.Cleanup(func() { d.Close() })
 	return d
 }
 
-// A free lock is entered by one transaction and left by another, on a lease that serves again and again.
+// Entering a free lock takes one transaction, and leaving it another. One lease serves all the claims.
 func TestRequestsOfALoneClaim(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -104,7 +104,7 @@ func TestRequestsOfALoneClaim(t *testing.T) {
 		round(true)
 	}
 	sent, sum := m.take()
-	lapses := int(time.Since(start) / lingerFor) // how often the watch may have ended, since nobody needed it for so long, and begun again
+	lapses := int(time.Since(start) / lingerFor) // how often an unused watch may have ended, and begun again
 	if sum -= min(sent["cancel"], lapses) + min(sent["Watch"], lapses); sent["Txn"] != 40 || sum != 40 {
 		t.Errorf("20 locks and unlocks sent %v; want a transaction each, and nothing else", sent)
 	}
@@ -112,12 +112,12 @@ func TestRequestsOfALoneClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Leases) > 2 { // and the one that was granted to find out the shortest
+	if len(r.Leases) > 2 { // one is the lease of probe
 		t.Errorf("%d leases for one claim at a time", len(r.Leases))
 	}
 }
 
-// What a lock sends to pass from one client to the next does not grow with the clients that wait.
+// The number of requests of a hand-over does not grow with the number of waiting clients.
 func TestRequestsOfAHandOver(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -131,7 +131,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		for range waiters + 1 {
 			line = append(line, client{metered(t, m, s.Addr), claimOn("name")})
 			last := line[len(line)-1]
-			last.c.TTL = 10 * time.Minute // nobody renews it, however long the others take
+			last.c.TTL = 10 * time.Minute // longer than the test, since nobody renews it
 			enter(t, last.d, last.c)
 		}
 		var told atomic.Int64
@@ -164,11 +164,11 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			}
 			return len(keys(t, by, "stile/name/")) == len(line)
 		})
-		// That a watch begins is a message too; none of them is on its way any more when all have been sent.
+		// To begin a watch takes a message too. These must not be counted below, so all must have been sent.
 		servertest.Until(t, "all watches have begun", func() bool {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return m.sent["Watch"] == len(line) // the holder is watched over too
+			return m.sent["Watch"] == len(line) // the holder has a watch too
 		})
 		m.take()
 		for range line {
@@ -176,7 +176,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 			leave(t, line[at].d, line[at].c)
 		}
 		sent, sum := m.take()
-		sum -= min(sent["cancel"], len(line)) // of watches that nobody needs any more, where that takes longer than they linger
+		sum -= min(sent["cancel"], len(line)) // if the test takes longer than lingerFor, unused watches end
 		if sent["Txn"] != len(line) || sum > len(line)+1 {
 			t.Errorf("%d hand-overs with %d waiters sent %v; want one transaction each", waiters, waiters, sent)
 		}
@@ -188,9 +188,9 @@ func TestRequestsOfAHandOver(t *testing.T) {
 	}
 }
 
-// A claim enters behind others by two transactions, also where another of its client waits: the first finds the queue, and the
-// second puts the key behind what was read. To put it unseen would gain nothing over a link. A queue of another capacity is found
-// by the first, and no key is put.
+// A claim enters behind others by two transactions, also if another claim of its client waits there: the first returns the
+// queue, and the second puts the key behind it. A put without the first would gain nothing over a link. If the queue has
+// another capacity, the first transaction shows it, and no key is put.
 func TestRequestsBehindOthers(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -224,8 +224,8 @@ func TestRequestsBehindOthers(t *testing.T) {
 	}
 }
 
-// Who wants the whole lock is told of claims that go, and not of those that come: only the former can let it in. Who wants a
-// part is told of both, since a claim that comes to want less is written anew.
+// etcd sends a waiter of the whole capacity only deletions: only they can let it in. It sends a waiter of a part also the
+// puts, since an amendment that lowers a weight is a put.
 func TestMessagesOfAQueue(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -271,8 +271,7 @@ func TestMessagesOfAQueue(t *testing.T) {
 	}
 }
 
-// The answer to the entering transaction is lost: the claim is found where it is, by one key, and so it is when it
-// leaves without ever having heard of it.
+// If the answer to the put of a claim is lost, the next Enter finds the claim by its one key, and so does a Leave.
 func TestReplyIsLost(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -328,8 +327,8 @@ func TestReplyIsLost(t *testing.T) {
 	}
 }
 
-// A request that was given up may still be on its way. Once the claim has left, its lease is gone, so that the request
-// cannot be applied any more.
+// A request that was given up may still arrive. So after the claim has left, its lease is revoked, and etcd cannot apply the
+// request any more.
 func TestRequestIsLate(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -353,7 +352,7 @@ func TestRequestIsLate(t *testing.T) {
 	}
 }
 
-// What a watch was to begin with is compacted before it begins: the waiter reads the queue anew and misses nothing.
+// If the revision at which a watch is to begin is compacted before, the waiter reads the queue again, and misses nothing.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
@@ -384,7 +383,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A claim that holds is watched over again after its watch was ended.
+// A claim that holds gets another watch after its watch was ended.
 func TestCompactionUnderAHolder(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)

@@ -12,8 +12,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// The answer to the request that hangs a claim's key on the lease with the lock-delay is lost, but etcd did it. The
-// claim that enters again holds by that lease, so the lease must not be revoked as one of no use.
+// etcd attaches a claim's key to the lease with the lock-delay, and the answer is lost. The claim enters again, and holds by
+// this lease. So the lease must not be revoked as an unused one.
 func TestLostAnswerToLockDelay(t *testing.T) {
 	t.Parallel()
 	addr := servertest.Etcd(t).Addr
@@ -21,7 +21,7 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 	c := drive.Claim("name", "a")
 	c.Delay = time.Minute
 	h.mu.Lock()
-	h.loses = func(method string, req any) bool { // the second change of the key, which puts it and reads nothing
+	h.loses = func(method string, req any) bool { // the second put of the key; it reads nothing
 		r, ok := req.(*pb.TxnRequest)
 		return ok && len(r.Success) == 1 && r.Success[0].GetRequestPut() != nil && len(r.Failure) == 0
 	}
@@ -38,7 +38,7 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 		t.Fatalf("%d answers were lost; want 1", lost)
 	}
 	drive.Holds(t, d, c)
-	h.revoking.Arrive() // what was revoked is revoked now
+	h.revoking.Arrive() // revocations that were sent arrive now
 	if err := drive.Renew(t, d, c); err != nil {
 		t.Errorf("renewal = %v; want the claim to stand", err)
 	}
@@ -48,14 +48,14 @@ func TestLostAnswerToLockDelay(t *testing.T) {
 	drive.Leave(t, d, c)
 }
 
-// An id that is drawn late, after its client gave up waiting for the answer, is not kept once another client has drawn one.
+// If a client has given up Identity, and another client has put an id meanwhile, the late put of the first changes nothing.
 func TestIdentityLate(t *testing.T) {
 	t.Parallel()
 	addr := servertest.Etcd(t).Addr
 	d, h := heldUp(t, addr)
 	other := drive.Opener("etcd://" + addr)(t).(*etcd.Driver)
 	defer other.Close()
-	h.Hold(1) // there is no id, and the one that is drawn is not heard of
+	h.Hold(1) // the read passes, and the put is held up
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)

@@ -7,46 +7,52 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The goals only decide. So this walks every way in which a few clients with these very goals may meet on one name, in a model
-// of etcd's keys, leases, terms and transactions. Answers are lost, and their requests come late or not at all; leases run out;
-// leaders are replaced, and go on answering keep-alives and ending leases for a while; claims are kept, reclaimed, amended and
-// removed by hand; a client of etcd's own takes part, a claim enters by two drivers at once, and a client makes two calls for one claim.
+// The goals only decide. So a test can walk all worlds of a few clients on one name, with the goals that ship, in a model of
+// etcd's keys, leases, terms and transactions. These things happen:
+//
+//   - Answers are lost, and their requests come late or not at all.
+//   - Leases run out.
+//   - Leaders are replaced, and go on answering keep-alives and ending leases for a while.
+//   - Claims are kept, reclaimed, amended, and removed by hand.
+//   - A client of etcd's own takes part.
+//   - A claim enters by two drivers at once.
+//   - A client makes two calls for one claim.
 
-// A person is one client. What it is like stands in want, which does not change.
+// A person is one client. Its want never changes.
 type person struct {
 	want  *wish
 	me    int
-	claim int // which of its claims this is
-	seat      // of the call that is on its way; what is known of the claim is the same for both calls
+	claim int // the number of its present claim
+	seat      // of the present call; both calls have the same knowledge of the claim
 	attending
 	aside  *besides // the other call, or nil
 	called bool     // it has made another call
 
-	term    uint64  // the latest that it was told
-	pool    []int64 // leases for the next claims; never changed in place, as what follows
-	open    []int64 // leases about which a request may be applied yet
+	term    uint64  // the latest term that it knows
+	pool    []int64 // leases for the next claims; this and the next two slices are never changed in place
+	open    []int64 // leases about which etcd may still apply a request
 	heirs   []int64 // leases that were granted to keep its claim
-	stays   bool    // it was told that its claim is kept
-	out     bool    // its claim was removed by another, or is to leave by another driver
+	stays   bool    // it knows that its claim is kept
+	out     bool    // another client removed its claim, or it is to leave by another driver
 	broken  bool    // its claim was removed by hand
-	told    bool    // it was told that it holds, and its time is not over
-	delayed int     // until when its lock-delay keeps others out, since it ran out while it held
+	told    bool    // it knows that it holds, and its time is not over
+	delayed int     // end of its lock-delay, which began when its time ran out; it keeps others out
 
-	mended bool // it was amended
+	mended bool // its claim was amended
 	tries  int
 }
 
-// An attending is what a call knows beside its seat.
+// An attending is the knowledge of a call, except its seat.
 type attending struct {
 	phase     stage
 	v         *view
 	was       *answer
-	pending   hold // what was kept alive, before something was read
-	sure      int  // how long what was kept alive lasts, if it counts
+	pending   hold // leases that were kept alive, before the next read
+	sure      int  // when they were kept alive
 	keptAlive bool // its keep-alives are answered, and it reads next
 }
 
-// A besides is a call that waits while the other one goes on: what it alone knows. It is never changed in place.
+// A besides is the own knowledge of the call that waits while the other one goes on. It is never changed in place.
 type besides struct {
 	attending
 	kept, hand hold
@@ -58,7 +64,7 @@ func (p *person) call() *besides {
 	return &besides{attending: p.attending, kept: p.kept, hand: p.hand, fresh: p.fresh, by: p.by}
 }
 
-// swap has the other call go on.
+// swap makes the other call the present one.
 func (p *person) swap() {
 	to := p.aside
 	p.aside = p.call()
@@ -75,12 +81,12 @@ type wish struct {
 	amend   bool  // a writer becomes a reader
 	renews  bool  // it may renew while it holds
 	gives   bool  // it may give up while it waits, or does not know whether it entered
-	claims  int   // one after the other
+	claims  int   // number of claims, one after the other
 	gone    bool  // it has a claim that holds, and does nothing more
-	late    bool  // of an earlier run, it has asked for a claim, and does nothing more
+	late    bool  // a put of its claim is late in the first world
 	theirs  bool  // it is a client of etcd's own
-	twin    bool  // its claim is that of the first client
-	beside  stage // what another call does for its claim while it enters; none if it is atJoin
+	twin    bool  // its claim is the first client's
+	beside  stage // of a second call for its claim while it enters; atJoin means none
 }
 
 type stage byte
@@ -93,7 +99,7 @@ const (
 	atRenew
 	atAmend
 	atStay
-	atFind // looks where the claim is that it is to take out
+	atFind // looks for the claim that it is to remove
 	atLeave
 	atTheirs
 	atTheirWait
@@ -101,14 +107,14 @@ const (
 	atEnd
 )
 
-// A plan is what the clients do: what ships, or that with a mistake.
+// A plan has the goals and rules that the clients follow, perhaps with a mistake.
 type plan struct {
 	joins, stands, lives, leaves, stays, amends goal
 
-	drops  func(by stage, m *move) // changes the move that is sent; nil means as it is
-	reuses bool                    // a lease serves the next claim, whatever became of the last one
+	drops  func(by stage, m *move) // changes a move before it is sent; nil changes none
+	reuses bool                    // a lease serves the next claim, whatever requests about it are open
 	terms  bool                    // a keep-alive counts in any term
-	blind  bool                    // a key that was read is not read once more
+	blind  bool                    // a key that was read is not read again
 }
 
 func ships() *plan {
@@ -121,7 +127,7 @@ func (by *plan) goal(phase stage) goal {
 	}[phase]
 }
 
-// begin has a client ask for a new claim.
+// begin makes a client begin with a new claim.
 func (m *small) begin(i int) {
 	p := &m.clients[i]
 	id := fmt.Sprint("c", i, "-", p.claim)
@@ -129,8 +135,8 @@ func (m *small) begin(i int) {
 		id = "c0-0"
 	}
 	c := &driver.Claim{
-		Name: "n", ID: id, Client: fmt.Sprint(i), Weight: p.want.weight, Capacity: driver.All, Try: p.want.try, Reclaim: p.want.reclaim,
-		Owner: "other",
+		Name: "n", ID: id, Client: fmt.Sprint(i), Weight: p.want.weight, Capacity: driver.All,
+		Try: p.want.try, Reclaim: p.want.reclaim, Owner: "other",
 	}
 	if p.want.job {
 		c.Owner = "job"
@@ -139,13 +145,13 @@ func (m *small) begin(i int) {
 		c.Delay = 1
 	}
 	*p = person{
-		want: p.want, me: i, claim: p.claim, seat: seat{c: c, folder: walkFolder, most: 64}, term: p.term, pool: p.pool, open: p.open,
-		delayed: p.delayed, called: p.called,
+		want: p.want, me: i, claim: p.claim, seat: seat{c: c, folder: walkFolder, most: 64},
+		term: p.term, pool: p.pool, open: p.open, delayed: p.delayed, called: p.called,
 	}
 	m.outfit(p)
 }
 
-// outfit is what the driver's does.
+// outfit does the same as Driver.outfit.
 func (m *small) outfit(p *person) {
 	home := grant{}
 	for len(p.pool) > 0 && home.id == 0 {
@@ -164,7 +170,7 @@ func (m *small) outfit(p *person) {
 	p.text, _ = v.encode()
 }
 
-// next returns the worlds in which one client has gone on by one step, by each of its calls.
+// next returns the worlds after one step of a client, by each of its calls.
 func (m *small) next(i int, by *plan) (worlds []*small) {
 	worlds = m.goOn(i, by)
 	p, n := &m.clients[i], m.clone()
@@ -173,7 +179,7 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 	case p.aside != nil:
 		o.swap()
 		for _, n := range n.goOn(i, by) {
-			if o := &n.clients[i]; o.aside != nil { // its claim is not over
+			if o := &n.clients[i]; o.aside != nil { // its claim has not ended
 				if o.swap(); o.aside.phase == atHold {
 					o.aside = nil
 				}
@@ -190,7 +196,7 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 	return worlds
 }
 
-// goOn is next for one of the calls.
+// goOn returns the worlds after one step of the present call.
 func (m *small) goOn(i int, by *plan) (worlds []*small) {
 	p := &m.clients[i]
 	if p.want.gives && (p.phase == atJoin && slices.Contains(p.open, p.has.life.id) || p.phase == atWait) {
@@ -231,7 +237,7 @@ func (m *small) goOn(i int, by *plan) (worlds []*small) {
 	return append(worlds, n)
 }
 
-// provide is what the driver's does.
+// provide does the same as Driver.provide.
 func (m *small) provide(p *person, what wants) {
 	p.was, p.by = nil, what
 	switch what {
@@ -248,7 +254,7 @@ func (m *small) provide(p *person, what wants) {
 	}
 }
 
-// keepAlive returns the worlds in which the leases of a claim are kept alive, by the leader or by one that was replaced.
+// keepAlive returns the worlds in which the leases of a claim are kept alive, by the leader or by a replaced one.
 func (m *small) keepAlive(i int, move *move) (worlds []*small) {
 	p := &m.clients[i]
 	life, on := m.lease(p.has.life.id), m.lease(p.has.on.id)
@@ -276,7 +282,7 @@ func (m *small) keepAlive(i int, move *move) (worlds []*small) {
 	return worlds
 }
 
-// look is what the driver's does when it reads.
+// look does the same as Driver.look when that reads.
 func (m *small) look(p *person, move *move, by *plan) {
 	switch move.reads {
 	case readsPlace:
@@ -301,7 +307,7 @@ func (m *small) look(p *person, move *move, by *plan) {
 	m.meet(p, by)
 }
 
-// meet is what the driver's does with what was read.
+// meet does the same as Driver.meet.
 func (m *small) meet(p *person, by *plan) {
 	p.term = max(p.term, p.v.term)
 	i := p.v.q.Find(p.c.ID)
@@ -309,7 +315,7 @@ func (m *small) meet(p *person, by *plan) {
 		return
 	}
 	e := &p.v.q[i]
-	if p.key != e.key { // ours is gone, and what was ours serves others
+	if p.key != e.key { // our key is gone, and its lease serves other claims
 		m.giveBack(p, by, p.has.life.id)
 		p.key, p.known, p.created, p.modified = e.key, false, 0, 0
 	}
@@ -331,7 +337,7 @@ func (m *small) meet(p *person, by *plan) {
 	}
 }
 
-// granted is a lease as a client knows it.
+// granted returns a lease as a client knows it.
 func (m *small) granted(p *person, id int64, term uint64) grant {
 	for _, had := range []grant{p.has.life, p.has.on, p.hand.life, p.hand.on} {
 		if had.id == id {
@@ -348,7 +354,7 @@ func (m *small) granted(p *person, id int64, term uint64) grant {
 	}
 }
 
-// applied has a transaction applied and answered.
+// applied applies a transaction, and answers it.
 func (m *small) applied(i int, move *move) {
 	p := &m.clients[i]
 	met, leaseless, last := m.apply(i, move.txn)
@@ -402,8 +408,8 @@ func (m *small) applied(i int, move *move) {
 	}
 }
 
-// apply applies a transaction of a client, which may remove the claim of another: one of an earlier run, or the same by another
-// driver.
+// apply applies a transaction of a client. It notes the clients whose claims the transaction removed: claims of an earlier
+// run, or the same claim by another driver.
 func (m *small) apply(i int, t *txn) (met, leaseless bool, last *op) {
 	before := slices.Clone(m.keys)
 	met, leaseless, last = m.do(t)
@@ -420,7 +426,7 @@ func (m *small) apply(i int, t *txn) (met, leaseless bool, last *op) {
 	return met, leaseless, last
 }
 
-// lose returns the worlds in which an answer is lost: its request was applied, or may be yet.
+// lose returns the worlds in which an answer is lost. Its request was applied, or may be applied later.
 func (m *small) lose(i int, move *move) (worlds []*small) {
 	if m.lost == 0 {
 		return nil
@@ -431,7 +437,7 @@ func (m *small) lose(i int, move *move) (worlds []*small) {
 		if !applied {
 			n.late = append(n.late, request{i, *move.txn})
 		} else if met, _, _ := n.apply(i, move.txn); !met {
-			continue // it is as if it had not come: a world that is looked at anyway
+			continue // the transaction changed nothing, as if it never came: the walk visits that world anyway
 		}
 		p := &n.clients[i]
 		if home, ok := leaseIn(p.key); ok && move.changes != evicts {
@@ -449,7 +455,7 @@ func (m *small) lose(i int, move *move) (worlds []*small) {
 	return worlds
 }
 
-// rest is next for a client that does not pursue a goal.
+// rest returns the worlds after one step of a call that pursues no goal.
 func (m *small) rest(i int, by *plan) (worlds []*small) {
 	p := &m.clients[i]
 	n := m.clone()
@@ -515,7 +521,7 @@ func (m *small) rest(i int, by *plan) (worlds []*small) {
 	return append(worlds, n)
 }
 
-// parts has a claim be over for the other driver that has it too: it is not to leave by one and be entered by another.
+// parts ends a claim for the other driver that has it too: a claim must not leave by one driver and enter by another.
 func (m *small) parts(i int) {
 	for j := range m.clients {
 		if o := &m.clients[j]; j != i && o.c != nil && o.c.ID == m.clients[i].c.ID {
@@ -524,7 +530,7 @@ func (m *small) parts(i int) {
 	}
 }
 
-// part has a client leave, unless only its lock-delay is left.
+// part makes a client leave. If only its lock-delay is left, the claim is lost.
 func (m *small) part(i int) {
 	p := &m.clients[i]
 	if p.has.on.id != p.has.life.id && m.lease(p.has.life.id) == nil {
@@ -534,7 +540,7 @@ func (m *small) part(i int) {
 	p.phase, p.told, p.delayed = atLeave, false, 0
 }
 
-// changed reports whether what stood ahead of a claim is not as it was.
+// changed reports whether the queue ahead of a claim has changed since it was read.
 func (m *small) changed(p *person) bool {
 	at := p.v.q.Find(p.c.ID)
 	now := keyAt(m.keys, p.key)
@@ -547,10 +553,10 @@ func (m *small) changed(p *person) bool {
 	})
 }
 
-// ended does what the calls of the driver do at the end of a goal.
+// ended does the same as the calls of the driver at the end of a goal.
 func (m *small) ended(i int, move *move, by *plan) {
 	p := &m.clients[i]
-	p.was, p.hand, p.by = nil, hold{}, wantsNone // what is in hand is given back
+	p.was, p.hand, p.by = nil, hold{}, wantsNone // leases in hand are given back
 	switch move.end {
 	case endEntered:
 		p.phase = atStand
@@ -600,7 +606,7 @@ func (p *person) ticket(move *move) {
 	p.c = &c
 }
 
-// giveBack has leases serve the next claim, or end.
+// giveBack puts leases into the pool, or revokes them.
 func (m *small) giveBack(p *person, by *plan, ids ...int64) {
 	for _, id := range ids {
 		l := m.lease(id)
@@ -614,14 +620,14 @@ func (m *small) giveBack(p *person, by *plan, ids ...int64) {
 	}
 }
 
-// revoke has a lease of a client's own be ended at some time.
+// revoke makes etcd end a client's own lease at some later time.
 func (m *small) revoke(p *person, id int64) {
 	if l := m.lease(id); l != nil && l.by == p.me && !slices.Contains(m.ending, id) {
 		m.ending = append(m.ending, id)
 	}
 }
 
-// away has a claim over.
+// away ends a claim in a final state.
 func (m *small) away(i int, how state, by *plan) {
 	p := &m.clients[i]
 	home, _ := leaseIn(p.key)
@@ -634,14 +640,15 @@ func (m *small) away(i int, how state, by *plan) {
 	case claimGone:
 		m.giveBack(p, by, ids...)
 	}
-	p.v, p.was, p.told, p.known, p.kept, p.pending, p.hand, p.phase = nil, nil, false, false, hold{}, hold{}, hold{}, atEnd
-	p.aside = nil // nothing is sent about a claim that is over
+	p.v, p.was, p.told, p.known, p.phase = nil, nil, false, false, atEnd
+	p.kept, p.pending, p.hand = hold{}, hold{}, hold{}
+	p.aside = nil // nothing is sent about a claim that has ended
 	if p.claim++; p.claim < max(1, p.want.claims) && len(p.heirs) == 0 {
 		m.begin(i)
 	}
 }
 
-// wrong says what is wrong in a world, or nothing.
+// wrong returns the mistake in a world, or "".
 func (m *small) wrong() string {
 	held, counted := int64(0), map[string]bool{}
 	for i := range m.keys {
@@ -659,7 +666,7 @@ func (m *small) wrong() string {
 		}
 		if p.stays && !p.broken {
 			heir := p.heirs[len(p.heirs)-1]
-			if m.lease(heir) != nil && !slices.ContainsFunc(m.keys, func(e entry) bool { return e.lease == heir && e.Left }) {
+			if m.lease(heir) != nil && !m.heir(heir) {
 				return fmt.Sprintf("what %d keeps is gone", i)
 			}
 		}
@@ -698,7 +705,7 @@ func (m *small) wrong() string {
 	return ""
 }
 
-// stuck says what is wrong in a world in which no client goes on by itself, or nothing.
+// stuck returns the mistake in a world in which no client has a next step, or "".
 func (m *small) stuck() string {
 	for i := range m.clients {
 		if p := &m.clients[i]; p.phase != atEnd && !p.want.gone {
@@ -711,7 +718,7 @@ func (m *small) stuck() string {
 	return ""
 }
 
-// tick has time go on. A client whose time is over holds no more.
+// tick lets one step of time pass. A client whose time is over no longer holds.
 func (m *small) tick() {
 	m.now++
 	for i := range m.clients {
@@ -728,7 +735,7 @@ func (m *small) tick() {
 	}
 }
 
-// events returns the worlds that come of what nobody asks for.
+// events returns the worlds after one event that no client causes.
 func (m *small) events() (worlds []*small) {
 	add := func(change func(n *small)) {
 		n := m.clone()
@@ -738,7 +745,7 @@ func (m *small) events() (worlds []*small) {
 	for i := range m.late {
 		add(func(n *small) {
 			n.late = slices.Delete(n.late, i, i+1)
-			_, _, _ = n.apply(m.late[i].by, &m.late[i].txn) // which may find another world than it was sent for
+			_, _, _ = n.apply(m.late[i].by, &m.late[i].txn) // its conditions may no longer be met
 		})
 	}
 	for _, id := range m.ending {
@@ -786,7 +793,7 @@ func (m *small) heir(id int64) bool {
 	return slices.ContainsFunc(m.keys, func(e entry) bool { return e.lease == id && e.Left })
 }
 
-// walk looks at every world that can come of one, and returns how many there are, and what is wrong in one of them.
+// walk visits every world that can follow from one. It returns the number of worlds, and the first mistake, or "".
 func (m *small) walk(by *plan) (seen int, wrong string) {
 	known, todo := map[string]bool{}, []*small{m}
 	for len(todo) > 0 {
@@ -820,7 +827,7 @@ func (m *small) walk(by *plan) (seen int, wrong string) {
 			if len(m.leases) == 0 || m.now > 6 {
 				return len(known), wrong + m.story()
 			}
-			n := m.clone() // what is left runs out
+			n := m.clone() // the remaining leases run out
 			n.tick()
 			n.from, n.did = m, -1
 			worlds = append(worlds, n)
@@ -830,11 +837,12 @@ func (m *small) walk(by *plan) (seen int, wrong string) {
 	return len(known), ""
 }
 
-// story tells how a world came to be.
+// story returns the steps that led to a world, one a line.
 func (m *small) story() string {
 	text := ""
 	for ; m != nil; m = m.from {
-		line := fmt.Sprintf("\n\tby %d: time %d, term %d, late %d, ending %v, keys", m.did, m.now, m.term, len(m.late), m.ending)
+		line := fmt.Sprintf("\n\tby %d: time %d, term %d, late %d, ending %v, keys",
+			m.did, m.now, m.term, len(m.late), m.ending)
 		for i := range m.keys {
 			e := &m.keys[i]
 			line += fmt.Sprintf(" %s(%s on %x, %d/%d, left %v)", e.key, e.ID, e.lease, e.created, e.modified, e.Left)

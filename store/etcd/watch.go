@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Watch is one watch, on the stream that all share.
+// Watch takes one watch of etcd's client library, on the stream that all its watches share.
 func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	for {
 		if err := d.watch(ctx, name, changed); err != nil {
@@ -17,8 +17,8 @@ func (d *Driver) Watch(ctx context.Context, name string, changed func()) error {
 	}
 }
 
-// watch tells of changes from now on. It returns nil when etcd has ended the watch, as it does when the changes to be
-// told were compacted: the next one begins with the queue as it is.
+// watch reports changes from now on. It returns nil if etcd ended the watch since the changes were compacted. The next watch
+// begins with the present queue.
 func (d *Driver) watch(ctx context.Context, name string, changed func()) error {
 	bounded, done, err := d.wire.begin(ctx)
 	if err != nil {

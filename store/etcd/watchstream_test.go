@@ -12,8 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// However many names are held and watched over, the goroutines of a client are the same. It runs by itself, since it counts
-// all goroutines of the process.
+// The number of a client's goroutines does not grow with the number of names that it holds. The test is not parallel, since
+// it counts all goroutines of the process.
 func TestGoroutinesOfHeldNames(t *testing.T) { //nolint:paralleltest // see above
 	s := servertest.Etcd(t)
 	d := open(t, s.Addr)
@@ -34,10 +34,11 @@ func TestGoroutinesOfHeldNames(t *testing.T) { //nolint:paralleltest // see abov
 		servertest.Until(t, "all that are held are watched over", func() bool {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return len(d.watches.open) == len(claims) && d.watches.stream != nil && len(d.watches.stream.watches) == len(claims)
+			s := d.watches.stream
+			return len(d.watches.open) == len(claims) && s != nil && len(s.watches) == len(claims)
 		})
 	}
-	heard := func(c *driver.Claim) { // the watch has begun, and so has all that it needs
+	heard := func(c *driver.Claim) { // the claim's watch, and all its goroutines, have begun
 		t.Helper()
 		remove(t, by, d.claims.of(c.ID).key)
 		if id := <-alerts; id != c.ID {
@@ -59,8 +60,8 @@ func TestGoroutinesOfHeldNames(t *testing.T) { //nolint:paralleltest // see abov
 	}
 }
 
-// A stream hands out what etcd tells. A watch that etcd ends takes no other along if its revision was compacted; any other
-// reason ends the stream, and all who listened on it are told to ask.
+// A stream hands out etcd's events. If etcd ends a watch since its revision was compacted, the other watches go on. Any
+// other reason ends the stream, and all its claims are renewed.
 func TestWatchStreamTakes(t *testing.T) {
 	t.Parallel()
 	deleted := []*mvccpb.Event{{Type: mvccpb.Event_DELETE, Kv: &mvccpb.KeyValue{Key: []byte("a/1"), ModRevision: 11}}}
@@ -105,7 +106,8 @@ func TestWatchStreamTakes(t *testing.T) {
 			k := d.claims.known[id]
 			lost := slices.Contains(test.told, id) && test.name != "a deletion"
 			if (k.by == nil) != lost || (k.knows == deaf) != lost {
-				t.Errorf("%s: claim %s is heard by %v, and knows %v; want neither: %v", test.name, id, k.by != nil, k.knows, lost)
+				t.Errorf("%s: claim %s is heard by %v, and knows %v; want neither: %v",
+					test.name, id, k.by != nil, k.knows, lost)
 			}
 		}
 		if test.fails && (d.watches.stream != nil || len(d.watches.open) > 0) {
