@@ -16,10 +16,10 @@ type Want struct {
 	place place
 }
 
-// Place finds out once where a name is kept that will be wanted again and again.
+// Place looks up once where a name is kept, for a Want that is used many times.
 func (k *Keeper) Place(w *Want) { w.place = k.place(w.Name) }
 
-// channel returns a channel on which a goroutine waits for the engine's answer.
+// channel returns a channel for the engine's answer to a goroutine.
 func (k *Keeper) channel() chan struct{} {
 	if c, ok := k.channels.Get().(chan struct{}); ok {
 		return c
@@ -27,21 +27,22 @@ func (k *Keeper) channel() chan struct{} {
 	return make(chan struct{}, 1)
 }
 
-// told is the channel of a hold that was answered before its goroutine waited: mostly that goroutine ran the request itself.
+// told is the channel of a hold whose answer came before its goroutine waited: usually that goroutine ran the request
+// itself.
 var told = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// expectLocked makes a channel for the answer to a hold, if it has not come yet.
+// expectLocked makes a channel for the answer to a hold, unless the answer has come.
 func (k *Keeper) expectLocked(h *Hold) {
 	if h.answer == nil {
 		h.answer = k.channel()
 	}
 }
 
-// answered takes a hold's channel back, on which the answer came, or on which none will come.
+// answered takes back a hold's channel after the answer, or if no answer will come.
 func (k *Keeper) answered(h *Hold) {
 	if h.answer != told {
 		k.channels.Put(h.answer)
@@ -49,9 +50,9 @@ func (k *Keeper) answered(h *Hold) {
 	h.answer = nil
 }
 
-// Acquire takes a turn, or waits for one until ctx ends; the error is a [*GaveUp] then. A try does not wait: the
-// error is a [*Held] if it would have to. The claim that enters records the locks that the caller has already, so
-// that people can see who waits for each other.
+// Acquire takes a turn, or waits for one until ctx ends; then the error is a [*GaveUp]. A try does not wait: if it would
+// have to, the error is a [*Held]. The claim's record names the locks that the caller already has, so that people can see
+// who waits for whom.
 func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Share) (*Share, error) {
 	at := want.place
 	if at.shard == nil {
@@ -66,7 +67,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	}
 	n := at.name(want.Name)
 	now := n.enterEvent(k.clock.recent())
-	asks, ttl := want.Want, want.TTL // which are not looked at in want later, so that a waiter does not keep it in memory
+	asks, ttl := want.Want, want.TTL // copied, so that a waiter does not keep want in memory
 	asks.Try = try
 	hold, slot := n.engine.Want(now, want.Terms, asks)
 	if hold != engine.None {
@@ -78,8 +79,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 		h.rareLocked().under = has
 	}
 	n.at(slot).turn = h
-	// Mostly the lock is free, and waking a goroutine twice costs as much as a good part of a round trip: so the first
-	// request runs here.
+	// Usually the lock is free, and waking a goroutine twice costs a good part of a round trip: so the first request runs here.
 	if !n.finishFirst(now, h, ctx) && !h.await(ctx) {
 		return nil, k.dated(k.giveUp(ctx, n, slot, h), ttl)
 	}
@@ -90,7 +90,7 @@ func (k *Keeper) Acquire(ctx context.Context, want *Want, try bool, has ...*Shar
 	return &h.first, nil
 }
 
-// await waits for the answer to the hold's waiter, and reports false if ctx ended before it came.
+// await waits for the answer to the hold's waiter, and returns false if ctx ends first.
 func (h *Hold) await(ctx context.Context) (answered bool) {
 	ends := ctx.Done()
 	if ends == nil {
@@ -110,20 +110,20 @@ func (h *Hold) await(ctx context.Context) (answered bool) {
 	}
 }
 
-// giveUp takes a waiter out of the line. If it was answered meanwhile, a failure is that, and a turn is given back: somebody was in
-// the way until then.
+// giveUp takes a waiter out of the line. If the answer came meanwhile, giveUp returns a failure, and gives a turn back:
+// until that moment somebody was in the way.
 func (k *Keeper) giveUp(ctx context.Context, n *name, at engine.Slot, h *Hold) error {
 	gave := &GaveUp{Cause: context.Cause(ctx), k: k}
 	n.shard.mu.Lock()
 	gave.name = n.text
-	if h.c != nil || n.slots[at].turn != h { // the answer is on its way
+	if h.c != nil || n.slots[at].turn != h { // the answer has come
 		n.shard.mu.Unlock()
 		<-h.answer
 		k.answered(h)
 		if err := h.failure(); err != nil {
 			return err
 		}
-		// The caller learns of its context's end at once, and a worker asks the store.
+		// The caller gets its context's error at once, and a worker asks the store.
 		k.work.run(func() { _ = h.first.Release(0) })
 		gave.Held = &Held{}
 		return gave

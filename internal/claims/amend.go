@@ -10,15 +10,15 @@ import (
 	"github.com/stilelock/stile/internal/record"
 )
 
-// A change of a claim is under way until the store has answered a renewal with it, whether its caller still waits or not.
+// A change of a claim is under way until the store answers a renewal that carries it, even if its caller no longer waits.
 type change struct {
 	amendment *driver.Amendment
 	answer    chan protocol.Verdict // has room for one
-	settled   chan struct{}         // closed when it is answered
+	settled   chan struct{}         // closed after the answer
 }
 
-// Downgrade makes the claim of a writer a reader's. From the call on it counts as one here, whatever the error. If that is a
-// [*GaveUp], the store may be asked for the change after that, until it answers.
+// Downgrade makes a writer's claim a reader's. From the call on, this client treats the hold as a reader's, whatever the
+// error. After a [*GaveUp] the client goes on to ask the store for the change until it answers.
 func (s *Share) Downgrade(ctx context.Context) error {
 	return s.change(ctx, func(is *protocol.Terms) (a driver.Amendment, err error) {
 		switch {
@@ -31,8 +31,8 @@ func (s *Share) Downgrade(ctx context.Context) error {
 	})
 }
 
-// Proclaim puts another value into the record of a claim that holds alone. If the error is a [*GaveUp], the store may be
-// asked for the change after that, until it answers.
+// Proclaim changes the value in the record of a claim that holds alone. After a [*GaveUp] the client goes on to ask the
+// store for the change until it answers.
 func (s *Share) Proclaim(ctx context.Context, value string) error {
 	return s.change(ctx, func(is *protocol.Terms) (a driver.Amendment, err error) {
 		if is.Weight != driver.All {
@@ -45,7 +45,7 @@ func (s *Share) Proclaim(ctx context.Context, value string) error {
 	})
 }
 
-// change changes the claim of the hold by the function.
+// change changes the claim of the hold by a function of its terms.
 func (s *Share) change(ctx context.Context, what func(is *protocol.Terms) (driver.Amendment, error)) error {
 	if t := &s.hold.c.n.shard.k.traits; !t.Amends {
 		return fmt.Errorf("%w: %s cannot change a claim that holds", driver.ErrUnsupported, t.Store)
@@ -59,11 +59,11 @@ func (s *Share) change(ctx context.Context, what func(is *protocol.Terms) (drive
 		if v.Code != protocol.Refused || !differs || known {
 			return s.amended(&v)
 		}
-		s.hold.c.note(other.Have) // it was attached, and what its record is was not known here
+		s.hold.c.note(other.Have) // the claim was attached, and its record was not known here
 	}
 }
 
-// amend has the claim changed once, after the change that is under way.
+// amend changes the claim once, after any change under way.
 func (s *Share) amend(ctx context.Context, what func(*protocol.Terms) (driver.Amendment, error)) (protocol.Verdict, error) {
 	for {
 		ch, begun, v, err := s.begin(what)
@@ -82,7 +82,8 @@ func (s *Share) amend(ctx context.Context, what func(*protocol.Terms) (driver.Am
 	}
 }
 
-// begin lets the engine begin a change, or returns the one that is under way. There is none if the verdict says why.
+// begin starts a change in the engine, or returns the change under way. Without either, the verdict or the error gives the
+// reason.
 func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch *change, begun bool, v protocol.Verdict, err error) {
 	h := s.hold
 	n := h.c.n
@@ -98,12 +99,12 @@ func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch 
 	}
 	is := s.Terms()
 	a, err := what(is)
-	if err != nil || a.Weight == is.Weight && a.Weight != 0 { // a reader is one already
+	if err != nil || a.Weight == is.Weight && a.Weight != 0 { // it is a reader already
 		n.shard.mu.Unlock()
 		return nil, false, protocol.Verdict{Code: protocol.OK}, err
 	}
 	ch = &change{amendment: &a, answer: make(chan protocol.Verdict, 1), settled: make(chan struct{})}
-	h.rareLocked().change = ch // before the engine asks for the renewal that carries it
+	h.rareLocked().change = ch // before the engine sends the renewal with it
 	now := n.enterEvent(n.shard.k.clock.now())
 	if v = n.engine.Amend(now, h.slot, a.Weight != 0); v.Code == protocol.Pending && a.Weight != 0 {
 		h.c.lighter.Store(true)
@@ -119,10 +120,10 @@ func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch 
 	return ch, true, v, nil
 }
 
-// amended is the error of a verdict on a change.
+// amended returns the error for a verdict on a change.
 func (s *Share) amended(v *protocol.Verdict) error {
 	n := s.hold.c.n
-	n.shard.mu.Lock() // whatever ended the hold is told by then
+	n.shard.mu.Lock() // the end of the hold, if any, is complete by then
 	over := s.over.Load()
 	n.shard.mu.Unlock()
 	if v.Code == protocol.Lost && over != nil {
@@ -149,7 +150,7 @@ func (h *Hold) settleLocked(v protocol.Verdict) {
 	close(ch.settled)
 }
 
-// note notes the record that a claim turned out to have.
+// note notes the record that the store has for a claim.
 func (c *claim) note(record string) {
 	c.n.shard.mu.Lock()
 	defer c.n.shard.mu.Unlock()

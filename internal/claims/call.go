@@ -9,38 +9,38 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A call is the context of one request to the driver. It is the keeper's own: it ends when the request may not last any
-// longer, or when the engine cuts it. If a caller's goroutine runs the request, it also ends with that caller's context,
-// since the goroutine must return then; the engine takes that for an answer that never came, and asks again for others.
+// A call is the context of one request to the driver, and belongs to the keeper. It ends at the request's limit, or when the
+// engine cuts it. If a caller's goroutine runs the request, the call also ends with the caller's context, since the
+// goroutine must then return; the engine treats that as no answer, and asks again for the other waiters.
 //
-// It costs next to nothing until a driver waits for its end. A context of the standard library would start a timer and
-// register with its parent each time.
+// It costs almost nothing until a driver waits for its end. A context of the standard library would each time start a timer
+// and register with its parent.
 type call struct {
 	asks   driver.Claim   // the request's argument
-	leaves driver.Release // the same, of Leave
+	leaves driver.Release // the argument of Leave
 	clock  *clock
-	end    time.Duration   // by the clock
-	caller context.Context // nil if a worker runs it
+	end    time.Duration   // on the clock
+	caller context.Context // nil in a worker
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	err    error
-	done   chan struct{} // nil until somebody asks for it
+	done   chan struct{} // nil until the first Done
 	timer  *time.Timer
-	stop   func() bool // of the caller's context
-	afters []*func()   // mostly one: a map takes 152 bytes more (go test ./internal/claims -run '^$' -bench Derived)
+	stop   func() bool // unregisters from the caller's context
+	afters []*func()   // usually one: a map takes 152 bytes more (go test ./internal/claims -run '^$' -bench Derived)
 }
 
-// begin readies a call that may last until then.
+// begin prepares a call that may last until end.
 func (c *call) begin(k *clock, end time.Duration, caller context.Context) {
 	c.clock, c.end, c.caller = k, end, caller
 }
 
-// Deadline is [context.Context.Deadline]. No clock is read: drivers ask for it with each request.
+// Deadline is [context.Context.Deadline]. It reads no clock, since drivers call it with each request.
 func (c *call) Deadline() (time.Time, bool) { return c.clock.at(c.end), true }
 
 func (c *call) left() time.Duration { return c.end - c.clock.recent() }
 
-// Value is [context.Context.Value]. A request has none of its caller's values: it may be for others.
+// Value is [context.Context.Value]. A request has no values of its caller: it may serve others.
 func (c *call) Value(any) any { return nil }
 
 // Err is [context.Context.Err].
@@ -48,7 +48,7 @@ func (c *call) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil && c.done == nil {
-		// Nobody watches the time and the caller yet.
+		// Without Done nothing watches the time and the caller.
 		if c.caller != nil && c.caller.Err() != nil {
 			c.err = context.Canceled
 		} else if c.left() <= 0 {
@@ -120,7 +120,7 @@ func (c *call) cut(err error) {
 // finish ends the context after the request has returned.
 func (c *call) finish() { c.cut(context.Canceled) }
 
-// stopLocked stops what would end the context.
+// stopLocked stops the timer and the watch of the caller's context.
 func (c *call) stopLocked() {
 	if c.timer != nil {
 		c.timer.Stop()

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// slept returns how long the machine has been suspended since it booted, and the time between two readings more.
+// slept returns how long the machine has slept since it booted, plus the time between two readings.
 func slept() time.Duration {
-	const monotonic, boottime = 1, 7 // CLOCK_MONOTONIC and CLOCK_BOOTTIME, which differ by the time asleep
+	const monotonic, boottime = 1, 7 // which differ by the sleep
 	awake := readClock(monotonic)
 	return readClock(boottime) - awake
 }

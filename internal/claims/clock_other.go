@@ -4,5 +4,5 @@ package claims
 
 import "time"
 
-// slept returns 0: on this system a suspension is found out only when the store refuses a renewal.
+// slept returns 0: on this system only a refused renewal shows a suspension.
 func slept() time.Duration { return 0 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Detach ends the hold here but leaves its claim in the store, with its whole ttl from now on, and returns it.
+// Detach ends the hold here but leaves its claim in the store, with its whole TTL from now on, and returns the claim.
 func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
-	claim, err := s.Pin() // what another process takes up has no more turns here
+	claim, err := s.Pin() // a claim for another process has no more turns here
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Share) Detach(ctx context.Context) (*driver.Claim, error) {
 	return claim, s.parted(ctx, &v)
 }
 
-// Pin returns the claim of the hold, which no other turn of this process will be on.
+// Pin returns the claim of the hold. This process begins no other turn on it.
 func (s *Share) Pin() (*driver.Claim, error) {
 	h := s.hold
 	n := h.c.n
@@ -57,7 +57,7 @@ func (s *Share) Pin() (*driver.Claim, error) {
 	return claim, s.parted(context.Background(), &v)
 }
 
-// parted is the error of a verdict on a claim that is to be left to another process.
+// parted returns the error for a verdict on Pin or Detach.
 func (s *Share) parted(ctx context.Context, v *protocol.Verdict) error {
 	if o := s.over.Load(); v.Code == protocol.Lost && o != nil {
 		return o.err
@@ -65,7 +65,7 @@ func (s *Share) parted(ctx context.Context, v *protocol.Verdict) error {
 	return s.hold.c.n.shard.k.errorOnce(ctx, v, s.hold.c.terms.Load().TTL)
 }
 
-// Attach takes a claim up that was detached, with the number that its grant had. A grant that had no fencing token gets none.
+// Attach takes up a detached claim, with the number of its grant. fenced says whether that grant had a fencing token.
 func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, fenced bool, maxHold time.Duration) (*Share, error) {
 	terms := &protocol.Terms{
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
@@ -100,7 +100,7 @@ func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, 
 	return share, k.errorOnce(ctx, &v, claim.TTL)
 }
 
-// renewApart renews a claim, by a request that the engines have no part in. It ends with ctx, by Close, and after
+// renewApart renews a claim, by a request without a part of the engines. The request ends with ctx, by Close, and after
 // Patience.
 func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol.Reply, err error) {
 	k := s.k
@@ -120,7 +120,7 @@ func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol
 	if r.TTL = answer.TTL; answer.Err != nil {
 		r.Outcome, r.Err = outcomeOf(answer.Err), failure(answer.Err)
 	}
-	k.clock.now() // a suspension is seen before the answer is
+	k.clock.now() // notes a suspension before the answer
 	s.mu.Lock()
 	delete(s.apart, c)
 	k.clears.Done()
@@ -128,7 +128,7 @@ func (s *shard) renewApart(ctx context.Context, claim *driver.Claim) (r protocol
 	return r, nil
 }
 
-// errorOnce is errorOf for a request that is sent once, and ends with its caller's context.
+// errorOnce is errorOf for a request that is sent once and ends with its caller's context.
 func (k *Keeper) errorOnce(ctx context.Context, v *protocol.Verdict, ttl time.Duration) error {
 	switch {
 	case v.Code != protocol.Unreachable:

@@ -9,30 +9,30 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// An Event is one thing that happened. Not all fields go with every kind.
+// An Event is a message for the observer. Not all fields go with every kind.
 type Event struct {
 	protocol.Event
 	Name    string
 	Err     error
-	Taken   string // of a lease that was forgotten: file and line of the call that acquired it
-	Dropped int64  // how many events were lost before this one, since the observer was too slow
+	Taken   string // of a forgotten lease: file and line of the call that acquired it
+	Dropped int64  // events lost before this one, since the observer was too slow
 }
 
-// Asked is the kind of an event that the engine has no part in: somebody asks the holder for the lock. The number is
-// package stile's, whose kinds go on after the engine's.
+// Asked is the kind of an event without a part of the engine: somebody asks the holder for the lock. Package stile, whose
+// kinds follow the engine's, gives it this number.
 const Asked = protocol.Released + 2
 
-// maxEvents is how many events may wait for the observer.
+// maxEvents is the most events that wait for the observer.
 const maxEvents = 4096
 
-// events report to an observer, in order, by one goroutine. Safety comes first: leases end and locks are handed on
-// whether the observer is quick or not, and the events for which it is too slow are dropped and counted.
+// events report to an observer, in order, from one goroutine. Safety comes first: leases end and locks are handed on without
+// waiting for the observer; events beyond maxEvents are dropped and counted.
 type events struct {
 	observe func(Event)
 	ready   chan struct{} // has room for one
-	ended   chan struct{} // closed when all was told after close
+	ended   chan struct{} // closed after the last event, once close is called
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []Event
 	dropped int64
 	closed  bool
@@ -78,7 +78,7 @@ func (e *events) run() {
 	}
 }
 
-// close waits until the observer has every event, at most for a time: the observer itself may be the one that closes.
+// close waits until the observer has every event, but no longer than most: the observer itself may be the caller.
 func (e *events) close(most time.Duration) {
 	e.mu.Lock()
 	e.closed = true
@@ -95,8 +95,8 @@ func (e *events) close(most time.Duration) {
 	}
 }
 
-// askedLocked informs the observer that somebody asks for the lock of a claim, if the store counts more such requests
-// than in its last answer. A count that falls comes from another store, to which the name has moved.
+// askedLocked notifies the observer if the store counts more requests for a claim's lock than in its last answer. A falling
+// count comes from another store, to which the name has moved.
 func (n *name) askedLocked(c *claim, count int64) {
 	k, asks := n.shard.k, int32(min(count, math.MaxInt32))
 	if asks > c.asked && k.events != nil && n.slots[c.slot].claim == c {

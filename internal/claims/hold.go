@@ -13,25 +13,25 @@ import (
 	"github.com/stilelock/stile/internal/record"
 )
 
-// A Hold is one turn on a claim, or room for one that a goroutine waits for. It has one share or more, and is over when
-// all are given back, or when it is lost.
+// A Hold is one turn on a claim, or room for the turn of a waiting goroutine. It has one or more shares. It is over when all
+// shares are given back, or when it is lost.
 type Hold struct {
 	c      *claim
 	token  int64
 	slot   engine.Slot
 	shares int32         // not given back
-	answer chan struct{} // the hold's waiter waits here, and later whoever gives the last share back; nil if nobody waits
+	answer chan struct{} // for the hold's waiter, and later for the releaser of its last share; nil if nobody waits
 	first  Share
-	rare   atomic.Pointer[rare] // what few holds need; nil until then
+	rare   atomic.Pointer[rare] // fields that few holds need; nil until then
 }
 
 // A rare has the fields that few holds need.
 type rare struct {
-	until  engine.Time // the end by MaxHold, or never; set once, before anybody has the hold
-	others []*Share    // given out by Share, and not back yet
-	change *change     // of its claim, while one is under way
-	under  []*Share    // the locks that the waiting caller has already, until the hold begins
-	failed error       // the answer to the waiter, or to whoever gives the last share back, if it is an error
+	until  engine.Time // the end by MaxHold, or never; set once, before the hold is handed out
+	others []*Share    // made by Share, and not given back
+	change *change     // of its claim, while under way
+	under  []*Share    // the locks that the waiting caller already has, until the hold begins
+	failed error       // the error for the waiter, or for the releaser of the last share; nil for success
 }
 
 // A Share is one owner's part of a hold.
@@ -41,7 +41,7 @@ type Share struct {
 	ends *whenOver              // guarded by the shard's mu
 }
 
-// An ending is why a share is over.
+// An ending is the reason why a share is over.
 type ending struct {
 	err   error
 	given bool // the share was given back; guarded by the shard's mu
@@ -49,26 +49,27 @@ type ending struct {
 
 var released = &ending{ErrReleased, true}
 
-// A whenOver is a function that is called with the reason when a share is over, and those that were named before it.
+// A whenOver is a function to call with the reason when a share is over, in a list with the functions before it.
 type whenOver struct {
 	f    func(error)
 	next *whenOver
 }
 
-// begin fills a hold with the engine's grant. It was allocated before, since others wait for the shard's mutex now.
+// begin fills a hold with the engine's grant. The hold was allocated before the shard's mutex was taken, since others wait
+// for the mutex.
 func (n *name) begin(h *Hold, slot engine.Slot) *Share {
 	at, token, until := n.engine.Turn(slot)
 	h.c, h.slot, h.token, h.shares, h.first.hold = n.claimAt(at), slot, token, 1, h
 	if until != engine.Never {
 		h.rare.Store(&rare{until: until})
 	} else if h.rare.Load() != nil {
-		h.rare.Store(nil) // what its caller had
+		h.rare.Store(nil) // its caller's locks
 	}
 	n.at(slot).turn = h
 	return &h.first
 }
 
-// rareLocked returns room for what few holds need.
+// rareLocked returns the hold's rare fields, allocated on first use.
 func (h *Hold) rareLocked() *rare {
 	r := h.rare.Load()
 	if r == nil {
@@ -78,8 +79,8 @@ func (h *Hold) rareLocked() *rare {
 	return r
 }
 
-// failure is the answer to the hold's waiter, or to whoever gave its last share back. It is read once the answer has
-// come.
+// failure returns the answer to the hold's waiter, or to the releaser of its last share. It may be read only after the
+// answer.
 func (h *Hold) failure() error {
 	if r := h.rare.Load(); r != nil {
 		return r.failed
@@ -87,7 +88,7 @@ func (h *Hold) failure() error {
 	return nil
 }
 
-// until is when MaxHold ends the hold, or never.
+// until returns when MaxHold ends the hold, or never.
 func (h *Hold) until() engine.Time {
 	if r := h.rare.Load(); r != nil {
 		return r.until
@@ -95,8 +96,8 @@ func (h *Hold) until() engine.Time {
 	return engine.Never
 }
 
-// within returns the terms of a claim that enters for the hold's waiter: its record has the caller's other locks.
-// Other goroutines that come to wait for the same claim are not in its record.
+// within returns the terms of a claim that enters for the hold's waiter: its record names the caller's other locks. Other
+// goroutines that join the wait are not in the record.
 func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
 	r := h.rare.Load()
 	if r == nil || len(r.under) == 0 {
@@ -111,10 +112,10 @@ func (h *Hold) within(t *protocol.Terms) *protocol.Terms {
 	return &with
 }
 
-// Name is the name that is held.
+// Name returns the name of the lock.
 func (s *Share) Name() string { return s.hold.c.name }
 
-// Terms returns the terms of the hold's claim. A writer that is to become a reader counts as one.
+// Terms returns the terms of the hold's claim. A writer under Downgrade counts as a reader.
 func (s *Share) Terms() *protocol.Terms {
 	is := s.hold.c.terms.Load()
 	if s.hold.c.lighter.Load() && is.Weight != 1 {
@@ -125,13 +126,13 @@ func (s *Share) Terms() *protocol.Terms {
 	return is
 }
 
-// In reports whether the share is of a hold that this keeper keeps.
+// In reports whether the share belongs to this keeper.
 func (s *Share) In(k *Keeper) bool { return s.hold.c.n.shard.k == k }
 
 // Traits returns the store's traits.
 func (s *Share) Traits() *driver.Traits { return &s.hold.c.n.shard.k.traits }
 
-// Token is its fencing token, or 0 if the store has no fencing.
+// Token returns the fencing token, or 0 if the store has no fencing.
 func (s *Share) Token() int64 {
 	if !s.hold.c.fenced.Load() {
 		return 0
@@ -139,10 +140,10 @@ func (s *Share) Token() int64 {
 	return s.hold.token
 }
 
-// Ticket is the number of its grant.
+// Ticket returns the number of the grant.
 func (s *Share) Ticket() int64 { return s.hold.token }
 
-// MaxHold returns for how long the hold may go on by its MaxHold, or 0 if it has none.
+// MaxHold returns how much longer MaxHold lets the hold last, or 0 without MaxHold.
 func (s *Share) MaxHold() time.Duration {
 	until := s.hold.until()
 	if until == engine.Never {
@@ -151,8 +152,8 @@ func (s *Share) MaxHold() time.Duration {
 	return max(1, until-s.hold.c.n.shard.k.clock.now())
 }
 
-// Check returns nil while the share can be trusted, by a look at the clock; else why it is over. It takes no lock unless
-// the deadline has come.
+// Check returns nil while the share can be trusted, else the reason why it is over. It only reads the clock and takes no
+// lock before the deadline.
 func (s *Share) Check() error {
 	if o := s.over.Load(); o != nil {
 		return o.err
@@ -164,7 +165,7 @@ func (s *Share) Check() error {
 	return s.endExpired()
 }
 
-// endExpired ends holds whose time is over.
+// endExpired ends holds past their deadline.
 func (s *Share) endExpired() error {
 	n := s.hold.c.n
 	n.shard.mu.Lock()
@@ -184,8 +185,8 @@ func (s *Share) endExpired() error {
 	return nil
 }
 
-// Left returns for how long the share can be trusted if it is not renewed any more, and whether the last renewal failed.
-// A share that is over has nothing left.
+// Left returns how long the share can be trusted without another renewal, and whether the last renewal failed. A share that
+// is over has no time left.
 func (s *Share) Left() (left time.Duration, jeopardy bool) {
 	if s.Check() != nil {
 		return 0, false
@@ -195,7 +196,7 @@ func (s *Share) Left() (left time.Duration, jeopardy bool) {
 	return max(0, end-h.c.n.shard.k.clock.recent()), h.c.jeopardy.Load()
 }
 
-// WhenOver calls f with the reason when the share is over, at once if it is.
+// WhenOver calls f with the reason when the share is over; at once if it already is.
 func (s *Share) WhenOver(f func(error)) {
 	mu := &s.hold.c.n.shard.mu
 	mu.Lock()
@@ -209,7 +210,7 @@ func (s *Share) WhenOver(f func(error)) {
 	}
 }
 
-// Share makes another share of the hold. The error is why this one is over.
+// Share makes another share of the hold. If this share is over, the error is the reason.
 func (s *Share) Share() (*Share, error) {
 	h := s.hold
 	n := h.c.n
@@ -235,7 +236,7 @@ func (s *Share) Share() (*Share, error) {
 	return other, nil
 }
 
-// liveLocked reports whether a share of the hold is not over.
+// liveLocked reports whether the hold has a share that is not over.
 func (h *Hold) liveLocked() bool {
 	if h.first.over.Load() == nil {
 		return true
@@ -244,7 +245,7 @@ func (h *Hold) liveLocked() bool {
 	return r != nil && slices.ContainsFunc(r.others, func(s *Share) bool { return s.over.Load() == nil })
 }
 
-// endLocked makes all shares of a hold over that are not.
+// endLocked ends all shares of a hold that are not over.
 func (h *Hold) endLocked(err error, t *todo) {
 	h.first.endLocked(err, t)
 	if r := h.rare.Load(); r != nil {
@@ -263,16 +264,16 @@ func (s *Share) endLocked(err error, t *todo) {
 	} else {
 		s.over.Store(&ending{err: err})
 	}
-	// Nobody is told before.
+	// Nobody is notified earlier.
 	if s.ends != nil {
 		t.ended = append(t.ended, ended{s.ends, err})
 		s.ends = nil
 	}
 }
 
-// Release gives the share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the
-// store, which keeps the lock taken for the given time after. The error is a [*Lost] if the hold was lost before; an
-// [*Unknown] if the store did not answer; ErrReleased if it was given back before.
+// Release gives the share back. With the last share the turn ends, and the claim is handed on, lingers, or leaves the store,
+// which then keeps the lock taken for keep. The error is a [*Lost] if the hold was lost before, an [*Unknown] if the store
+// did not answer, or ErrReleased if the share was already given back.
 func (s *Share) Release(keep time.Duration) error {
 	h := s.hold
 	n := h.c.n
@@ -286,7 +287,7 @@ func (s *Share) Release(keep time.Duration) error {
 	now := n.enterEvent(n.shard.k.clock.recent())
 	code := n.engine.Release(now, h.slot, keep)
 	if code == protocol.OK && n.engine.Still() && lost == nil && s.ends == nil && h.rare.Load() == nil {
-		// Mostly a turn just ends, and the claim lingers.
+		// Usually a turn just ends, and the claim lingers.
 		s.over.Store(released)
 		h.forget(s, false)
 		n.mind(now)
@@ -310,15 +311,15 @@ func (s *Share) Release(keep time.Duration) error {
 		t.do()
 		return nil
 	}
-	if !n.first(&t, nil) { // the first request is Leave: the line's next claim is asked for after it
+	if !n.first(&t, nil) { // the first request is Leave; the line's next claim enters after it
 		<-h.answer
 	}
 	n.shard.k.answered(h)
 	return h.failure()
 }
 
-// stepAsideLocked lets readers go first who want a name just now, if the claim would otherwise leave the store and
-// enter again for them. The shard's mutex is free for a moment then.
+// stepAsideLocked lets readers of the name go first if they come just now, since otherwise the claim would leave the store
+// and enter again for them. The shard's mutex is free for a moment.
 func (s *Share) stepAsideLocked() {
 	n := s.hold.c.n
 	if n.shard.coming.Load() > 0 && s.over.Load() == nil && n.engine.Closes(s.hold.slot) {
@@ -328,7 +329,7 @@ func (s *Share) stepAsideLocked() {
 	}
 }
 
-// Beside returns how many shares of its hold are minded: this one and the others that are not given back.
+// Beside returns how many shares the hold has that are not given back, with this one.
 func (s *Share) Beside() (n int) {
 	h := s.hold
 	mu := &h.c.n.shard.mu
@@ -343,7 +344,7 @@ func (s *Share) Beside() (n int) {
 	return n
 }
 
-// forget drops a share that was given back. With pending, its answer is still to come.
+// forget removes a share that was given back. With pending, its answer is still to come.
 func (h *Hold) forget(s *Share, pending bool) {
 	h.shares--
 	if n := h.c.n; h.shares == 0 && !pending && n.slots[h.slot].turn == h {
@@ -358,8 +359,8 @@ func (h *Hold) forget(s *Share, pending bool) {
 	}
 }
 
-// Release gives shares back at the same time, so that a store that does not answer costs Patience once. It returns the
-// first error, and whose it is.
+// Release gives shares back at the same time, so that a store without answers costs Patience only once. It returns the first
+// error, and the index of its share.
 func Release(shares []*Share, keep time.Duration) (failed int, err error) {
 	errs := make([]error, len(shares))
 	var all sync.WaitGroup

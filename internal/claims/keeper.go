@@ -28,60 +28,60 @@ type Keeper struct {
 	shards [shards]shard
 	time   timekeeper
 	work   workers
-	events *events // nil if nobody observes
+	events *events // nil without an observer
 	yields yields
 
-	channels sync.Pool // of chan struct{} with room for one; the keeper's own, since channels must not leave a test's bubble
+	channels sync.Pool // of chan struct{} with room for one; per keeper, since a channel must not leave a test's bubble
 
-	base    context.Context // ends when the keeper is closed and nothing is on its way out any more
+	base    context.Context // ends when the keeper is closed and no claim is about to leave
 	stop    context.CancelFunc
 	closing sync.Once
-	clears  sync.WaitGroup // names whose claims are on their way out, once the keeper is closed, and requests apart
+	clears  sync.WaitGroup // after Close: names whose claims are about to leave, and requests without the engines
 	failed  error          // of the driver's Close
 }
 
-// A Config is a keeper's settings, none of them left out but Observe and Slept.
+// A Config has a keeper's settings. Only Require, Observe and Slept may be left out.
 type Config struct {
 	Turn     time.Duration        // how long goroutines hand a claim on among themselves
-	Margin   time.Duration        // how long before its end a lease is no longer trusted; 0 means a tenth, at most a second
-	Drift    float64              // how much the rates of two clocks may differ
-	Patience time.Duration        // how long a store that does not answer is asked again
-	Require  []driver.Trait       // the traits that the store must have at each grant and renewal; nil means none
-	Observe  func(Event)          // is told what happens, by a goroutine of its own
-	Slept    func() time.Duration // how long the machine has slept since it booted; nil means to ask it
+	Margin   time.Duration        // how long before its end a lease loses trust; 0 means a tenth of it, at most a second
+	Drift    float64              // the largest relative difference of two clocks' rates
+	Patience time.Duration        // how long to ask a store that does not answer
+	Require  []driver.Trait       // the traits that the store must have at each grant and renewal
+	Observe  func(Event)          // gets the events, from one goroutine
+	Slept    func() time.Duration // how long the machine has slept since it booted; nil means to ask the kernel
 }
 
 const shards = 32
 
-// A shard is some of the names, and what guards them.
+// A shard has some of the names, and the mutex that guards them.
 type shard struct {
 	k      *Keeper
-	next   atomic.Int64 // when the first on the agenda is due
-	coming atomic.Int32 // how many readers wait for mu to want a name
+	next   atomic.Int64 // when the first item on the agenda is due
+	coming atomic.Int32 // the readers that wait for mu to want a name
 
-	mu     sync.Mutex // guards what follows and the names, their engines, claims and holds; never held across I/O
+	mu     sync.Mutex // guards the fields below, and the names, their engines, claims and holds; never held across I/O
 	closed bool
 	names  table.Table[name, *name]
 	agenda agenda.Agenda[name, *name]
-	spare  []*name // idle ones, to be used again
+	spare  []*name // idle, for reuse
 
-	apart    map[*call]bool // requests that the engines have no part in; Close cuts them, and waits until they are back
-	clearing map[*name]bool // Close waits until their claims are out of the store; nil before that
+	apart    map[*call]bool // requests without the engines; Close cuts them and waits for them
+	clearing map[*name]bool // Close waits until their claims have left the store; nil before Close
 
 	common engine.Common // of the engines
 
-	_ [64]byte // the next shard is on another cache line: writes here must not slow it down
+	_ [64]byte // puts the next shard on another cache line, so that writes here do not slow it down
 }
 
-// Many readers of one name want mu again and again, each for a moment. A Mutex puts them to sleep as soon as others
-// could run, and then each unlock has to wake one, which takes longer than the work under the mutex. So a reader
-// retries some times, and lets others run between, before it sleeps. BenchmarkReaders is half again as fast by it.
+// Many readers of one name take mu again and again, each for a moment. A Mutex puts them to sleep soon, and then each unlock
+// has to wake one, which takes longer than the work under the mutex. So a reader retries a few times, and yields between,
+// before it sleeps. That makes BenchmarkReaders half again as fast.
 const (
 	readerTries = 16
 	readerSteps = 8
 )
 
-// lock takes mu for one who wants a claim of these terms, or has it.
+// lock takes mu for a caller that wants or has a claim of these terms.
 func (s *shard) lock(t *protocol.Terms) {
 	if t.Shared() {
 		for range readerSteps {
@@ -96,7 +96,7 @@ func (s *shard) lock(t *protocol.Terms) {
 	s.mu.Lock()
 }
 
-// come is lock for one who wants a claim of these terms. Others can see that a reader is coming.
+// come is lock for a caller that wants a claim of these terms. Others can see that a reader is coming.
 func (s *shard) come(t *protocol.Terms) {
 	if !t.Shared() {
 		s.mu.Lock()
@@ -107,14 +107,14 @@ func (s *shard) come(t *protocol.Terms) {
 	s.coming.Add(-1)
 }
 
-// maxSpare is how many idle names a shard keeps for use by others.
+// maxSpare is the number of idle names that a shard keeps for reuse.
 const maxSpare = 16
 
-// maxStrays is how many claims of a line may be on their way out that nobody wants, before it asks for another. A caller
-// that comes then waits for one of them, for Patience at most.
+// maxStrays is the number of unwanted claims of a line that may be about to leave before the line asks for another. A caller
+// that comes then waits for one of them, at most for Patience.
 const maxStrays = 64
 
-// New returns a keeper of claims in a store, which it closes when it is closed.
+// New returns a keeper of claims in a store. The keeper's Close closes the store.
 func New(d driver.Driver, conf Config) *Keeper {
 	k := &Keeper{d: d, traits: d.Traits(), conf: conf, id: rand.Text(), seed: maphash.MakeSeed()}
 	k.clock.init(conf.Slept)
@@ -140,7 +140,7 @@ func New(d driver.Driver, conf Config) *Keeper {
 	return k
 }
 
-// A place is where a name is kept.
+// A place is where the keeper keeps a name.
 type place struct {
 	shard *shard
 	hash  uint64 // of the name, in the shard
@@ -152,9 +152,9 @@ func (k *Keeper) place(text string) place {
 	return place{&k.shards[hash%shards], hash / shards}
 }
 
-// Close ends everything that waits, and every lease that is held; it takes unused and waiting claims out of the store,
-// but not those under leases that were not released, and closes the store. It lasts for Patience at most, and the time
-// that the driver's own Close takes. Closing twice is harmless.
+// Close ends every wait and every held lease. It takes unused and waiting claims out of the store, but not claims with
+// unreleased holds, and closes the store. It lasts for Patience at most, plus the driver's own Close. A second Close is
+// harmless.
 func (k *Keeper) Close() error {
 	k.closing.Do(func() {
 		end := time.Now().Add(k.conf.Patience)
@@ -192,7 +192,7 @@ func (k *Keeper) closeShard(s *shard) {
 	t.do()
 }
 
-// Names returns how many names the keeper has something to do with.
+// Names returns the number of names in use.
 func (k *Keeper) Names() int {
 	n := 0
 	for i := range k.shards {
@@ -204,14 +204,13 @@ func (k *Keeper) Names() int {
 	return n
 }
 
-// trusted returns until when a lease is trusted that the store confirmed: counted from before the request was sent,
-// since the store began it at some moment after that, and less what two clocks may drift apart (Gray and Cheriton,
-// SOSP 1989).
+// trusted returns the end of trust in a lease that the store confirmed. It counts from before the request was sent, since
+// the store began the lease after that, and subtracts the margin and the drift of two clocks (Gray and Cheriton, SOSP 1989).
 func (k *Keeper) trusted(sent, ttl time.Duration) time.Duration {
 	return sent + TrustedFor(ttl, k.conf.Margin, k.conf.Drift) - k.traits.Granularity
 }
 
-// TrustedFor is how much of a lease is trusted: less than half of it never goes to the margin.
+// TrustedFor returns the trusted part of a lease. The margin takes at most half of the lease.
 func TrustedFor(ttl, margin time.Duration, drift float64) time.Duration {
 	if margin == 0 {
 		margin = min(ttl/10, time.Second)
@@ -219,7 +218,7 @@ func TrustedFor(ttl, margin time.Duration, drift float64) time.Duration {
 	return ttl - time.Duration(2*drift*float64(ttl)) - min(margin, ttl/2)
 }
 
-// ghost returns when a claim that may stand in the store has run out, if it entered by now.
+// ghost returns when a claim has run out that may have entered by now.
 func (k *Keeper) ghost(ttl time.Duration) time.Time {
 	return time.Now().Add(ttl + time.Duration(2*k.conf.Drift*float64(ttl)) + k.traits.Granularity)
 }
@@ -248,7 +247,7 @@ func (k *Keeper) endangered(ids ...string) {
 	}
 }
 
-// HoldStill runs f with the lock of a name taken, for tests of code that must not wait for it.
+// HoldStill runs f while it holds the mutex of a name's shard, for tests of code that must not wait for it.
 func (k *Keeper) HoldStill(text string, f func()) {
 	s := k.place(text).shard
 	s.mu.Lock()

@@ -7,21 +7,21 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A Guard waits for a lease to be forgotten. A nil Guard waits for nothing.
+// A Guard watches for a forgotten lease. A nil Guard does nothing.
 type Guard struct{ cleanup runtime.Cleanup }
 
-// Observed reports whether an observer is told what becomes of a share.
+// Observed reports whether the share's keeper has an observer.
 func (s *Share) Observed() bool { return s.hold.c.n.shard.k.events != nil }
 
-// GuardLeak informs the observer if a lease, which has this share, is forgotten before Stop: by an event of this
-// kind, that names the caller so many frames up. The share is observed.
+// GuardLeak notifies the observer if the lease with this share is garbage before Stop, by an event of a kind that names the
+// caller skip frames up. The share must be observed.
 func GuardLeak[T any](lease *T, s *Share, skip int, kind protocol.Kind) *Guard {
 	var pc [1]uintptr
 	runtime.Callers(skip+1, pc[:])
 	return &Guard{runtime.AddCleanup(lease, leak.report, leak{s, pc[0], kind})}
 }
 
-// Stop ends the waiting, since the lease is released.
+// Stop ends the watch, since the lease is released.
 func (g *Guard) Stop() {
 	if g != nil {
 		g.cleanup.Stop()
@@ -35,7 +35,7 @@ type leak struct {
 	kind  protocol.Kind
 }
 
-// report informs the observer, unless the share is over.
+// report notifies the observer, unless the share is over.
 func (l leak) report() {
 	if l.share.Check() != nil {
 		return

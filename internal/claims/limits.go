@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// LeavesTime returns an error if so little of a lease is trusted that there is no time to renew it.
+// LeavesTime returns an error if the trusted part of a lease is too short for a renewal.
 func LeavesTime(ttl, margin time.Duration, drift float64) error {
 	margin = cmp.Or(margin, min(ttl/10, time.Second))
 	if left := ttl - time.Duration(2*drift*float64(ttl)) - margin; ttl > 0 && left < ttl/2 {
@@ -18,9 +18,9 @@ func LeavesTime(ttl, margin time.Duration, drift float64) error {
 	return nil
 }
 
-// CheckTimes returns why a client cannot have these settings.
+// CheckTimes returns an error if a client cannot have these settings.
 func CheckTimes(drift float64, turn, margin, patience time.Duration) error {
-	if !(drift > 0 && drift <= 0.1) { // which NaN is not either
+	if !(drift > 0 && drift <= 0.1) { // also false for NaN
 		return fmt.Errorf("%w drift %v: it must be above 0 and at most 0.1", ErrInvalid, drift)
 	}
 	for _, d := range []struct {

@@ -12,48 +12,47 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A name is an engine, and what belongs to its slots. The shard's mu guards it.
+// A name has an engine, and the claims and holds in its slots. The shard's mu guards it.
 type name struct {
 	shard  *shard
-	text   string // empty when it was forgotten
+	text   string // empty once forgotten
 	engine engine.Engine
 
 	slots []slot
 	due   agenda.Item
 }
 
-// A slot has the claim and the turn whose slots in the engine have one number. The two have nothing to do with each
-// other.
+// A slot has the claim and the turn with the same slot number in the engine. The two are independent.
 type slot struct {
 	claim *claim
-	turn  *Hold // or who waits for one
+	turn  *Hold // or a waiter
 }
 
-// Name is a name's key in a table.
+// Name returns the name's key in a table.
 func (n *name) Name() string { return n.text }
 
-// Hash is a name's hash in a table. There may be many names, so they do not keep it.
+// Hash returns the name's hash in a table. There may be many names, so they do not store it.
 func (n *name) Hash() uint64 { return n.shard.k.place(n.text).hash }
 
-// Due is a name's time on an agenda.
+// Due returns the name's item on an agenda.
 func (n *name) Due() *agenda.Item { return &n.due }
 
-// A claim is one acquisition as its holders see it. It is new for each id. There are many of them, so the driver's
+// A claim is one acquisition from the view of its holders. It is new for each id. There are many claims, so the driver's
 // claim is put together for each request.
 type claim struct {
 	n        *name
 	name, id string
-	terms    atomic.Pointer[protocol.Terms] // as the store has them, as far as this process knows
-	out      *call                          // the request that is out
-	deadline atomic.Int64                   // until when it is trusted; an End reaches its holds before it comes
+	terms    atomic.Pointer[protocol.Terms] // in the store, as far as this process knows
+	out      *call                          // of the request under way
+	deadline atomic.Int64                   // until then it is trusted; an End reaches its holds before that
 	slot     engine.Slot
-	asked    int32       // how often somebody had asked for it by the last renewal
+	asked    int32       // how often others had asked for it at the last renewal
 	lighter  atomic.Bool // its holder has asked to be a reader
 	jeopardy atomic.Bool // the last renewal failed
-	fenced   atomic.Bool // its tickets are fencing tokens: set when it is granted, by the store's promise then
+	fenced   atomic.Bool // its tickets are fencing tokens: set at the grant, by the store's promise then
 }
 
-// describe copies the claim's terms to a driver's claim, except what changes with its requests.
+// describe copies the claim's terms to a driver's claim, except the fields that change between requests.
 func (c *claim) describe(to *driver.Claim) {
 	t := c.terms.Load()
 	to.Name, to.ID, to.Client = c.name, c.id, c.n.shard.k.id
@@ -62,7 +61,7 @@ func (c *claim) describe(to *driver.Claim) {
 	to.Owner, to.Reclaim, to.Record = t.Owner, t.Reclaim, t.Record
 }
 
-// name returns the name of that text, new if there is none.
+// name returns the name with a text, new if there is none.
 func (p *place) name(text string) *name {
 	s := p.shard
 	n := s.names.Get(text, p.hash)
@@ -80,7 +79,7 @@ func (p *place) name(text string) *name {
 	return n
 }
 
-// at returns what belongs to a slot of the engine, with room for it if the slot is new.
+// at returns the slot of an engine's slot, and makes room if it is new.
 func (n *name) at(i engine.Slot) *slot {
 	for int(i) >= len(n.slots) {
 		n.slots = append(n.slots, slot{})
@@ -88,46 +87,46 @@ func (n *name) at(i engine.Slot) *slot {
 	return &n.slots[i]
 }
 
-// enterEvent readies the engine for an event at that time.
+// enterEvent prepares the engine for an event at a time.
 func (n *name) enterEvent(now engine.Time) engine.Time {
 	n.shard.common.Slept = n.shard.k.clock.asleep()
 	return now
 }
 
-// A todo is the work after an event, done when the shard's mutex is free.
+// A todo is the work after an event, to do when the shard's mutex is free.
 type todo struct {
 	k       *Keeper
 	now     engine.Time // of the event
-	of      *Hold       // of the goroutine that does it and waits for the hold's answer; nil if there is none
+	of      *Hold       // of the goroutine that does the work and waits for the hold's answer; nil without one
 	told    bool        // the answer has come
-	send    send        // the first request, which the goroutine may run that caused it
+	send    send        // the first request, which may run in the goroutine that caused it
 	more    []send
-	extends []send // renewals, which go in batches
+	extends []send // renewals, to send in batches
 	ended   []ended
 
-	// Goroutines that wait are woken when the shard's mu is free: that takes longer than all else that is done under it.
-	wake  *Hold // the first, since there is mostly one at most
+	// Waiting goroutines are woken when the shard's mu is free: that takes longer than all else under it.
+	wake  *Hold // the first, since usually there is one at most
 	wakes []*Hold
 }
 
-// An ended is a share that is over, and why.
+// An ended is a share that is over, with the reason.
 type ended struct {
 	tell *whenOver
 	err  error
 }
 
-// A send is a request that the engine asks for.
+// A send is a request of the engine.
 type send struct {
 	c      *claim
 	asks   *driver.Claim // the driver's claim
-	call   *call         // its context; nil for a renewal that goes in a batch
+	call   *call         // its context; nil for a renewal in a batch
 	verb   protocol.Verb
 	number uint64
 	limit  time.Duration
 	keep   time.Duration // of Leave
 }
 
-// finishOwn finishes an event of a goroutine that has nothing else to do with the shard, and frees its mu.
+// finishOwn finishes an event of a goroutine that has no more to do with the shard, and frees its mu.
 func (n *name) finishOwn(now engine.Time) {
 	if n.engine.Still() {
 		n.mind(now)
@@ -140,7 +139,7 @@ func (n *name) finishOwn(now engine.Time) {
 	t.do()
 }
 
-// finishFirst is finishOwn that runs the first request in this goroutine, which waits for a hold.
+// finishFirst is finishOwn for a goroutine that waits for a hold: it runs the first request itself.
 func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (answered bool) {
 	if n.engine.Still() { // it waits with others
 		n.mind(now)
@@ -154,15 +153,15 @@ func (n *name) finishFirst(now engine.Time, h *Hold, caller context.Context) (an
 	return n.first(&t, caller)
 }
 
-// finishLocked applies the effects of an event, or of several that share a todo. The caller calls do on the todo when
-// the shard's mutex is free.
+// finishLocked applies the effects of an event, or of several that share a todo. The caller runs todo.do when the shard's
+// mutex is free.
 func (n *name) finishLocked(now engine.Time, t *todo) {
 	t.k, t.now = n.shard.k, now
 	effects := n.engine.Effects()
 	for i := range effects {
 		n.apply(&effects[i], t)
 	}
-	clear(effects) // they hold on to what they name
+	clear(effects) // so that they keep nothing alive
 	t.told = t.of != nil && t.of.answer != nil
 	n.mind(now)
 }
@@ -198,13 +197,13 @@ func (n *name) apply(f *protocol.Effect, t *todo) {
 	}
 }
 
-// trust has the holders of a claim trust it for as long as the engine says, and observers told of the renewal.
+// trust sets the deadline of a claim's trust for its holders, and reports a renewal to observers.
 func (n *name) trust(c *claim, f *protocol.Effect, now engine.Time) {
 	before := engine.Time(c.deadline.Swap(int64(f.Until)))
 	failing := c.jeopardy.Swap(f.Err != nil)
 	switch {
 	case n.shard.k.events == nil:
-	case f.Err == nil && before != 0: // else it was renewed for the first time, by its Enter
+	case f.Err == nil && before != 0: // otherwise its Enter began the first lease
 		n.tell(protocol.Event{Kind: protocol.Renewed, Token: n.engine.Ticket(c.slot) * engine.Turns, Margin: before - now}, nil)
 	case f.Err != nil && !failing:
 		for _, at := range n.slots {
@@ -215,7 +214,7 @@ func (n *name) trust(c *claim, f *protocol.Effect, now engine.Time) {
 	}
 }
 
-// request readies a request of a claim.
+// request prepares a request of a claim.
 func (n *name) request(f *protocol.Effect) send {
 	c := n.claimAt(f.Claim)
 	s := send{c: c, verb: f.Verb, number: f.Number, limit: f.Limit, keep: f.Keep}
@@ -271,7 +270,7 @@ func (n *name) done(f *protocol.Effect, t *todo) {
 	}
 }
 
-// mind schedules the timekeeper for the engine, and forgets a name that has nothing to do.
+// mind schedules the timekeeper for the engine, and forgets an idle name.
 func (n *name) mind(now engine.Time) {
 	s := n.shard
 	if s.clearing != nil && s.clearing[n] && !n.engine.Clearing() {
@@ -287,7 +286,7 @@ func (n *name) mind(now engine.Time) {
 		return
 	}
 	if n.text == "" {
-		return // a late answer to a name that was forgotten
+		return // a late answer to a forgotten name
 	}
 	s.names.Remove(n)
 	n.text = ""
@@ -326,7 +325,8 @@ func (t *todo) tell(h *Hold, err error) {
 	t.wakes = append(t.wakes, h)
 }
 
-// do answers, runs the requests in workers, and ends contexts. The shard's mu must be free.
+// do wakes waiters, runs the requests in workers, and calls the functions of shares that are over. The shard's mu must be
+// free.
 func (t *todo) do() {
 	t.tellAll()
 	if t.send.c != nil {
@@ -347,7 +347,7 @@ func (t *todo) tellAll() {
 	t.wake, t.wakes = nil, nil
 }
 
-// rest does all but the first request.
+// rest does all work except the first request.
 func (t *todo) rest() {
 	t.tellAll()
 	for _, s := range t.more {
@@ -369,7 +369,7 @@ func (k *Keeper) run(s send) {
 }
 
 // first runs the first request of a todo in this goroutine, whose caller's context may be nil, and leaves the rest to
-// workers. It reports whether the goroutine was answered meanwhile. If not, the answer comes on the hold's channel.
+// workers. It reports whether the goroutine got its answer meanwhile. If not, the answer comes on the hold's channel.
 func (n *name) first(t *todo, caller context.Context) (answered bool) {
 	s := t.send
 	t.send = send{}

@@ -10,14 +10,14 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// How soon a store that could not be reached is asked again: the pauses double.
+// The pauses before an unreachable store is asked again: they double.
 const (
 	firstPause   = 20 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )
 
-// Open opens a store, and tries again while it cannot be reached: it may be starting, or electing a leader. Like
-// every call it ends with ctx, and after Patience.
+// Open opens a store, and tries again while the store is unreachable: it may be starting, or electing a leader. It ends with
+// ctx, or after patience.
 func Open(ctx context.Context, url string, patience time.Duration) (d driver.Driver, err error) {
 	err = reach(ctx, patience, func(ctx context.Context) (err error) {
 		d, err = driver.Open(ctx, url)
@@ -26,7 +26,7 @@ func Open(ctx context.Context, url string, patience time.Duration) (d driver.Dri
 	return d, err
 }
 
-// reach asks a store something, and again while it cannot be reached, until ctx ends, or Patience.
+// reach asks a store, and again while it is unreachable, until ctx ends or patience is over.
 func reach(ctx context.Context, patience time.Duration, ask func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -46,7 +46,7 @@ func reach(ctx context.Context, patience time.Duration, ask func(context.Context
 	}
 }
 
-// wait reports whether a time went by before ctx ended.
+// wait waits for a time, and returns false if ctx ends first.
 func wait(ctx context.Context, length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
@@ -58,7 +58,7 @@ func wait(ctx context.Context, length time.Duration) bool {
 	}
 }
 
-// notReached says why a store did not answer in time.
+// notReached returns the error of a store that did not answer in time.
 func notReached(ctx context.Context, patience time.Duration, last error) error {
 	switch {
 	case ctx.Err() == nil:
@@ -69,8 +69,7 @@ func notReached(ctx context.Context, patience time.Duration, last error) error {
 	return last
 }
 
-// tryError returns the error of a try. If it says no more than that the time was over, it says that the store does
-// not answer.
+// tryError returns the error of a try. A mere timeout becomes the error of a silent store.
 func tryError(err error) error {
 	if late := context.DeadlineExceeded; errors.Is(err, late) && err.Error() == late.Error() {
 		return protocol.ErrSilent

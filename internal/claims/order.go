@@ -11,20 +11,20 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A joined is a store in which a joined lock has parts, with the id that it gives for itself.
+// A joined is a store with parts of a joined lock, and the id that it reports.
 type joined struct {
 	k   *Keeper
 	id  string // "" if the store keeps none
-	why error  // it keeps none, if the driver says
+	why error  // the driver's reason why it keeps none
 	err error
 }
 
-// InOrder returns locks in the order in which everybody takes them: by the ids of their stores, then by their names. If all
-// are of one keeper, that is the order that they are in, and nobody is asked. Otherwise the stores are asked for their ids,
-// each time, since a store that lost everything has another id.
+// InOrder returns locks in the one order in which every program takes them: by the ids of their stores, then by their names.
+// If all are of one keeper, they keep their order, and no store is asked. Otherwise each store is asked for its id, every
+// time, since a store that lost its data has a new id.
 //
-// Nobody takes them in another order, so nobody waits for each other. The ids are an order of the stores that have one. A
-// store without an id comes after those, and two of them are refused.
+// Since every program takes them in this order, no two wait for each other. A store without an id comes last; InOrder
+// refuses two such stores.
 func InOrder[P any](ctx context.Context, parts []P, at func(P) *Keeper) ([]P, error) {
 	var stores []*joined
 	of := func(p P) *joined {
@@ -47,15 +47,15 @@ func InOrder[P any](ctx context.Context, parts []P, at func(P) *Keeper) ([]P, er
 	return parts, nil
 }
 
-// compare says which of two stores comes first.
+// compare orders two stores.
 func (s *joined) compare(t *joined) int {
 	if (s.id == "") != (t.id == "") {
-		return cmp.Compare(t.id, s.id) // the empty one last
+		return cmp.Compare(t.id, s.id) // the empty id last
 	}
 	return cmp.Compare(s.id, t.id)
 }
 
-// identify asks all stores at once for their ids.
+// identify asks all stores for their ids, at the same time.
 func identify(ctx context.Context, stores []*joined) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -86,7 +86,7 @@ func identify(ctx context.Context, stores []*joined) error {
 	return nil
 }
 
-// without names a store that keeps no id, and why.
+// without describes a store that keeps no id, with the reason.
 func (s *joined) without() string {
 	if s.why == nil {
 		return s.k.traits.Store
@@ -94,7 +94,8 @@ func (s *joined) without() string {
 	return fmt.Sprintf("%s (%v)", s.k.traits.Store, s.why)
 }
 
-// identity is the store's id, or "" if its driver has none; the error is [driver.ErrUnsupported] if the driver says why.
+// identity returns the store's id, or "" if its driver has none. The error is [driver.ErrUnsupported] if the driver gives a
+// reason.
 func (k *Keeper) identity(ctx context.Context) (id string, err error) {
 	i, ok := k.d.(driver.Identifier)
 	if !ok {

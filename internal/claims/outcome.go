@@ -13,31 +13,31 @@ import (
 // ErrInvalid is the error of an invalid request.
 var ErrInvalid = errors.New("invalid")
 
-// Why a hold is over that was not lost, and why one cannot be detached.
+// Reasons why a hold is over without a loss, and why it cannot be detached.
 var (
 	ErrReleased = errors.New("the lease is already released")
 	ErrShared   = fmt.Errorf("%w: the claim is shared inside this process", driver.ErrUnsupported)
 )
 
-// A Held says who is in the way.
+// A Held is the error that somebody is in the way.
 type Held struct {
-	By        string // the holder's record; empty if the store does not tell
+	By        string // the holder's record; empty if the store does not return it
 	Remaining time.Duration
 }
 
 func (e *Held) Error() string { return "held" }
 
-// A Lost says why a hold ended before it was released, or why a claim lost its place.
+// A Lost is the reason why a hold ended before its release, or why a claim lost its place.
 type Lost struct {
 	Reason protocol.Reason
-	Err    error // the last failure to renew, if there was one
+	Err    error // the last failure to renew, or nil
 }
 
 func (e *Lost) Error() string { return ReasonText(e.Reason) }
 
-// An Unknown says that the store may or may not have applied a request.
+// An Unknown is the error of a request that the store may or may not have applied.
 type Unknown struct {
-	Until time.Time // when a claim that it left behind has run out
+	Until time.Time // when a claim that it may have left behind has run out
 	Err   error
 }
 
@@ -45,17 +45,17 @@ func (e *Unknown) Error() string { return e.Err.Error() }
 
 func (e *Unknown) Unwrap() error { return e.Err }
 
-// A GaveUp says that the caller's context ended, and names the obstacle of that moment.
+// A GaveUp is the error of a caller whose context ended, with the obstacle of that moment.
 type GaveUp struct {
 	Cause error // of the context
-	Held  *Held // somebody was, unless it is nil
-	Err   error // else, the last failure to ask the store; nil if there was none
+	Held  *Held // the holder, or nil
+	Err   error // without a holder: the last failure to ask the store, or nil
 
 	k    *Keeper
 	name string
 }
 
-// Holder asks the store who is at the head of the name now.
+// Holder asks the store for the present holder of the name.
 func (e *GaveUp) Holder(ctx context.Context) *Held {
 	held := &Held{}
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, e.k.conf.Patience))
@@ -72,8 +72,8 @@ func (e *GaveUp) Error() string { return e.Cause.Error() }
 
 func (e *GaveUp) Unwrap() error { return e.Cause }
 
-// Within acquires in a time after which tooLong is the cause of the context. If that was over before the store was
-// asked, it tries for a second more, so that the error names the obstacle.
+// Within acquires within a time; tooLong is then the cause of the context. If the time was over before the store was asked,
+// it tries for one second more, so that the error names the obstacle.
 func Within[T any](ctx context.Context, most time.Duration, tooLong error, acquire func(context.Context, bool) (T, error)) (T, error) {
 	once := func(most time.Duration, try bool) (has T, late bool, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
@@ -95,7 +95,7 @@ func Within[T any](ctx context.Context, most time.Duration, tooLong error, acqui
 	return has, err
 }
 
-// ReasonText says a reason in words.
+// ReasonText returns a reason in words.
 func ReasonText(r protocol.Reason) string {
 	switch r {
 	case protocol.Expired:
@@ -118,7 +118,7 @@ func ReasonText(r protocol.Reason) string {
 	return fmt.Sprintf("reason %d", int(r))
 }
 
-// errorOf is the error of a verdict, or nil.
+// errorOf returns the error for a verdict, or nil.
 func (k *Keeper) errorOf(v *protocol.Verdict) error {
 	switch v.Code {
 	case protocol.Held:
@@ -139,9 +139,9 @@ func (k *Keeper) errorOf(v *protocol.Verdict) error {
 	return nil
 }
 
-// dated adds to an error of unknown outcome until when a claim with this ttl may stand.
+// dated adds to an error of unknown outcome when a claim with this ttl has run out.
 func (k *Keeper) dated(err error, ttl time.Duration) error {
-	if unknown, ok := err.(*Unknown); ok { //nolint:errorlint // as errorOf made it
+	if unknown, ok := err.(*Unknown); ok { // errorOf made it
 		unknown.Until = k.ghost(ttl)
 	}
 	return err
@@ -151,7 +151,7 @@ func heldBy(v *protocol.Verdict) *Held {
 	return &Held{By: v.By, Remaining: v.Remaining}
 }
 
-// unreachable says that the store did not answer.
+// unreachable returns the error of a store that did not answer.
 func (k *Keeper) unreachable(err error) error {
 	if err == nil {
 		err = protocol.ErrSilent
@@ -183,7 +183,7 @@ func outcomeOf(err error) protocol.Outcome {
 	return protocol.Unknown
 }
 
-// failure is a driver's error as people are to see it. The end of a request's own context is the store's silence.
+// failure returns a driver's error for people. The end of a request's own context means the store's silence.
 func failure(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return protocol.ErrSilent

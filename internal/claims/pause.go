@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pause waits so long, or until ctx ends, whose cause it then returns.
+// Pause waits for d, or until ctx ends; then it returns the cause.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

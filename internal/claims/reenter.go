@@ -7,10 +7,10 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// ErrReentrant says that the caller's context holds the lock that it asks for.
+// ErrReentrant is the error of a caller whose context already holds the requested lock.
 var ErrReentrant = errors.New("the context already holds this lock")
 
-// Reenter shares the hold of a context with what else is wanted under it, if that is the same lock and may be shared.
+// Reenter shares the hold of a context with a new want, if both are for the same lock and the hold may be shared.
 func (s *Share) Reenter(w *Want, shares bool) (*Share, error) {
 	switch has := s.Terms(); {
 	case has.Capacity != w.Capacity:

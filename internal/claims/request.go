@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// requests runs a request and what follows from it, one after the other, in a worker.
+// requests runs a request and each request that follows from it, in a worker.
 func (k *Keeper) requests(s send) {
 	for s.c != nil {
 		var t todo
@@ -20,8 +20,8 @@ func (k *Keeper) requests(s send) {
 	}
 }
 
-// request runs one request and gives the engine the answer. It is sent after that time. With a caller, it ends with
-// that caller's context too.
+// request runs one request and gives the engine the answer. sent is a time before the request. With a caller, the request
+// also ends with the caller's context.
 func (k *Keeper) request(s *send, sent engine.Time, caller context.Context, t *todo) {
 	r := k.runRequest(s, sent, caller)
 	n := s.c.n
@@ -69,7 +69,7 @@ func (k *Keeper) runRequest(s *send, sent engine.Time, caller context.Context) (
 	return r
 }
 
-// renewBatch is how many claims are renewed by one call.
+// renewBatch is the most claims that one call renews.
 const renewBatch = 256
 
 // extend renews claims in batches.
@@ -99,7 +99,7 @@ func (k *Keeper) renew(batch []send) {
 	defer cancel()
 	sent := k.clock.now()
 	answers := k.d.Renew(ctx, list)
-	k.clock.now() // a suspension is seen before the answers are
+	k.clock.now() // notes a suspension before the answers
 	lacks := k.lacks()
 	var t todo
 	for i, s := range batch {

@@ -5,8 +5,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// The requirements on a store are checked whenever the store lets a claim hold. A driver asks its servers again when
-// it reconnects, as after a restart or a failover, so the store may come to promise less:
+// The keeper checks the requirements on a store at each grant and renewal. A driver asks its servers again when it
+// reconnects, as after a restart or a failover, so a store may lose traits:
 //
 //	        the client is opened
 //	                 │
@@ -14,9 +14,9 @@ import (
 //	fit ◄───────────────────────────────────────────► unfit
 //	      Traits has what is required, or lacks it
 //
-// While it is unfit, no claim enters, a claim that is granted leaves, and a claim that is renewed is lost.
+// While the store is unfit, no claim enters, a granted claim leaves, and a renewed claim is lost.
 
-// lacks returns why the store is unfit, or nil.
+// lacks returns the reason why the store is unfit, or nil.
 func (k *Keeper) lacks() error {
 	if len(k.conf.Require) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (k *Keeper) lacks() error {
 	return k.d.Traits().Require(k.conf.Require...)
 }
 
-// fences reports whether tickets are fencing tokens, as the store promises now.
+// fences reports whether tickets are now fencing tokens, by the store's promise.
 func (k *Keeper) fences() bool { return k.d.Traits().Fencing != driver.NoFencing }
 
 // enter enters a claim, unless the store is unfit.
@@ -35,7 +35,7 @@ func (k *Keeper) enter(s *send) (driver.Place, error) {
 	return k.d.Enter(s.call, s.asks)
 }
 
-// doubt turns the grant of an unfit store into no answer: the claim enters again, which is refused, and leaves.
+// doubt makes a grant of an unfit store no answer: the next Enter of the claim fails, and it leaves.
 func (k *Keeper) doubt(r *protocol.Reply) {
 	if !r.OK() || !r.Place.Holds {
 		return

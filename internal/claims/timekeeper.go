@@ -9,14 +9,14 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Timers stand still while the machine sleeps. Looking at the clock this often, awake, bounds how late a lease that ran
-// out during the sleep is found out.
+// Timers stand still while the machine sleeps. maxLook bounds how long, awake, a lease that ran out during the sleep goes
+// unnoticed.
 const maxLook = 500 * time.Millisecond
 
-// A timekeeper is when its goroutine looks next.
+// A timekeeper schedules the goroutine that gives engines the time.
 type timekeeper struct {
-	next atomic.Int64 // when it will look of itself
-	used atomic.Bool  // a name was minded since it looked
+	next atomic.Int64 // its next look without a wake
+	used atomic.Bool  // a name was minded since its last look
 	kick chan struct{}
 }
 
@@ -25,8 +25,8 @@ func (t *timekeeper) init() {
 	t.kick = make(chan struct{}, 1)
 }
 
-// wake lets the timekeeper look by then. A caller that locks and unlocks in a loop does not have to wake it each
-// time, since it looks for a while longer.
+// wake makes the timekeeper look by due. A caller that locks and unlocks in a loop need not wake it each time, since it goes
+// on looking for a while.
 func (t *timekeeper) wake(due, now engine.Time) {
 	if !t.used.Load() {
 		t.used.Store(true)
@@ -46,8 +46,8 @@ func (t *timekeeper) wake(due, now engine.Time) {
 	}
 }
 
-// keepTime gives engines the time, until the keeper is closed. It never waits for a timer that is due already: with the
-// race detector, two goroutines of one synctest bubble that do so crash the process (golang.org/issue/78156).
+// keepTime gives engines the time, until the keeper is closed. It never waits for a timer that is already due: with the race
+// detector, two goroutines of one synctest bubble that do so crash the process (golang.org/issue/78156).
 func (k *Keeper) keepTime() {
 	timer := time.NewTimer(maxLook)
 	defer timer.Stop()
@@ -70,10 +70,9 @@ func (k *Keeper) keepTime() {
 	}
 }
 
-// keepOnce gives the engines that are due the time, and returns how long nothing is due after it: engine.Never until
-// wake is called.
+// keepOnce gives the due engines the time, and returns how long until the next is due; engine.Never until wake is called.
 func (k *Keeper) keepOnce() time.Duration {
-	k.time.next.Store(int64(engine.Never)) // an alarm that is set from here on kicks
+	k.time.next.Store(int64(engine.Never)) // from here on a new alarm kicks
 	used := k.time.used.Swap(false)
 	next := k.tick()
 	now := k.clock.now()
@@ -104,7 +103,7 @@ func (k *Keeper) tick() engine.Time {
 		k.shards[i].tick(now, false, &t)
 	}
 	if len(t.extends) > 0 {
-		for i := range k.shards { // what wants renewing a moment later goes along
+		for i := range k.shards { // renewals that are due a moment later go along
 			k.shards[i].tick(now, true, &t)
 		}
 	}
@@ -116,7 +115,7 @@ func (k *Keeper) tick() engine.Time {
 	return next
 }
 
-// tick gives the time to the engines of a shard that are due; with early, also to engines that want a renewal soon.
+// tick gives the time to the due engines of a shard; with early, also to engines with a renewal due soon.
 func (s *shard) tick(now engine.Time, early bool, t *todo) {
 	if !early && engine.Time(s.next.Load()) > now {
 		return
@@ -134,15 +133,15 @@ func (s *shard) tick(now engine.Time, early bool, t *todo) {
 		n.engine.Tick(now)
 		n.finishLocked(now, t)
 		if n.due.At() <= now {
-			break // an engine that is never content must not stop the others
+			break // an engine that is always due must not stop the others
 		}
 		if soon && len(t.extends) == before {
-			break // it wants something else, and comes a moment later
+			break // its other work comes a moment later
 		}
 	}
 }
 
-// slack is by how much a renewal of the name may come early.
+// slack returns how early a renewal of the name may come.
 func (n *name) slack() time.Duration {
 	for _, at := range n.slots {
 		if c := at.claim; c != nil {

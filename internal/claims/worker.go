@@ -2,16 +2,16 @@ package claims
 
 import "sync"
 
-// maxIdle is how many goroutines are kept for another job.
+// maxIdle is the number of idle goroutines kept for the next job.
 const maxIdle = 8
 
-// workers run jobs. Goroutines that have done one are kept for the next, since their stacks have grown.
+// workers run jobs. Idle goroutines are kept for the next job, since their stacks have grown.
 type workers struct {
 	group sync.WaitGroup
-	jobs  chan func() // has room for one for each that is idle
+	jobs  chan func() // has room for one job per idle goroutine
 	ended chan struct{}
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	idle   int
 }
@@ -20,7 +20,7 @@ func (w *workers) init() {
 	w.jobs, w.ended = make(chan func(), maxIdle), make(chan struct{})
 }
 
-// run runs f in a goroutine that close waits for. After close there is nothing left to do.
+// run runs f in a goroutine that close waits for. After close it does nothing.
 func (w *workers) run(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,7 +34,7 @@ func (w *workers) run(f func()) {
 	}
 }
 
-// work does one job after another, until there are too many who would wait for the next, or the workers are closed.
+// work does one job after another, until enough others are idle or the workers are closed.
 func (w *workers) work(f func()) {
 	for f != nil {
 		f()
@@ -55,7 +55,7 @@ func (w *workers) next() func() {
 		return f
 	case <-w.ended:
 		select {
-		case f := <-w.jobs: // given just before
+		case f := <-w.jobs: // sent just before
 			return f
 		default:
 			return nil

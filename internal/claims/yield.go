@@ -8,31 +8,31 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// In a store without a queue, the client that asks at the right moment has the lock next. That is mostly the process
-// that had it before: it knows first that the lock is free, and would keep all others from it without end. So it lets
-// them ask first when it knows of any, and now and then when it does not.
+// In a store without a queue, the next holder is the client that asks at the right moment. Usually that is the last holder:
+// it knows first that the lock is free, and could keep all others out without end. So it lets others ask first: whenever it
+// knows of any, and now and then otherwise.
 
 const (
-	yieldLeast = 500 * time.Microsecond // and two round trips: for others to be told and to ask
+	yieldLeast = 500 * time.Microsecond // plus two round trips: for others to get the message and to ask
 	yieldMost  = 50 * time.Millisecond
-	yieldEvery = 200 * time.Millisecond // without a sign of others
-	rivalsFor  = time.Second            // after a claim was refused
+	yieldEvery = 200 * time.Millisecond // between yields without a sign of others
+	rivalsFor  = time.Second            // after a refused claim
 )
 
 // yields remember which names other processes want.
 type yields struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	byName map[string]*yield
 }
 
 type yield struct {
-	refused time.Duration // when a claim of ours was
-	left    time.Duration // when the last one left the store
-	took    time.Duration // for how long it was about that
-	given   time.Duration // when others were last let go first
+	refused time.Duration // when a claim of this client was last refused
+	left    time.Duration // when this client's last claim left the store
+	took    time.Duration // the length of that Leave
+	given   time.Duration // when this client last yielded
 }
 
-// ofLocked returns the entry of a name.
+// ofLocked returns the entry of a name, new if there is none.
 func (y *yields) ofLocked(name string, now time.Duration) *yield {
 	if y.byName == nil {
 		y.byName = map[string]*yield{}
@@ -52,7 +52,7 @@ func (y *yields) refused(name string, now time.Duration) {
 	y.ofLocked(name, now).refused = now
 }
 
-// left notes that a claim left the store, which it began to do a while ago.
+// left notes that a claim has left the store, by a Leave that began at began.
 func (y *yields) left(name string, began, now time.Duration) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -60,7 +60,7 @@ func (y *yields) left(name string, began, now time.Duration) {
 	one.left, one.took = now, now-began
 }
 
-// prune forgets names of which nothing was heard for a while, and reports whether any is left.
+// prune forgets names without recent news, and reports whether any name remains.
 func (y *yields) prune(now time.Duration) bool {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -80,8 +80,8 @@ func (y *yield) owes(now time.Duration) time.Duration {
 	return y.left + min(yieldLeast+2*y.took, yieldMost) - now
 }
 
-// give waits as long as a claim should before it enters, or until its request is cut, and returns how long that was at
-// least.
+// give waits for the time that a claim owes before it enters, or until its request is cut, and returns the least time that
+// it waited.
 func (y *yields) give(ctx *call, k *Keeper, c *driver.Claim) time.Duration {
 	if c.Try {
 		return 0

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/stilelock/stile/internal/engine/protocol"
 
-// An amending is how far a change of a claim has come that holds. The change goes with renewals until one of them is
-// answered, since one that was not answered may have made it.
+// An amending is the progress of a change of a claim that holds. Each renewal carries the change until one is answered,
+// since an unanswered renewal may have made it.
 //
 //	            Amend            a renewal is sent
 //	settled ─────────► wanted ─────────────────────► carried
@@ -13,14 +13,14 @@ import "github.com/stilelock/stile/internal/engine/protocol"
 type amending uint8
 
 const (
-	settled amending = iota // nothing is to change
-	wanted                  // the next renewal is to carry the change
-	carried                 // the renewal that is out carries it
+	settled amending = iota // no change
+	wanted                  // the next renewal carries the change
+	carried                 // the renewal under way carries the change
 )
 
-// Amend changes the claim of a hold in the store; the shell knows how. The verdict is Pending if a Done follows. It
-// is Shared if the claim is not this hold's alone, and a change that others have to know of makes it lighter. From
-// now on the claim has no more turns: later waiters want the terms from before.
+// Amend changes the claim of a hold in the store; the shell knows the change. The verdict is Pending if a Done follows. It
+// is Shared if others have a share in the claim and must know of the change that makes it lighter. The claim has no more
+// turns: later waiters want the old terms.
 func (e *Engine) Amend(now Time, h Slot, lighter bool) protocol.Verdict {
 	x := e.turns.At(h)
 	c := x.in
@@ -40,7 +40,7 @@ func (e *Engine) Amend(now Time, h Slot, lighter bool) protocol.Verdict {
 	return v
 }
 
-// amended ends a change with a verdict, if there is one under way.
+// amended ends the change under way, if any, with a verdict.
 func (e *Engine) amended(c Slot, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.amend == settled {

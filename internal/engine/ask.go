@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// An obstacle keeps a line from asking.
+// An obstacle keeps a line from asking for a claim.
 type obstacle int
 
 const (
 	noObstacle obstacle = iota
-	clearing            // claims of our own that nobody wants, on their way out
-	holding             // in a store without a queue, a claim of our own keeps all others out: asking would be of no use
+	clearing            // claims of this client that nobody wants are about to leave
+	holding             // in a store without a queue, a claim of this client keeps all others out: asking is useless
 )
 
 func (e *Engine) obstacle(l Slot) obstacle {
@@ -38,20 +38,20 @@ func (e *Engine) obstacle(l Slot) obstacle {
 			}
 		case withdrawing:
 			if try || lone && c.line == l {
-				found = clearing // it would be wrong to refuse a try because of a claim that nobody holds
+				found = clearing // a claim that nobody holds must not refuse a try
 			}
 		}
 	}
 	return found
 }
 
-// adoptableBy reports whether a line may take up a claim that is quitting. An Await was cut, and proves nothing.
+// adoptableBy reports whether a line may adopt a quitting claim. A cut Await proves nothing, so only an Enter counts.
 func (c *claim) adoptableBy(l Slot) bool {
 	return c.stage == quitting && c.line == l && c.verb == protocol.Enter
 }
 
-// enterFor makes a claim enter for a line, unless claims of our own must leave the store first: a request under way
-// may stand behind one of them. It returns the obstacle if that lasts.
+// enterFor makes a claim enter for a line, unless claims of this client must leave the store first: a request under way may
+// queue behind one of them. It returns the obstacle if that lasts.
 func (e *Engine) enterFor(l Slot, now Time) protocol.Verdict {
 	e.makeWay(l, now)
 	found, try := e.obstacle(l), e.first(l).state == trying
@@ -68,28 +68,28 @@ func (e *Engine) enterFor(l Slot, now Time) protocol.Verdict {
 	return protocol.Verdict{}
 }
 
-// adoptable returns a claim of a line that is quitting, for a waiter that comes now to adopt, or None.
+// adoptable returns a quitting claim that a new waiter of the line may adopt, or None.
 func (e *Engine) adoptable(l Slot) Slot {
 	return e.claims.Find(func(_ Slot, c *claim) bool { return c.adoptableBy(l) })
 }
 
-// makeWay withdraws claims that linger for other terms and are in the way of a line.
+// makeWay withdraws lingering claims of other lines that are in the way of a line.
 func (e *Engine) makeWay(l Slot, now Time) {
 	for i := range e.claims.All {
 		c := &e.claims.All[i]
-		unused := c.stage == held && c.holds.Len == 0 && c.linger != Never // one that holds since just now is its own line's
+		unused := c.stage == held && c.holds.Len == 0 && c.linger != Never // a claim that has just been granted has no linger yet
 		if unused && e.exclude(c.line, l) {
 			e.withdraw(Slot(i), now)
 		}
 	}
 }
 
-// exclude reports whether the claims of one line exclude the other line's.
+// exclude reports whether the claims of two lines exclude each other.
 func (e *Engine) exclude(l, other Slot) bool {
 	return l != other && (!e.lines.At(l).terms.Shared() || !e.lines.At(other).terms.Shared())
 }
 
-// abandon ends the asking, since nobody in the line wants the claim any more.
+// abandon stops asking for a claim, since its line has no waiters any more.
 func (e *Engine) abandon(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if cl.verb == protocol.Nothing {
@@ -103,7 +103,7 @@ func (e *Engine) abandon(c Slot, now Time) {
 	cl.since = now
 }
 
-// quit removes a claim that does not hold, unless it cannot be in the store.
+// quit removes a claim that does not hold. No request is needed if it cannot be in the store.
 func (e *Engine) quit(c Slot, now Time) {
 	if cl := e.claims.At(c); cl.ticket == 0 && cl.unsure == 0 {
 		e.enter(c, nowhere)
@@ -112,7 +112,7 @@ func (e *Engine) quit(c Slot, now Time) {
 	e.withdraw(c, now)
 }
 
-// sendEnter asks for the claim's place.
+// sendEnter sends an Enter for the claim's place.
 func (e *Engine) sendEnter(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if cl.silent == Never {
@@ -122,7 +122,7 @@ func (e *Engine) sendEnter(c Slot, now Time) {
 	e.arm(e.patienceEnd(e.first(cl.line)))
 }
 
-// maxUnsure bounds a count that grows with each Enter that is not answered.
+// maxUnsure bounds the counts of unanswered requests of a claim.
 const maxUnsure = 3
 
 // entered takes the answer to an Enter.
@@ -162,13 +162,13 @@ func (e *Engine) entered(c Slot, now Time, r *protocol.Reply) {
 	}
 }
 
-// pauseAsking lets a moment pass before the next Enter, if anybody has patience for it.
+// pauseAsking pauses before the next Enter, and fails the waiters without patience.
 func (e *Engine) pauseAsking(c Slot, now Time) {
 	e.pause(c, now)
 	e.loseHeart(e.claims.At(c).line, now)
 }
 
-// pause lets a moment pass before the next request of a claim, a longer one each time.
+// pause pauses before the next request of a claim, longer each time.
 func (e *Engine) pause(c Slot, now Time) {
 	cl := e.claims.At(c)
 	e.schedule(c, now+e.backoff(cl.tries))
@@ -180,13 +180,13 @@ const (
 	maxTries   = 6
 )
 
-// backoff is from 10 ms up to 640 ms, with jitter.
+// backoff returns the pause after a number of tries: 10 ms to 640 ms, minus up to half as jitter.
 func (e *Engine) backoff(tries uint8) time.Duration {
 	d := firstPause << tries
 	return d/2 + e.common.Conf.Jitter(d/2)
 }
 
-// waits notes that the claim stands in the store's queue, and waits for its turn.
+// waits notes that the claim is in the store's queue, and sends an Await.
 func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	if cl.stage == asking {
@@ -194,12 +194,12 @@ func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 		e.tell(protocol.Event{Kind: protocol.Waiting, Token: cl.ticket * Turns})
 		cl.tries = 0
 	} else if !e.common.Conf.Ordered && r.Place.Blocker.Ticket != cl.place.blocker.Ticket {
-		cl.tries = 0 // the lock was free in between
+		cl.tries = 0 // the lock was free meanwhile
 	}
 	cl.silent, cl.err = Never, nil
 	cl.place = &place{kept: r.Sent, lease: r.Place.TTL, blocker: r.Place.Blocker}
 	wait := e.lines.At(cl.line).terms.Wait()
-	again := r.Sent + wait*2/3 // the place itself must be kept alive
+	again := r.Sent + wait*2/3 // Enter must keep the place alive
 	if r.Place.Retry > 0 {
 		again = min(again, protocol.After(r.Sent, r.Place.Retry+e.common.Conf.Grain))
 	}
@@ -207,10 +207,10 @@ func (e *Engine) waits(c Slot, now Time, r *protocol.Reply) {
 	cl.due = again
 }
 
-// atOnce is for how long a driver has not waited when its Await returns within that.
+// atOnce is the time within which an Await of a driver counts as returned at once.
 const atOnce = 200 * time.Microsecond
 
-// earlyAwaits is how many Awaits may return early before there is a pause: early all the time would be a spin.
+// earlyAwaits is the number of early Awaits in a row without a pause; more of them would be a spin.
 const earlyAwaits = 3
 
 // awaited takes the answer to an Await.
@@ -222,7 +222,7 @@ func (e *Engine) awaited(c Slot, now Time, r *protocol.Reply) {
 		e.quit(c, now)
 		return
 	case r.OK() && r.Place.Holds:
-		// It holds on the lease that its last Enter began: trust that much, and have it renewed at once.
+		// It holds on the lease of its last Enter: trust only that, and renew it at once.
 		if e.granted(c, now, cl.place.kept, cl.place.lease) {
 			soon := now
 			if cl.deadline-now > 2*handOverRenewal {
@@ -231,7 +231,7 @@ func (e *Engine) awaited(c Slot, now Time, r *protocol.Reply) {
 			e.schedule(c, soon)
 			return
 		}
-		cl.tries = 0 // Enter makes a full lease of it
+		cl.tries = 0 // the next Enter starts a full lease
 	case timely, r.OK() && !e.common.Conf.Ordered && now-r.Sent > atOnce: // or the lock was free, and others were quicker
 		cl.tries = 0
 	case r.OK() && cl.tries < earlyAwaits:
@@ -244,9 +244,9 @@ func (e *Engine) awaited(c Slot, now Time, r *protocol.Reply) {
 	e.sendEnter(c, now)
 }
 
-// unseated deals with a claim that is not in the store although it asked. An id is never used twice. Waiters whose claim stood in
-// the queue lost their place, not their patience: they start again at the tail. They end if somebody removed the claim by hand, or
-// if it reclaims: a later run of its owner may have removed it, and must not be removed in turn.
+// unseated handles a claim that the store no longer has. Its id is never used again. Waiters whose claim was in the queue
+// have lost their place, not their patience: they start again at the tail. They fail if somebody removed the claim by hand,
+// or if it reclaims: a later run of its owner may have removed it, and must not be removed in turn.
 func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	l, was := cl.line, *cl
@@ -266,7 +266,7 @@ func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 		cl = e.claims.At(c)
 		cl.place, cl.err = was.place, cmp.Or(r.Err, errUnseated)
 		e.schedule(c, protocol.After(now, e.outlasting(l, &was)))
-	} else { // nothing stood, or its lease ran out while this client did not run: then the store has forgotten nothing else
+	} else { // there was no place, or its lease ran out while this client stood still: then the store lost nothing else
 		c = e.newClaim(l, asking, e.first(l).state == trying)
 		cl = e.claims.At(c)
 		cl.silent, cl.tries, cl.err = silent, tries, cmp.Or(r.Err, errUnseated)
@@ -274,9 +274,9 @@ func (e *Engine) unseated(c Slot, now Time, r *protocol.Reply) {
 	}
 }
 
-// outlasting is how long waiters let pass whose claim the store forgot. It may have forgotten the holder too, which learns that
-// at its next renewal: before the rest of its lease is over, as last told, or if nothing was told, a whole one. A request of the
-// forgotten claim that may arrive yet is looked for meanwhile.
+// outlasting returns how long waiters pause after the store forgot their claim. It may have forgotten the holder too, which
+// learns that at its next renewal: within the rest of its lease as last reported, else within a whole lease. Meanwhile Leave
+// looks for late requests of the forgotten claim.
 func (e *Engine) outlasting(l Slot, was *claim) time.Duration {
 	left := was.place.blocker.Remaining
 	if left <= 0 {
@@ -290,11 +290,10 @@ func (e *Engine) outlasting(l Slot, was *claim) time.Duration {
 
 var errUnseated = errors.New("the store does not keep the claim")
 
-// errTooSlow is the failure of a store whose answers are worth nothing when they come.
+// errTooSlow is the failure of a store whose answers come too late to be of use.
 var errTooSlow = errors.New("the store takes longer to answer than the lease lasts")
 
-// granted makes the claim one that turns can be had from. It returns false if too little of its lease is left to be of
-// use.
+// granted makes the claim held. It returns false if too little of the lease is left to be of use.
 func (e *Engine) granted(c Slot, now, sent Time, ttl time.Duration) bool {
 	if e.common.Conf.Trusted(sent, ttl)-now < ttl/10 {
 		return false

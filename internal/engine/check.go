@@ -6,8 +6,8 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Check returns a fault of the engine's state: an invariant that does not hold, or a wrong count. It is for tests;
-// nothing else can make one fail.
+// Check returns a fault of the engine's state: a broken invariant or a wrong count. Only tests call it; no caller can cause
+// a fault.
 func (e *Engine) Check(now Time) error {
 	var waiters, claims, holds int
 	for l := range e.lines.All {
@@ -106,7 +106,7 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 	return nil
 }
 
-// outstanding has the requests that may be under way for a claim in each stage.
+// outstanding has the possible requests under way for a claim in each stage.
 var outstanding = [stages][]protocol.Verb{
 	asking: {protocol.Enter, protocol.Nothing}, displaced: {protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
 	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing}, over: {protocol.Renew, protocol.Nothing},
@@ -159,26 +159,26 @@ func (e *Engine) checkClaim(c Slot, now Time) error {
 	return nil
 }
 
-// String names the stage in a word.
+// String returns the stage as a word.
 func (s Stage) String() string {
 	return [...]string{
 		"nowhere", "asking", "queued", "displaced", "quitting", "held", "expiring", "over", "leaving", "withdrawing", "sweeping",
 	}[s]
 }
 
-// Stages is how many stages there are.
+// Stages is the number of stages.
 const Stages = int(stages)
 
-// Slots is how many slots of claims there are, free ones among them.
+// Slots returns the number of slots for claims, free ones included.
 func (e *Engine) Slots() int { return len(e.claims.All) }
 
-// Stage returns the stage of the claim in a slot; its zero value says that the slot is free.
+// Stage returns the stage of the claim in a slot; the zero value means a free slot.
 func (e *Engine) Stage(c Slot) Stage { return e.claims.At(c).stage }
 
 // Holds reports whether a claim in this stage holds, as far as the engine knows.
 func (s Stage) Holds() bool { return s == held }
 
-// Leased reports whether a claim in this stage has a deadline, or its holders had one that it has outlived.
+// Leased reports whether a claim in this stage has a deadline, or its holders had one that is past.
 func (s Stage) Leased() bool {
 	return s == held || s == expiring || s == over
 }
@@ -186,12 +186,12 @@ func (s Stage) Leased() bool {
 // Used reports whether there is a claim in the slot.
 func (e *Engine) Used(c Slot) bool { return e.claims.At(c).stage != nowhere }
 
-// ID is the number of a claim, which this engine gives to no other. For one that was attached it says nothing of the
-// claim's id in the store.
+// ID returns the number of a claim, which is unique in this engine. For an attached claim it is not part of the claim's id
+// in the store.
 func (e *Engine) ID(c Slot) uint64 { return e.claims.At(c).id }
 
 // Peek returns the effects that [Engine.Effects] will return.
 func (e *Engine) Peek() []protocol.Effect { return e.common.effects }
 
-// Claim is the claim that a hold is a turn on.
+// Claim returns the claim of a hold.
 func (e *Engine) Claim(h Slot) Slot { return e.turns.At(h).in }

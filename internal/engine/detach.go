@@ -7,15 +7,15 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// A claim is left to another process, and taken up there, by a renewal that the shell sends only for this. The engine has no
-// part in that request, and judges the answer.
+// Detach leaves a claim to another process, and Attach takes it up there. Both need a renewal that the shell sends only for
+// this: the engine has no part in the request, and judges the answer.
 
-// errUnsettled is the reason why a claim cannot be left to another process: an Enter may yet bring it back once it
-// ran out, and whoever attached it then would have the old token.
+// errUnsettled says why a claim cannot be left to another process: a late Enter may bring it back after it ran out, and the
+// process that attached it would then have an old token.
 var errUnsettled = errors.New("a request of this claim was never answered, and may arrive late: release it instead")
 
-// Pin makes a hold the last turn of its claim, so that a process that takes the claim up when this one is gone gives out no
-// token that is smaller than one of before. The code is OK, Lost, Refused, or Shared if the claim is not this hold's alone.
+// Pin makes a hold the last turn of its claim, so that a process that later takes the claim up gives out no smaller token.
+// The code is OK, Lost, Refused, or Shared if others have a share in the claim.
 func (e *Engine) Pin(now Time, h Slot) protocol.Verdict {
 	v := e.mayPart(h, now)
 	if v.Code == protocol.OK {
@@ -25,7 +25,7 @@ func (e *Engine) Pin(now Time, h Slot) protocol.Verdict {
 	return v
 }
 
-// mayPart says whether the claim of a hold may be left to another process.
+// mayPart returns OK if the claim of a hold may be left to another process, else the reason.
 func (e *Engine) mayPart(h Slot, now Time) protocol.Verdict {
 	x := e.turns.At(h)
 	e.endExpired(x.in, now)
@@ -40,8 +40,8 @@ func (e *Engine) mayPart(h Slot, now Time) protocol.Verdict {
 	return protocol.Verdict{Code: protocol.OK}
 }
 
-// Detach ends a pinned hold here but leaves its claim in the store, if that has renewed the claim. If not, the hold goes on,
-// unless the store does not have the claim any more.
+// Detach ends a pinned hold but leaves its claim in the store, if the store has renewed it. Otherwise the hold goes on,
+// unless the store no longer has the claim.
 func (e *Engine) Detach(now Time, h Slot, r *protocol.Reply) protocol.Verdict {
 	c := e.turns.At(h).in
 	v := e.mayPart(h, now)
@@ -60,8 +60,8 @@ func (e *Engine) Detach(now Time, h Slot, r *protocol.Reply) protocol.Verdict {
 	return v
 }
 
-// Attach takes a claim up that was left by another process, if the store has renewed it. The hold has the token that it had
-// there; it is None if the code is not OK.
+// Attach takes up another process's claim, if the store has renewed it. The hold has the same token as there; it is None
+// unless the code is OK.
 func (e *Engine) Attach(now Time, t *protocol.Terms, token int64, maxHold time.Duration, r *protocol.Reply) (h Slot, v protocol.Verdict) {
 	v = r.Verdict()
 	switch {
@@ -71,11 +71,11 @@ func (e *Engine) Attach(now Time, t *protocol.Terms, token int64, maxHold time.D
 		v = protocol.Verdict{Code: protocol.Doubtful, Err: errTooSlow}
 	}
 	if v.Code != protocol.OK {
-		return None, v // it stays as it was found, and runs out
+		return None, v // the claim stays as it was, and runs out
 	}
 	c := e.newClaim(e.lineOf(t), held, false)
 	cl := e.claims.At(c)
-	cl.ticket, cl.turns = token/Turns, Turns // its turns are over: the token is the one that was given
+	cl.ticket, cl.turns = token/Turns, Turns // it has no further turns: the token is the given one
 	h = e.turns.Take(turn{maxHold: maxHold, number: int16(token % Turns)})
 	e.addHold(c, h, now)
 	e.confirm(c, now, r.Sent, r.TTL)

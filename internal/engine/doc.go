@@ -1,10 +1,10 @@
-// Package engine decides for one name in one client: which goroutine has the turn, which requests go to the store,
-// what a late, lost or unknown answer means, and when a lease is over. It is pure: state, one event and the time go
-// in, effects come out. It has no goroutine, I/O, clock, lock or context. Package claims runs it; package explore
-// walks every interleaving of its small worlds.
+// Package engine decides for one name in one client: which goroutine has the turn, which requests go to the store, what a
+// late, lost or unknown answer means, and when a lease is over. It is pure: the state, one event and the time go in, and
+// effects come out. It has no goroutine, I/O, clock, lock or context. Package claims runs it; proof/explore walks every
+// interleaving of its small worlds.
 //
-// A line is where the waiters on the same terms stand. A claim is one acquisition in the store. A hold is one turn on a
-// claim: a waiter becomes a hold, in the same slot. A claim is in one [Stage]:
+// A line has the waiters on the same terms. A claim is one acquisition in the store. A hold is one turn on a claim: a waiter
+// becomes a hold, in the same slot. A claim is in one [Stage]:
 //
 //	               Enter: waits
 //	    ┌────────┐────────────►┌────────┐
@@ -31,8 +31,8 @@
 //	        ▲ released    ◄───────────────────────────────┼────┘
 //	        └─────────────────────────────────────────────┘ ran out
 //
-// What carried a request of unknown outcome is never used for another claim: an id is asked for until it is answered,
-// then taken out of the store, and taken out again for a while if an Enter that was not answered may arrive yet.
+// After a request of unknown outcome, its id serves no other claim. The engine asks for the id until it gets an answer, then
+// takes it out of the store, and does so again for a while if an unanswered Enter may still arrive.
 //
-// A caller's context takes that caller out of the line, by GiveUp, and does nothing else.
+// A caller's context only takes that caller out of the line, by GiveUp.
 package engine

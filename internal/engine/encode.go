@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CopyFrom makes the engine a copy of another, in the memory that it has.
+// CopyFrom makes the engine a copy of another, and reuses its own memory.
 func (e *Engine) CopyFrom(o *Engine) {
 	lines, claims, turns, common := e.lines, e.claims, e.turns, e.common
 	*e = *o
@@ -19,10 +19,10 @@ func (e *Engine) CopyFrom(o *Engine) {
 	common.effects = effects
 }
 
-// A Field is one thing that an encoding holds.
+// A Field is one part of an encoding.
 type Field uint8
 
-// The fields of an encoding, each the field of a struct by its name.
+// The fields of an encoding. Each is a field of a struct, and has its name.
 const (
 	NoField Field = iota
 	fieldCommonClosed
@@ -60,7 +60,7 @@ const (
 	Fields
 )
 
-// String names the field as its struct does.
+// String returns the field's name, with its struct's.
 func (f Field) String() string {
 	return [...]string{
 		"nothing", "Common.closed",
@@ -72,16 +72,16 @@ func (f Field) String() string {
 	}[f]
 }
 
-// An Encoder writes what engines will do as bytes, so that two that will do the same are the same bytes. Times are
-// relative to Now and go no further than where they are compared; ids and tickets are ranks; slots are not seen.
+// An Encoder encodes the future behaviour of engines: two engines with the same future have the same bytes. Times are
+// relative to Now and bounded by the comparisons that read them; ids and tickets are ranks; slots do not appear.
 type Encoder struct {
 	Buf     []byte
 	Now     Time
 	Tickets []int64  // sorted; see AppendTickets
-	IDs     []uint64 // sorted: the numbers of the claims that are known anywhere
-	Skip    Field    // is left out, to see whether it matters
+	IDs     []uint64 // sorted: the numbers of all known claims
+	Skip    Field    // left out of the encoding, to test whether it matters
 
-	// Waiter, Hold and Claim write the caller's own state of these.
+	// Waiter, Hold and Claim write the caller's own state of a slot.
 	Waiter, Hold, Claim func(Slot)
 
 	order []Slot
@@ -89,7 +89,7 @@ type Encoder struct {
 
 // Put writes a number.
 func (x *Encoder) Put(v int64) {
-	if -64 <= v && v < 64 { // as most are
+	if -64 <= v && v < 64 { // the common case
 		x.Buf = append(x.Buf, byte(v<<1^v>>63))
 		return
 	}
@@ -112,13 +112,13 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// Rank is the place of a ticket among all that are known; the rank of 0 is 0.
+// Rank returns the rank of a ticket among all known tickets. The rank of 0 is 0.
 func (x *Encoder) Rank(ticket int64) int64 {
 	i, _ := slices.BinarySearch(x.Tickets, ticket)
 	return int64(i)
 }
 
-// Ahead is how far off a time is, of which it only matters whether it has come.
+// Ahead encodes a time of which only its distance in the future matters, 0 once it has come.
 func (x *Encoder) Ahead(t Time) int64 {
 	if t == Never {
 		return -1
@@ -126,7 +126,7 @@ func (x *Encoder) Ahead(t Time) int64 {
 	return int64(max(0, t-x.Now) / time.Microsecond)
 }
 
-// Ago is how long ago a time was, of which no more than most matters.
+// Ago encodes how long ago a time was, at most most.
 func (x *Encoder) Ago(t Time, most time.Duration) int64 {
 	if t == Never {
 		return -1
@@ -134,7 +134,7 @@ func (x *Encoder) Ago(t Time, most time.Duration) int64 {
 	return int64(min(x.Now-t, most) / time.Microsecond)
 }
 
-// AppendTickets appends the tickets that the engine knows.
+// AppendTickets appends all tickets that the engine knows.
 func (e *Engine) AppendTickets(to []int64) []int64 {
 	for i := range e.claims.All {
 		if c := &e.claims.All[i]; c.stage != nowhere {
@@ -147,7 +147,7 @@ func (e *Engine) AppendTickets(to []int64) []int64 {
 	return to
 }
 
-// AppendIDs appends the numbers of its claims.
+// AppendIDs appends the numbers of the engine's claims.
 func (e *Engine) AppendIDs(to []uint64) []uint64 {
 	for i := range e.claims.All {
 		if c := &e.claims.All[i]; c.stage != nowhere {
@@ -157,11 +157,11 @@ func (e *Engine) AppendIDs(to []uint64) []uint64 {
 	return to
 }
 
-// Encode writes the engine. Data that only observers or errors get are left out: they decide nothing.
+// Encode writes the engine, without data for observers and errors only: that data decides nothing.
 func (e *Engine) Encode(x *Encoder) {
 	closed := e.common.closed
 	if e.closing() && !e.Clearing() {
-		closed = x.Now // when it was does not matter: nothing ends because of it any more
+		closed = x.Now // the moment no longer matters: nothing ends because of it any more
 	}
 	x.put(fieldCommonClosed, x.Ago(closed, e.common.Conf.Patience))
 	x.Put(int64(e.lines.Used()))
@@ -174,7 +174,7 @@ func (e *Engine) Encode(x *Encoder) {
 
 func (e *Engine) encodeLine(x *Encoder, l Slot) {
 	ln := &e.lines.All[l]
-	x.Put(int64(l)) // they are served in this order
+	x.Put(int64(l)) // lines are served in this order
 	x.put(fieldLineTerms, ln.terms.Weight)
 	x.order = x.order[:0]
 	for i := range e.claims.All {
@@ -217,8 +217,8 @@ func (e *Engine) encodeWaiter(x *Encoder, w Slot) {
 	x.Waiter(w)
 }
 
-// oldest is when the first of those who wait came. Since when the store owes an answer matters only from there on, because
-// each waiter's patience is counted from when that waiter came, or later.
+// oldest returns when the first of the present waiters came. An earlier unanswered request matters no more than one from
+// then, because each waiter's patience counts from its own arrival, or later.
 func (e *Engine) oldest(now Time) Time {
 	since := now
 	for l := range e.lines.All {
@@ -229,8 +229,8 @@ func (e *Engine) oldest(now Time) Time {
 	return since
 }
 
-// owed is since when the store may be said to owe an answer, at the earliest. The patience of one who has waited for
-// longer than that is counted from there, whenever that one came.
+// owed returns the earliest time since when the store may owe an answer. For a waiter that came earlier, patience counts
+// from that time, so its own arrival does not matter.
 func (e *Engine) owed() Time {
 	since := Never
 	for i := range e.lines.All {
@@ -251,7 +251,7 @@ func (e *Engine) owed() Time {
 	return since
 }
 
-// encodeClaim writes the fields of a claim that are read again in its stage.
+// encodeClaim writes the fields of a claim that its stage still reads.
 func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 	cl := e.claims.At(c)
 	id, _ := slices.BinarySearch(x.IDs, cl.id)
@@ -273,7 +273,7 @@ func (e *Engine) encodeClaim(x *Encoder, c Slot) {
 		x.put(fieldClaimSilent, x.Ago(max(cl.silent, oldest), queuedPatience*patience))
 		x.put(fieldClaimPlace, bit(cl.place != noPlace))
 		if cl.stage == queued || cl.stage == quitting {
-			// A place that was kept so long ago is neither trusted nor missed.
+			// A place that was kept this long ago is neither trusted nor missed.
 			x.put(fieldClaimPlace, x.Ago(cl.place.kept, e.lines.At(cl.line).terms.TTL))
 			x.put(fieldClaimPlace, int64(cl.place.lease))
 			x.put(fieldClaimPlace, int64(cl.place.blocker.Remaining))

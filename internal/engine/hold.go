@@ -8,16 +8,16 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A turn is one goroutine's wish, and then its share of a claim: a waiter stands in a line, and becomes a hold on a
-// claim. A hold may be shared, and is released with its last share.
+// A turn is one goroutine's wish for a claim, and then its time with it: a waiter in a line becomes a hold on a claim. A
+// hold may have several shares, and ends with the last.
 type turn struct {
 	linger, maxHold time.Duration // as in Want
 
-	since  Time       // when it came, and then when it began
-	in     Slot       // the line, and then the claim
-	links  slab.Links // among its waiters, or its holds
+	since  Time       // when it came, then when it began
+	in     Slot       // the line, then the claim
+	links  slab.Links // among the line's waiters, then the claim's holds
 	shares int32
-	number int16 // of the claim's turns; its token follows from that
+	number int16 // among the claim's turns; the token follows from it
 	state  turnState
 }
 
@@ -27,20 +27,20 @@ type turn struct {
 type turnState uint8
 
 const (
-	waiting turnState = iota // it stands in a line, for as long as it takes
-	trying                   // it stands in a line until it is known that it would have to wait
-	live                     // it can be trusted until the claim's deadline
-	ended                    // it was lost, and is not released yet
-	parted                   // it was released, and its releaser waits for the store's answer
+	waiting turnState = iota // in a line, for as long as it takes
+	trying                   // in a line, until it would have to wait
+	live                     // trusted until the claim's deadline
+	ended                    // lost, and not released yet
+	parted                   // released; the releaser waits for the store's answer
 )
 
 // Links makes a turn an element of lists.
 func (x *turn) Links() *slab.Links { return &x.links }
 
-// until is when a hold ends by its MaxHold.
+// until returns when MaxHold ends a hold, or Never.
 func (x *turn) until() Time { return protocol.After(x.since, cmp.Or(x.maxHold, Never)) }
 
-// Token is the fencing token of a hold.
+// Token returns the fencing token of a hold.
 func (e *Engine) Token(h Slot) int64 {
 	x := e.turns.At(h)
 	return e.claims.At(x.in).ticket*Turns + int64(x.number)
@@ -52,7 +52,7 @@ func (e *Engine) usable(c Slot, now Time) bool {
 	return cl.stage == held && cl.err == nil && cl.keep == 0 && cl.turns < Turns && now < min(cl.turnEnd, cl.deadline)
 }
 
-// usableClaim returns a claim of the line that a turn can be had from at once, or None. Those whose turns are over leave.
+// usableClaim returns a claim of the line with a free turn, or None. Unused claims whose turns are over leave.
 func (e *Engine) usableClaim(l Slot, now Time) Slot {
 	for ln := e.lines.At(l); ln.free.First != None; {
 		c := ln.free.First
@@ -67,7 +67,7 @@ func (e *Engine) usableClaim(l Slot, now Time) Slot {
 	return None
 }
 
-// stack puts a claim where a turn can be had from it.
+// stack adds a claim to its line's free.
 func (e *Engine) stack(c Slot) {
 	if cl := e.claims.At(c); !cl.free {
 		slab.PushFront(&e.claims, &e.lines.At(cl.line).free, c)
@@ -105,13 +105,13 @@ func (e *Engine) addHold(c, h Slot, now Time) {
 	e.arm(x.until())
 }
 
-// Turn returns the claim that a hold is a turn on, its fencing token, and when it ends by its MaxHold, or Never.
+// Turn returns a hold's claim, its fencing token, and when MaxHold ends it, or Never.
 func (e *Engine) Turn(h Slot) (claim Slot, token int64, until Time) {
 	x := e.turns.At(h)
 	return x.in, e.Token(h), x.until()
 }
 
-// Share makes another share of a hold. It reports false if the hold is over.
+// Share makes another share of a hold. It returns false if the hold is over.
 func (e *Engine) Share(now Time, h Slot) bool {
 	x := e.turns.At(h)
 	e.endExpired(x.in, now)
@@ -122,7 +122,7 @@ func (e *Engine) Share(now Time, h Slot) bool {
 	return x.state == live
 }
 
-// Closes reports whether the claim leaves the store with a live hold, although others could share it if they came before.
+// Closes reports whether the end of a live hold would make a claim leave that new readers could still share.
 func (e *Engine) Closes(h Slot) bool {
 	x := e.turns.At(h)
 	cl := e.claims.At(x.in)
@@ -130,9 +130,8 @@ func (e *Engine) Closes(h Slot) bool {
 	return ln.terms.Shared() && x.shares == 1 && cl.live == 1 && x.linger == 0 && ln.waiters.Len == 0 && !e.wanted(cl.line)
 }
 
-// Release gives one share back. With the last the turn ends, and the claim is handed on, lingers, or leaves the
-// store, which keeps the lock taken for the given time after. The code is OK, or Pending if a Done follows or the
-// hold had ended before.
+// Release gives one share back. With the last share the turn ends, and the claim is handed on, lingers, or leaves the store,
+// which then keeps the lock taken for keep. The code is OK, or Pending if a Done follows or the hold was already over.
 func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	x := e.turns.At(h)
 	c := x.in
@@ -156,7 +155,7 @@ func (e *Engine) Release(now Time, h Slot, keep time.Duration) protocol.Code {
 	return code
 }
 
-// released ends a live hold that its last owner gave back.
+// released ends a live hold after its last share was given back.
 func (e *Engine) released(h Slot, now Time) protocol.Code {
 	x := e.turns.At(h)
 	c, linger := x.in, x.linger
@@ -166,9 +165,9 @@ func (e *Engine) released(h Slot, now Time) protocol.Code {
 	switch {
 	case cl.holds.Len > 1:
 		e.giveBack(h, now)
-		e.endExpired(c, now) // those that are left may all be over
+		e.endExpired(c, now) // the remaining holds may all be over
 	case e.usable(c, now) && (waited || linger > 0 && !e.closing() && !e.wanted(cl.line)):
-		// The turn goes to the next in line, if there is one; if not, the claim lingers.
+		// The turn goes to the first waiter; without waiters the claim lingers.
 		e.giveBack(h, now)
 		e.stack(c)
 		if !waited {
@@ -188,20 +187,20 @@ func (e *Engine) wanted(l Slot) bool {
 	return e.lines.Find(func(other Slot, ln *line) bool { return ln.waiters.Len > 0 && e.exclude(l, other) }) != None
 }
 
-// giveBack removes a hold that is over because it was released.
+// giveBack removes a released hold and reports its release.
 func (e *Engine) giveBack(h Slot, now Time) {
 	e.tell(protocol.Event{Kind: protocol.Released, Token: e.Token(h), Held: now - e.turns.At(h).since})
 	e.removeHold(h)
 }
 
-// removeHold forgets a hold that was released.
+// removeHold removes a hold.
 func (e *Engine) removeHold(h Slot) {
 	slab.Remove(&e.turns, &e.claims.At(e.turns.At(h).in).holds, h)
 	e.turns.Drop(h)
 }
 
-// abandonLost removes a claim when its last hold is given back and was lost before: the work under it is over, so the
-// claim need not run out. After closing there is nobody left to ask.
+// abandonLost removes a lost claim after its last hold was given back: the work under it has ended, so the claim need not
+// run out. After closing there is no store left to ask.
 func (e *Engine) abandonLost(c Slot, now Time) {
 	switch cl := e.claims.At(c); {
 	case cl.holds.Len > 0:
@@ -212,7 +211,7 @@ func (e *Engine) abandonLost(c Slot, now Time) {
 	}
 }
 
-// endExpired ends a claim whose lease is over, and holds that were held for too long.
+// endExpired ends a claim whose lease is over, and holds past their MaxHold.
 func (e *Engine) endExpired(c Slot, now Time) {
 	cl := e.claims.At(c)
 	if !cl.stage.lives() {
@@ -233,12 +232,12 @@ func (e *Engine) endExpired(c Slot, now Time) {
 		}
 	}
 	if cl.live == 0 && cl.holds.Len > 0 && cl.stage != expiring {
-		// The work under it may not have stopped, so it stays until it is released or runs out.
+		// Its work may still run, so the claim stays until it is released or runs out.
 		e.enter(c, expiring)
 	}
 }
 
-// endHold ends a live hold before it was released.
+// endHold ends a live hold before its release.
 func (e *Engine) endHold(h Slot, now Time, v protocol.Verdict) {
 	x := e.turns.At(h)
 	x.state = ended
@@ -246,7 +245,7 @@ func (e *Engine) endHold(h Slot, now Time, v protocol.Verdict) {
 	e.emit(protocol.Effect{Do: protocol.End, Turn: h, Verdict: v, Held: now - x.since})
 }
 
-// lose ends the lease of a claim: others may hold the lock from now on.
+// lose ends the lease of a claim: from now on others may hold the lock.
 func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 	cl := e.claims.At(c)
 	if reason == protocol.Expired && e.common.Slept > cl.slept {
@@ -260,7 +259,7 @@ func (e *Engine) lose(c Slot, now Time, reason protocol.Reason) {
 		}
 	}
 	switch {
-	case cl.holds.Len > 0: // stays over until they are released
+	case cl.holds.Len > 0: // stays over until the holds are released
 	case reason == protocol.Removed || reason == protocol.SessionOver || reason == protocol.ByHand:
 		e.forget(c, now)
 	default:

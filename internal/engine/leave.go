@@ -9,7 +9,7 @@ import (
 // withdraw removes a claim that nobody holds. Nobody waits for the outcome.
 func (e *Engine) withdraw(c Slot, now Time) { e.leave(c, withdrawing, now) }
 
-// leave removes a claim, in one of the stages for that.
+// leave removes a claim, in the stage leaving or withdrawing.
 func (e *Engine) leave(c Slot, as Stage, now Time) {
 	e.enter(c, as)
 	cl := e.claims.At(c)
@@ -24,7 +24,7 @@ func (e *Engine) sendLeave(c Slot, now Time) {
 	e.arm(end)
 }
 
-// leaveEnd is when a claim that leaves is left to run out.
+// leaveEnd returns when the engine stops asking and lets a leaving claim run out.
 func (e *Engine) leaveEnd(c Slot) Time {
 	return protocol.After(min(e.claims.At(c).since, e.common.closed), e.common.Conf.Patience)
 }
@@ -40,10 +40,10 @@ func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 	switch v.Code {
 	case protocol.OK:
 		if cl.ticket == 0 && cl.unsure > 0 {
-			cl.unsure-- // one of the Enters that were not answered put it there, and will not arrive again
+			cl.unsure-- // an unanswered Enter put it there, and will not arrive again
 		}
 	case protocol.Lost:
-		if cl.lost > 0 { // an earlier Leave was the one that did it
+		if cl.lost > 0 { // an earlier Leave has removed it
 			v = protocol.Verdict{Code: protocol.OK}
 		}
 	case protocol.Unreachable:
@@ -59,7 +59,7 @@ func (e *Engine) left(c Slot, now Time, r *protocol.Reply) {
 	e.gone(c, now, v)
 }
 
-// gone answers the releaser of a claim, which has left the store, or is left to run out there.
+// gone answers the releaser of a claim that has left the store, or that is left to run out there.
 func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	cl := e.claims.At(c)
 	if cl.stage == leaving {
@@ -69,14 +69,14 @@ func (e *Engine) gone(c Slot, now Time, v protocol.Verdict) {
 	}
 	if v.Code == protocol.Doubtful {
 		ln := e.lines.At(cl.line)
-		ln.unanswered = min(ln.unanswered, cl.since) // the waiters that came meanwhile have been patient since then
+		ln.unanswered = min(ln.unanswered, cl.since) // waiters that came meanwhile have been patient since then
 		e.enter(c, nowhere)                          // the store has had Patience; the claim runs out there
 		return
 	}
 	e.forget(c, now)
 }
 
-// The pauses of a sweep grow, since an Enter that is late by little is found soon.
+// The pauses of a sweep grow, since most late Enters are only a little late.
 const firstSweep = 100 * time.Millisecond
 
 func (e *Engine) pauseSweeping(c Slot, now Time) {
@@ -86,7 +86,7 @@ func (e *Engine) pauseSweeping(c Slot, now Time) {
 	e.arm(e.leaveEnd(c))
 }
 
-// swept takes the answer to a Leave that looked for what an Enter of unknown outcome may have left.
+// swept takes the answer to a Leave of a sweep, which looks for the claim of an Enter of unknown outcome.
 func (e *Engine) swept(c Slot, now Time, r *protocol.Reply) {
 	cl := e.claims.At(c)
 	if r.OK() {

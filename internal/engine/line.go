@@ -5,21 +5,21 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A line is where waiters on the same terms stand, in order of arrival.
+// A line has the waiters on the same terms, in order of arrival.
 type line struct {
 	terms      *protocol.Terms
 	waiters    slab.List // of turns
-	free       slab.List // of claims that a turn can be had from at once, the last used first
-	tries      int32     // how many waiters do not wait
-	claims     int32     // that have not left the store, whatever their stage
+	free       slab.List // of claims with a free turn, the last used first
+	tries      int32     // the waiters that do not wait
+	claims     int32     // the claims of all stages
 	strays     int32     // the claims that nobody wants
-	asking     Slot      // the claim that is Asking or Queued
-	current    Slot      // the claim whose turns the line waits for; None for permits, where each claim is taken by one
+	asking     Slot      // the claim that is asking, queued or displaced
+	current    Slot      // the claim whose turns the line waits for; None for permits, which are never handed on
 	unanswered Time      // when the first unanswered request of a claim that left was sent; Never once the store answers one
 }
 
-// Want adds a goroutine that wants a turn. If the turn begins at once, it returns the hold; else it returns the waiter,
-// which a Grant or a Fail answers. An engine that is closing returns neither.
+// Want adds a goroutine that wants a turn. If the turn begins at once, Want returns the hold; else it returns the waiter,
+// and a Grant or a Fail answers later. A closing engine returns neither.
 func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slot) {
 	if e.closing() {
 		return None, None
@@ -43,19 +43,19 @@ func (e *Engine) Want(now Time, t *protocol.Terms, want protocol.Want) (h, w Slo
 	return None, w
 }
 
-// lineOf returns the line for these terms, new if there is none.
+// lineOf returns the line for some terms, new if there is none.
 func (e *Engine) lineOf(t *protocol.Terms) Slot {
 	for i := range e.lines.All {
 		if has := e.lines.All[i].terms; has == t || has != nil && *has == *t {
 			return Slot(i)
 		}
 	}
-	e.lines.LowestFirst() // the order in which lines are served follows from which there are
+	e.lines.LowestFirst() // lines are served in the order of their slots
 	return e.lines.Take(line{terms: t, waiters: slab.Empty, free: slab.Empty, asking: None, current: None, unanswered: Never})
 }
 
-// GiveUp takes a waiter out of its line, since its caller no longer waits. It returns the obstacle: the store, if it
-// has not answered since it named a blocker.
+// GiveUp takes a waiter out of its line, since its caller no longer waits, and returns the obstacle: the blocker, or the
+// store if it has failed since.
 func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	l := e.turns.At(w).in
 	v := e.inTheWay(l, now)
@@ -65,7 +65,7 @@ func (e *Engine) GiveUp(now Time, w Slot) protocol.Verdict {
 	return v
 }
 
-// inTheWay returns the obstacle of a line, as far as this client knows.
+// inTheWay returns the obstacle of a line, as far as this client knows it.
 func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 	ln := e.lines.At(l)
 	if ln.asking == None {
@@ -78,7 +78,7 @@ func (e *Engine) inTheWay(l Slot, now Time) protocol.Verdict {
 	return protocol.Verdict{Code: protocol.Unreachable, Err: a.err}
 }
 
-// heldHere says that this client itself holds the name.
+// heldHere returns the verdict that this client itself holds the name.
 func (e *Engine) heldHere(l Slot, now Time) protocol.Verdict {
 	ln := e.lines.At(l)
 	v := protocol.Verdict{Code: protocol.Held, By: ln.terms.Record}
@@ -101,9 +101,9 @@ func (e *Engine) leaveLine(w Slot) {
 	}
 }
 
-// settle serves every line. Each event ends with it. What a line waits for may be a claim of another.
+// settle serves every line, at the end of each event. A line may wait for a claim of another line.
 func (e *Engine) settle(now Time) {
-	for range 4 { // more than enough; the next event would go on
+	for range 4 { // more than enough; the next event would continue
 		moves := e.common.moves
 		for l := range e.lines.All {
 			if ln := &e.lines.All[l]; ln.terms != nil {
@@ -116,8 +116,7 @@ func (e *Engine) settle(now Time) {
 	}
 }
 
-// serveLine is the one place where waiters are granted turns and tries are refused, and where claims are asked for,
-// adopted and abandoned.
+// serveLine is the only place that grants turns to waiters, refuses tries, and asks for, adopts and abandons claims.
 func (e *Engine) serveLine(l Slot, now Time) {
 	e.handOver(l, now)
 	ln := e.lines.At(l)
@@ -127,14 +126,14 @@ func (e *Engine) serveLine(l Slot, now Time) {
 		}
 	}
 	if ln.waiters.Len == 0 && ln.asking != None {
-		e.abandon(ln.asking, now) // also if the last who wanted it were tries, and were refused just now
+		e.abandon(ln.asking, now) // also if its last waiters were tries that were refused just now
 	}
 	if ln.waiters.Len == 0 && ln.claims == 0 {
 		e.lines.Drop(l)
 	}
 }
 
-// handOver grants turns to the first in line as long as they can be had.
+// handOver grants free turns to the first waiters of a line.
 func (e *Engine) handOver(l Slot, now Time) {
 	ln := e.lines.At(l)
 	for ln.waiters.Len > 0 {
@@ -148,12 +147,11 @@ func (e *Engine) handOver(l Slot, now Time) {
 		e.emit(protocol.Effect{Do: protocol.Grant, Turn: w})
 	}
 	if ln.current != None && !e.usable(ln.current, now) {
-		ln.current = None // its turns are over; it goes on until its holds are released
+		ln.current = None // its turns are over; its holds go on
 	}
 }
 
-// pursue sees to it that a claim comes for the waiters in line, and returns the obstacle; Pending if that is not
-// known yet.
+// pursue makes sure that a claim comes for the waiters of a line. It returns the obstacle, or Pending while that is unknown.
 func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 	switch ln := e.lines.At(l); {
 	case ln.asking == None && ln.current == None:
@@ -169,7 +167,7 @@ func (e *Engine) pursue(l Slot, now Time) protocol.Verdict {
 	return protocol.Verdict{}
 }
 
-// refuseTries answers the tries in a line, once it is known that they would have to wait.
+// refuseTries fails the tries in a line once they would have to wait.
 func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
 	for w, x := range slab.Each(&e.turns, &e.lines.At(l).waiters) {
 		if x.state == trying {
@@ -178,7 +176,7 @@ func (e *Engine) refuseTries(l Slot, v protocol.Verdict) {
 	}
 }
 
-// failAll answers everybody in a line.
+// failAll fails every waiter in a line.
 func (e *Engine) failAll(l Slot, v protocol.Verdict) {
 	for w := range slab.Each(&e.turns, &e.lines.At(l).waiters) {
 		e.fail(w, v)

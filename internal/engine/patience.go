@@ -7,26 +7,25 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// queuedPatience is how many times as patient a waiter is whose claim stands in the store's queue, or stood there until the store
-// forgot it: it has waited, and does not give up for a restart or a failover.
+// queuedPatience multiplies the patience of a waiter whose claim is in the store's queue, or was there until the store
+// forgot it. That waiter has already waited, and does not give up for a restart or a failover.
 const queuedPatience = 12
 
-// loseHeart answers the waiters of a line whose patience is over.
+// loseHeart fails the waiters of a line whose patience is over.
 func (e *Engine) loseHeart(l Slot, now Time) {
 	ln := e.lines.At(l)
 	for w, x := range slab.Each(&e.turns, &ln.waiters) {
 		if end := e.patienceEnd(x); now >= end {
 			e.fail(w, e.silence(l))
 		} else if e.arm(end); ln.tries == 0 {
-			return // who came later is patient for longer
+			return // later waiters are patient for longer
 		}
 	}
 }
 
-// patienceEnd is when a waiter gives up on the store, which it does only while it waits for an answer. Each has a patience of
-// its own, counted from when it came or, if that is later, from the first request that was not answered. A try waits for
-// nothing but the store, first for claims of our own to be out of it and then for its own: all of that is one patience,
-// wherever in the line it stands.
+// patienceEnd returns when a waiter gives up on the store; Never unless it waits for an answer. Its patience counts from its
+// arrival or, if later, from the first unanswered request. A try waits only for the store: first until claims of this client
+// have left it, then for its own claim. All of that is one patience, anywhere in the line.
 func (e *Engine) patienceEnd(x *turn) Time {
 	ln, patience := e.lines.At(x.in), e.common.Conf.Patience
 	switch {
@@ -55,7 +54,7 @@ func (e *Engine) unansweredSince(l Slot) Time {
 	return since
 }
 
-// silence is the verdict for a waiter whose patience is over.
+// silence returns the verdict for a waiter whose patience is over.
 func (e *Engine) silence(l Slot) protocol.Verdict {
 	v := protocol.Verdict{Code: protocol.Unreachable, Err: protocol.ErrSilent}
 	if a := e.lines.At(l).asking; a != None {

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// Tick runs everything that is due: it ends leases and holds, sends postponed requests, renews, and answers waiters
-// whose patience is over. It may be called at any time, also late.
+// Tick does all work that is due: it ends leases and holds, sends postponed requests, renews, and fails waiters whose
+// patience is over. It may be called at any time, also late.
 func (e *Engine) Tick(now Time) {
 	e.due = Never
 	for i := range e.claims.All {
@@ -20,7 +20,7 @@ func (e *Engine) Tick(now Time) {
 	e.settle(now)
 }
 
-// attend runs everything that is due for one claim, and sets the time of the rest.
+// attend does the work that is due for one claim, and arms the engine for the rest.
 func (e *Engine) attend(c Slot, now Time) {
 	e.endExpired(c, now)
 	cl := e.claims.At(c)
@@ -77,9 +77,8 @@ func (e *Engine) attendLeaving(c Slot, now Time) {
 	}
 }
 
-// Close is called once for each engine of a client. It ends everything that waits, and every lease that is held. Unused
-// and waiting claims leave the store; those under leases that were not released stay until they run out, since the work
-// under them may not have ended.
+// Close is called once for each engine of a client. It ends every wait and every held lease. Unused and waiting claims leave
+// the store. Claims with unreleased holds stay until they run out, since their work may still run.
 func (e *Engine) Close(now Time) {
 	e.common.closed = min(e.common.closed, now)
 	for l := range e.lines.All {
@@ -100,7 +99,7 @@ func (e *Engine) Close(now Time) {
 			}
 		case sweeping:
 			if cl.verb == protocol.Nothing {
-				e.enter(c, nowhere) // its Leave was answered before; what comes so late runs out
+				e.enter(c, nowhere) // its last Leave was answered; a late Enter runs out
 			}
 		case leaving, withdrawing:
 			e.arm(e.leaveEnd(c))
@@ -109,7 +108,7 @@ func (e *Engine) Close(now Time) {
 	e.settle(now)
 }
 
-// Clearing reports whether claims that nobody holds may still be in the store, and are on their way out.
+// Clearing reports whether claims without holders may still be in the store and are about to leave.
 func (e *Engine) Clearing() bool {
 	return e.claims.Find(func(_ Slot, c *claim) bool { return c.stage != nowhere && c.stage != over && !c.stage.lives() }) != None
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/stilelock/stile/internal/slab"
 )
 
-// A Do says what an [Effect] wants done.
+// A Do is the kind of an [Effect].
 type Do uint8
 
-// What the shell does for the engine.
+// The kinds of effects: the steps of the shell.
 const (
-	Send  Do = iota + 1 // send a request; Answered is to be called with its number
-	Cut                 // end the request that is out for the claim; its answer is still awaited
-	Trust               // the claim is trusted until Until; Err is why the last renewal failed, or nil; observers learn of renewals by it
-	Grant               // a waiter becomes a holder
+	Send  Do = iota + 1 // send a request; its Answer has the number of the effect
+	Cut                 // end the claim's request under way; its answer is still awaited
+	Trust               // trust the claim until Until; Err is the last renewal's failure, or nil; observers learn of renewals
+	Grant               // the waiter becomes a holder
 	Fail                // the waiter gets the verdict
 	End                 // the hold is over, for the verdict's reason
 	Done                // the releaser or the amender of the hold gets the verdict
-	Gone                // the slot of the claim is free; nothing of it is asked for any more
-	Tell                // observers are told the event, which no other effect says
+	Gone                // the slot of the claim is free, and nothing more is asked for it
+	Tell                // observers get the event, which no other effect carries
 )
 
 // A Verb is a request to the store.
@@ -32,35 +32,35 @@ const (
 	Nothing Verb = iota
 	Enter
 	Await
-	Renew // it may go in a batch with others
+	Renew // several may go in one batch
 	Leave
 )
 
-// An Effect is one thing that the shell is to do. Not all fields go with every kind.
+// An Effect is one step of the shell. Not all fields go with every kind.
 type Effect struct {
 	Do     Do
 	Verb   Verb
-	Amend  bool      // of Renew: the claim is to be changed with it, as its hold Turn wants
+	Amend  bool      // of Renew: carries the change that its hold Turn wants
 	Turn   slab.Slot // a waiter or a hold
 	Claim  slab.Slot
 	Number uint64        // of the request
-	Limit  time.Duration // how long the request may take; of Renew, until the deadline
+	Limit  time.Duration // the longest duration of the request; of Renew, until the deadline
 	Keep   time.Duration // of Leave
-	Held   time.Duration // of End and Done: how long the turn lasted
+	Held   time.Duration // of End and Done: the length of the turn
 	Until  Time          // of Trust
 	Verdict
 	Event Event
 }
 
-// A Code says how something ended.
+// A Code is the result of a wait, a release or a hold.
 type Code uint8
 
-// How a wait or a release ends, or a hold.
+// The results.
 const (
-	Pending     Code = iota // not yet: an effect follows
-	OK                      // as it should
+	Pending     Code = iota // none yet: an effect follows
+	OK                      // success
 	Held                    // somebody is in the way
-	Lost                    // the claim or the hold is lost, for the reason
+	Lost                    // the claim or the hold is lost, for Reason
 	Refused                 // the store said no
 	Unreachable             // the store did not answer, and nothing was applied
 	Doubtful                // the store did not answer, and the request may have been applied
@@ -68,24 +68,24 @@ const (
 	Shared                  // others share the claim, so it cannot be detached or amended
 )
 
-// ErrSilent is the failure of a store that has said nothing at all.
+// ErrSilent is the failure of a store that has given no answer at all.
 var ErrSilent = errors.New("the store does not answer")
 
-// A Verdict is how something ended, and why.
+// A Verdict is a result with its reason.
 type Verdict struct {
 	Code      Code
 	Reason    Reason        // of Lost
-	Err       error         // the last failure, if there was one
-	By        string        // of Held: the record of who is in the way, if the store told
+	Err       error         // the last failure, or nil
+	By        string        // of Held: the blocker's record, if the store returned it
 	Remaining time.Duration // of Held: the rest of the blocker's lease, if the store returned it
 }
 
-// HeldBy is the verdict that somebody is in the way.
+// HeldBy returns the verdict that another claim is in the way.
 func HeldBy(who *driver.ClaimInfo) Verdict {
 	return Verdict{Code: Held, By: who.Record, Remaining: who.Remaining}
 }
 
-// A Reason says why a hold was lost.
+// A Reason is why a hold was lost.
 type Reason uint8
 
 // The reasons.
@@ -93,14 +93,14 @@ const (
 	Expired     Reason = iota + 1 // it could not be renewed before its deadline
 	Removed                       // the store no longer has the claim
 	Suspended                     // the machine slept past the deadline
-	HeldLong                      // it was held for Want.MaxHold
+	HeldLong                      // it lasted longer than Want.MaxHold
 	Shutdown                      // the client was closed
-	SessionOver                   // the session that the claim lived in is over
+	SessionOver                   // the claim's session is over
 	Unfit                         // the store no longer has a required trait
 	ByHand                        // somebody removed the claim by hand
 )
 
-// An Event is one thing that observers are told. Not all fields go with every kind.
+// An Event is a message for observers. Not all fields go with every kind.
 type Event struct {
 	Kind                 Kind
 	Token                int64
@@ -108,7 +108,7 @@ type Event struct {
 	Local                bool
 }
 
-// A Kind says what happened.
+// A Kind is the kind of an event.
 type Kind int
 
 // The kinds of events.
@@ -121,6 +121,6 @@ const (
 	Released                    // a hold was released
 )
 
-// Displaced is the kind of an event: the store no longer has a waiting claim, and its waiters enter again, at the tail. Kinds that
-// the engine has no part in come before it.
+// Displaced is the kind of an event: the store no longer has a waiting claim, and its waiters enter again, at the tail. The
+// kinds before it include some without a part of the engine.
 const Displaced = Released + 3

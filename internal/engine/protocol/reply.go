@@ -13,13 +13,13 @@ type Outcome int
 // The outcomes. The first six are the store's answers.
 const (
 	Answered Outcome = iota
-	Absent           // the claim is not there
-	Adrift           // the claim went with the session that it lived in
-	Broken           // the claim is not there: somebody removed it by hand
+	Absent           // the store does not have the claim
+	Adrift           // the claim went with its session
+	Broken           // the store does not have the claim: somebody removed it by hand
 	Rejected         // the store said no, and will again
 	Lacking          // the claim is renewed, and the store no longer has a required trait; of Renew only
 	Unsent           // the request never left, or the store cannot say yes or no now
-	Unknown          // it may have been applied, or may be applied yet
+	Unknown          // it may have been applied, or may still be
 )
 
 // A Reply is the answer to a request, or its failure.
@@ -33,10 +33,10 @@ type Reply struct {
 	Err     error         // of all outcomes after Adrift
 }
 
-// OK reports whether the store did the request.
+// OK reports whether the store fulfilled the request.
 func (r *Reply) OK() bool { return r.Outcome == Answered }
 
-// Answered reports whether the store said anything.
+// Answered reports whether the store gave any answer.
 func (r *Reply) Answered() bool { return r.Outcome < Unsent }
 
 // Missing reports whether the store does not have the claim.
