@@ -1,5 +1,5 @@
-// Package agenda decides for many names what package engine leaves open, which decides for one: which of them is told the
-// time next, and which of their claims are renewed by one request. It is as pure as package engine.
+// Package agenda decides across names what package engine decides for one: which name gets the time next, and which claims
+// one request renews. It is as pure as package engine.
 package agenda
 
 import (
@@ -8,22 +8,22 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// An Agenda is which of many names want to be told the time, and when. It is a heap.
+// An Agenda is a heap of the names that want the time, by when they want it.
 type Agenda[T any, P Dated[T]] struct{ items []P }
 
-// Dated is a pointer to what may stand on an agenda.
+// Dated is a pointer to a value that may stand on an agenda.
 type Dated[T any] interface {
 	*T
 	Due() *Item
 }
 
-// An Item is when something is due, and where it stands on its agenda.
+// An Item has the due time of a value, and its place on the agenda.
 type Item struct {
 	due   engine.Time
-	place int // from 1; 0 if it is not there
+	place int // from 1; 0 means not on the agenda
 }
 
-// At returns when it is due, or Never if it is not on the agenda.
+// At returns the due time, or Never if the value is not on the agenda.
 func (i *Item) At() engine.Time {
 	if i.place == 0 {
 		return engine.Never
@@ -31,7 +31,7 @@ func (i *Item) At() engine.Time {
 	return i.due
 }
 
-// Set has something due then.
+// Set sets the due time of a value.
 func (a *Agenda[T, P]) Set(p P, due engine.Time) {
 	i := p.Due()
 	i.due = due
@@ -43,7 +43,7 @@ func (a *Agenda[T, P]) Set(p P, due engine.Time) {
 	a.down(p)
 }
 
-// Remove takes it off the agenda, if it is there.
+// Remove takes a value off the agenda, if it is there.
 func (a *Agenda[T, P]) Remove(p P) {
 	i := p.Due()
 	if i.place == 0 {
@@ -61,7 +61,7 @@ func (a *Agenda[T, P]) Remove(p P) {
 	}
 }
 
-// Next is when the first is due, or Never.
+// Next returns the earliest due time, or Never.
 func (a *Agenda[T, P]) Next() engine.Time {
 	if len(a.items) == 0 {
 		return engine.Never
@@ -69,7 +69,7 @@ func (a *Agenda[T, P]) Next() engine.Time {
 	return a.items[0].Due().due
 }
 
-// First returns the item that is due first, or nil if the agenda is empty.
+// First returns the value with the earliest due time, or nil if the agenda is empty.
 func (a *Agenda[T, P]) First() P {
 	if len(a.items) == 0 {
 		return nil
@@ -109,14 +109,14 @@ func (a *Agenda[T, P]) down(p P) {
 	}
 }
 
-// A RenewalKind is renewals that may share a batch: they have one ttl, since they share a time limit, and claims whose
-// last renewal failed are tried apart from those whose did not.
+// A RenewalKind is the part of a renewal that its batch must share: the ttl, since a batch has one time limit, and whether
+// the last renewal failed, since claims that failed are tried apart from the others.
 type RenewalKind struct {
 	TTL     time.Duration
 	Failing bool
 }
 
-// Batches sorts renewals into batches of at most so many of one kind, in order. It returns their indices.
+// Batches sorts renewals into batches of one kind and at most most renewals, in order. It returns their indices.
 func Batches(kinds []RenewalKind, most int) [][]int {
 	open := map[RenewalKind]int{}
 	var batches [][]int

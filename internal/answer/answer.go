@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package answer writes what a program prints: tables for people, JSON for programs, and the file of a flag. It knows whether
-// somebody gets it.
+// Package answer writes a program's output: tables for people, JSON for programs, and the file of a flag. It notes failed
+// writes.
 package answer
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// An Output is stdout, which notes what could not be written: a help text is written by a library that does not look.
+// An Output is stdout. It keeps the first error, since the library that writes help texts ignores errors.
 type Output struct {
 	To  io.Writer
-	Err error // of the first write that failed
+	Err error // of the first failed write
 }
 
 // Write implements [io.Writer].
@@ -57,7 +57,7 @@ func Table(w io.Writer, head string, rows [][]string) error {
 	return t.Flush()
 }
 
-// JSON writes one value. What a terminal would not show as it is, is escaped.
+// JSON writes one value, and escapes characters that a terminal would not show as they are.
 func JSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -80,13 +80,13 @@ func JSON(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// Seconds are written with three digits at most.
+// Seconds are seconds with at most three decimals.
 type Seconds float64
 
 // SecondsOf returns a duration in seconds.
 func SecondsOf(d time.Duration) Seconds { return Seconds(math.Round(d.Seconds()*1000) / 1000) }
 
-// Micros are seconds that are written with six digits.
+// Micros are seconds with six decimals.
 type Micros float64
 
 // MicrosOf returns a duration in microseconds.
@@ -97,7 +97,7 @@ func (d Micros) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
 }
 
-// Nanos are seconds that are written with nine digits.
+// Nanos are seconds with nine decimals.
 type Nanos float64
 
 // NanosOf returns a duration in nanoseconds.

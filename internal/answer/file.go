@@ -12,19 +12,18 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A File is a file that a flag names for something that takes a while to find out. What would keep it from being
-// written is looked for before that.
+// A File is an output file that a flag names. Check finds a reason against writing it before the program begins its work.
 type File struct {
-	Flag, Path string // no path means that nobody wants the file
+	Flag, Path string // empty: no file is wanted
 }
 
-// The modes of access(2), which package syscall does not name.
+// The modes of access(2), which package syscall lacks.
 const (
 	canEnter = 1
 	canWrite = 2
 )
 
-// Check returns why the file cannot be written, or nil.
+// Check returns an error if the file cannot be written. given reports whether the command line has the flag.
 func (o *File) Check(given bool) error {
 	if o.Path == "" {
 		if given {
@@ -49,7 +48,7 @@ func (o *File) Check(given bool) error {
 	return nil
 }
 
-// Write writes the file. One that was there is replaced.
+// Write writes the file, and replaces an existing one.
 func (o *File) Write(text []byte) error {
 	if o.Path == "" {
 		return nil

@@ -152,7 +152,8 @@ func NewClaimInfo(c driver.ClaimInfo) *ClaimInfo {
 // Driver returns the claim as a driver does.
 func (c *ClaimInfo) Driver() driver.ClaimInfo {
 	return driver.ClaimInfo{
-		Ticket: c.Ticket, Weight: c.Weight, Holds: c.Holds, Left: c.Left, Since: c.Since, Remaining: c.Remaining, Record: string(c.Record),
+		Ticket: c.Ticket, Weight: c.Weight, Holds: c.Holds, Left: c.Left, Since: c.Since, Remaining: c.Remaining,
+		Record: string(c.Record),
 	}
 }
 

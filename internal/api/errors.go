@@ -70,7 +70,8 @@ func NewError(err error) *Error {
 		return nil
 	}
 	e := &Error{
-		Code: CodeFailed, Outcome: driver.OutcomeOf(err).String(), Unreachable: driver.IsUnreachable(err), Message: plain(err.Error()),
+		Code: CodeFailed, Outcome: driver.OutcomeOf(err).String(), Unreachable: driver.IsUnreachable(err),
+		Message: plain(err.Error()),
 	}
 	if errors.Is(err, driver.ErrClosed) {
 		e.Unreachable, e.Message = true, "the lock service has closed its store"

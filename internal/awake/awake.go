@@ -1,5 +1,4 @@
-// Package awake bounds what tests expect at once, on a machine that may stand still meanwhile, and has a lane for the tests whose
-// subject is time.
+// Package awake bounds the waits of tests on a machine that may stand still, and has a lane for tests whose subject is time.
 package awake
 
 import "time"
@@ -7,9 +6,9 @@ import "time"
 // step is the time between two counts.
 const step = 10 * time.Millisecond
 
-// For returns a channel that is closed once this process could run for a length of time. It counts short steps, each for no
-// more than was asked for, however late it ends: so the time does not count in which the machine stands still, or has no
-// core for the process. The steps of a long time are longer, since many tests wait at once.
+// For returns a channel that is closed once this process could run for a length of time. It counts short steps, each with
+// its nominal length, however late it ends: so time in which the machine stands still, or has no core for the process, does
+// not count. A long time has longer steps, since many tests wait at once.
 func For(length time.Duration) <-chan struct{} {
 	over := make(chan struct{})
 	left, step := length, max(step, length/200)

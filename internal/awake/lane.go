@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// most is the longest time for which a test waits for the lane. After that it runs beside the one that has the lane,
-// which may itself wait for others, such as a part of the test for which package testing has no room.
+// most is the longest wait of a test for the lane. Then the test runs beside the holder of the lane, which may itself wait
+// for others, such as a part of the test for which package testing has no room.
 const most = time.Minute
 
-// Lane gives a test whose subject is time itself the lane: one such test at a time runs on the machine, and Lane waits until it
-// is this test's turn, for a minute at the most. The turn ends with the test, or with its process. A test asks for the lane after
-// t.Parallel, once its servers run, so that others wait for what is timed only, and before it has claims, which would run out.
-// Whoever asks again in the same test, or in one within it, has the same turn.
+// Lane gives a test whose subject is time the lane: one such test at a time runs on the machine. Lane waits for the test's
+// turn, at most a minute. The turn ends with the test, or with its process. A test asks for the lane after t.Parallel and
+// once its servers run, so that others wait only for the timed part, and before it has claims, which would run out. Another
+// call in the same test, or in a test within it, returns the same turn.
 func Lane(t testing.TB) *Turn {
 	t.Helper()
 	if u := inside.of(t); u != nil {
@@ -37,13 +37,13 @@ func Lane(t testing.TB) *Turn {
 	return u
 }
 
-// A Turn measures the machine while a test has the lane: how late the timers of its process are.
+// A Turn measures how late the timers of the process are while a test has the lane.
 type Turn struct {
 	t testing.TB
 	*canary
 }
 
-// A canary notes when each of its steps was over.
+// A canary notes when each of its steps ended.
 type canary struct {
 	began time.Time
 
@@ -51,7 +51,7 @@ type canary struct {
 	ends []time.Duration // since began
 }
 
-// inside are the turns that tests of this process have, by the tests' names.
+// inside has the turns of this process's tests, by their names.
 var inside = turns{by: map[string]*Turn{}}
 
 type turns struct {
@@ -72,7 +72,7 @@ func (all *turns) add(u *Turn) {
 	})
 }
 
-// of returns the turn if a test has it, or the test that it is a part of.
+// of returns the turn of the test, or of a test that it is a part of; else nil.
 func (all *turns) of(t testing.TB) *Turn {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -88,7 +88,7 @@ func (all *turns) of(t testing.TB) *Turn {
 	}
 }
 
-// watch begins to look how late timers are, until the test ends.
+// watch measures how late timers are, until the test ends.
 func watch(t testing.TB) *Turn {
 	u := &Turn{t, &canary{began: time.Now()}}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -113,8 +113,8 @@ func watch(t testing.TB) *Turn {
 	return u
 }
 
-// Within fails the test if something took longer than its limit, times the slowness of the machine. That is how much longer
-// the steps that make up the limit took, where they took longest since the turn began.
+// Within fails the test if took exceeds the limit times the slowness of the machine. The slowness is how many times longer
+// the steps of the limit took, at the slowest time since the turn began.
 func (u *Turn) Within(took, limit time.Duration, what string, args ...any) {
 	u.t.Helper()
 	u.mu.Lock()
@@ -126,8 +126,8 @@ func (u *Turn) Within(took, limit time.Duration, what string, args ...any) {
 	}
 }
 
-// slowness returns by which factor a run of steps was late, at most, where a run is so many steps as make up a length
-// of time. The step that is under way has lasted until now.
+// slowness returns the largest delay factor of a run of steps. A run has as many steps as make up length. The current step
+// has lasted until now.
 func slowness(ends []time.Duration, now, length time.Duration) float64 {
 	ends = append(ends, max(now, ends[len(ends)-1]+step))
 	n := min(int((length+step-1)/step), len(ends)-1)

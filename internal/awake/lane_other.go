@@ -9,7 +9,7 @@ import (
 
 var lane sync.Mutex
 
-// enter waits for the lock of this process: the lane is not the machine's here.
+// enter waits for the lock of this process: on this system the lane does not cover the machine.
 func enter(_ string, most time.Duration) (leave func(), err error) {
 	again := time.NewTicker(step)
 	defer again.Stop()

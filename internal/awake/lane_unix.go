@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// enter waits for the lock of a file, which the kernel takes back from a process that ends. It returns what releases the lock,
-// or nothing if others have it for too long.
+// enter waits for the lock of a file, which the kernel frees when a process ends. leave releases the lock. leave is nil if
+// others have the lock for longer than most.
 func enter(path string, most time.Duration) (leave func(), err error) {
-	f, err := os.Open(path) // the file may be another user's: who reads it may lock it
+	f, err := os.Open(path) // the file may be another user's: a reader may lock it
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	}

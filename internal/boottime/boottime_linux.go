@@ -30,15 +30,15 @@ func read() (time.Duration, bool) {
 	return time.Duration(ts.Nano()), errno == 0
 }
 
-// shared reports whether the clock is there, and its distance from the host's clock is known.
+// shared reports whether the system has the clock, and its distance from the host's clock is known.
 func shared() bool {
 	_, clock := read()
 	_, known := offset()
 	return clock && known
 }
 
-// offset is how far the clock of this process's time namespace is ahead of the host's. It is fixed once a process is in
-// the namespace. It is not known without /proc.
+// offset returns by how much the clock of this process's time namespace is ahead of the host's. It is fixed for a process in
+// the namespace, and unknown without /proc.
 var offset = sync.OnceValues(func() (ahead time.Duration, known bool) {
 	text, err := os.ReadFile("/proc/self/timens_offsets")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,8 +52,8 @@ var offset = sync.OnceValues(func() (ahead time.Duration, known bool) {
 	return parseOffset(text)
 })
 
-// inOwn reports whether the namespace of this process is the one that its children get: timens_offsets is about theirs.
-// They differ in a process that has left for a new namespace and has not executed a program since.
+// inOwn reports whether this process is in the namespace of its future children, which timens_offsets describes. The two
+// differ in a process that has left for a new namespace and has not yet executed a program.
 func inOwn() bool {
 	own, err := os.Readlink("/proc/self/ns/time")
 	if err != nil {
@@ -83,7 +83,7 @@ const (
 	procMagic  = 0x9fa0
 )
 
-// An id without the clock that it belongs to would let processes compare clocks of different kinds.
+// An id without its clock would let processes compare different clocks.
 var id = sync.OnceValue(func() string {
 	text, err := os.ReadFile(bootFile)
 	if err != nil || !shared() || !kernels() {
@@ -92,8 +92,8 @@ var id = sync.OnceValue(func() string {
 	return string(bytes.TrimSpace(text))
 })
 
-// kernels reports whether the boot id is the kernel's own: nothing is mounted over it, be it a file of another file
-// system or one of proc, such as random/uuid.
+// kernels reports whether the boot id is the kernel's own: no mount hides it, neither a file of another file system nor a
+// file of proc, such as random/uuid.
 func kernels() bool {
 	var st syscall.Statfs_t
 	if syscall.Statfs(bootFile, &st) != nil || uint32(st.Type) != procMagic {

@@ -6,7 +6,7 @@ import (
 	"runtime"
 )
 
-// Self is the running program's own file, which may have been replaced since it was started.
+// Self returns the running program's own file, even if the file was replaced since the start.
 func Self() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"

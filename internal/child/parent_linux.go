@@ -4,5 +4,5 @@ import (
 	"syscall"
 )
 
-// OfParent makes a child die with the thread that starts it.
+// OfParent returns the attributes of a child that dies with the thread that starts it.
 func OfParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -6,5 +6,5 @@ import (
 	"syscall"
 )
 
-// OfParent changes nothing: a child outlives its parent, since this system offers nothing else.
+// OfParent returns nil: on this system a child outlives its parent.
 func OfParent() *syscall.SysProcAttr { return nil }

@@ -84,7 +84,9 @@ func (s *Share) amend(ctx context.Context, what func(*protocol.Terms) (driver.Am
 
 // begin starts a change in the engine, or returns the change under way. Without either, the verdict or the error gives the
 // reason.
-func (s *Share) begin(what func(*protocol.Terms) (driver.Amendment, error)) (ch *change, begun bool, v protocol.Verdict, err error) {
+func (s *Share) begin(
+	what func(*protocol.Terms) (driver.Amendment, error),
+) (ch *change, begun bool, v protocol.Verdict, err error) {
 	h := s.hold
 	n := h.c.n
 	n.shard.mu.Lock()

@@ -66,7 +66,9 @@ func (s *Share) parted(ctx context.Context, v *protocol.Verdict) error {
 }
 
 // Attach takes up a detached claim, with the number of its grant. fenced says whether that grant had a fencing token.
-func (k *Keeper) Attach(ctx context.Context, claim *driver.Claim, number int64, fenced bool, maxHold time.Duration) (*Share, error) {
+func (k *Keeper) Attach(
+	ctx context.Context, claim *driver.Claim, number int64, fenced bool, maxHold time.Duration,
+) (*Share, error) {
 	terms := &protocol.Terms{
 		Weight: claim.Weight, Capacity: claim.Capacity, TTL: claim.TTL, Delay: claim.Delay,
 		Owner: claim.Owner, Record: claim.Record,

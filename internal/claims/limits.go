@@ -52,7 +52,8 @@ func (w *Want) checkOptions(t *driver.Traits) error {
 	}
 	switch {
 	case w.TTL < max(t.MinTTL, time.Millisecond):
-		return fmt.Errorf("%w ttl %v: the shortest that %s keeps is %v", ErrInvalid, w.TTL, t.Store, max(t.MinTTL, time.Millisecond))
+		return fmt.Errorf("%w ttl %v: the shortest that %s keeps is %v", ErrInvalid, w.TTL, t.Store,
+			max(t.MinTTL, time.Millisecond))
 	case w.TTL > longest:
 		return fmt.Errorf("%w ttl %v: the longest is %v", ErrInvalid, w.TTL, longest)
 	case w.Delay > driver.MaxTTL:

@@ -79,7 +79,8 @@ func identify(ctx context.Context, stores []*joined) error {
 				return fmt.Errorf("%w: %s and %s keep no ids to order them by, and a join can have one such store",
 					driver.ErrUnsupported, other.without(), s.without())
 			case s.id == other.id:
-				return fmt.Errorf("%w join: two of its clients are of one store (%s); use one client for it", ErrInvalid, s.k.traits.Store)
+				return fmt.Errorf("%w join: two of its clients are of one store (%s); use one client for it", ErrInvalid,
+					s.k.traits.Store)
 			}
 		}
 	}

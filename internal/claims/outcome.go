@@ -74,7 +74,9 @@ func (e *GaveUp) Unwrap() error { return e.Cause }
 
 // Within acquires within a time; tooLong is then the cause of the context. If the time was over before the store was asked,
 // it tries for one second more, so that the error names the obstacle.
-func Within[T any](ctx context.Context, most time.Duration, tooLong error, acquire func(context.Context, bool) (T, error)) (T, error) {
+func Within[T any](
+	ctx context.Context, most time.Duration, tooLong error, acquire func(context.Context, bool) (T, error),
+) (T, error) {
 	once := func(most time.Duration, try bool) (has T, late bool, err error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, most, tooLong)
 		defer cancel()

@@ -20,7 +20,8 @@ func (s *Share) Reenter(w *Want, shares bool) (*Share, error) {
 	case has.Weight < w.Weight:
 		return nil, fmt.Errorf("%w: a reader that waits to write waits for itself; release the read lock first", ErrReentrant)
 	case !shares:
-		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease", ErrReentrant)
+		return nil, fmt.Errorf("%w: it would wait for itself; open the lock with LockOptions.Reentrant to share the lease",
+			ErrReentrant)
 	}
 	return s.Share()
 }

@@ -57,6 +57,7 @@ func Failed(err error) error {
 		return nil
 	}
 	code, text := exit.Of(err)
-	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send() // if nobody reads the notice, stdin has ended too
+	// If nobody reads the notice, stdin has ended too.
+	_ = (&Notice{What: DidFail, Code: code, Text: phrase.OneLine(text)}).Send()
 	return exit.With(code, nil)
 }

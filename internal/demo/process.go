@@ -155,7 +155,8 @@ func (c *Processes) Gather(ctx context.Context) error {
 	return nil
 }
 
-// Close ends all processes and waits for them. After two seconds it kills them by cancel, the cancel function of their context.
+// Close ends all processes and waits for them. After two seconds it kills them by cancel, the cancel function of their
+// context.
 func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
 	late := time.AfterFunc(2*time.Second, cancel) // kills the processes that still run or are stopped
 	defer late.Stop()
@@ -175,7 +176,8 @@ func (c *Processes) Close(ctx context.Context, cancel context.CancelFunc) {
 
 // Tell writes a line to the process's stdin.
 func (a *Process) Tell(line string) error {
-	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) { // Next reports the end of the process
+	// Next reports the end of the process.
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
 	}
 	return nil

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package demo is what all demos share: a setup with a folder and a store, processes that take orders and report, faults that
-// hit a process while it waits for an order, and the display on the terminal.
+// Package demo is what all demos share: a setup with a folder and a store, processes that take orders and report, faults
+// that hit a process while it waits for an order, and the display on the terminal.
 package demo
 
 import (
@@ -42,8 +42,8 @@ type Setup struct {
 
 // A Store opens the store of a demo's locks.
 type Store interface {
-	// Choose returns the store's address and URL, and keeps its secrets. Without a choice of the user it is the SQLite file at a
-	// path.
+	// Choose returns the store's address and URL, and keeps its secrets. Without a choice of the user it is the SQLite file at
+	// a path.
 	Choose(file string) (*driver.Address, string, error)
 	// Open opens the store for leases of ttl; 0 means sessions of the default length.
 	Open(ctx context.Context, ttl time.Duration) (*stile.Client, error)
@@ -89,7 +89,8 @@ func (g *Setup) Lease(quick bool) (time.Duration, error) {
 		return max(demoLease, g.shortest()), nil
 	}
 	if shortest := g.shortest(); shortest > quickLease {
-		return 0, exit.Usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost, g.Address, shortest)
+		return 0, exit.Usage("--quick takes at most %v, and the shortest lease in %s is %v: leave --quick out", quickMost,
+			g.Address, shortest)
 	}
 	return quickLease, nil
 }

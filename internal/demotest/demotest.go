@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package demotest is the part that the tests of programs with processes share: who lives and who is stopped, whether the
+// Package demotest is what the tests of programs with processes share: which processes live or are stopped, whether the
 // machine stood still, and pictures.
 package demotest
 
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// still is for how much of a lease, which lasts for a second at the least, the machine may stand still.
+// still is how long the machine may stand still during a lease, which lasts a second at least.
 const still = time.Second / 5
 
-// OnceStill runs a demonstration. One during which the machine stood still for a part of its leases may have shown that too, and
-// is run again.
+// OnceStill runs a demonstration. It repeats a run in which the machine stood still for a part of the leases, up to ten
+// runs.
 func OnceStill(t *testing.T, run func()) {
 	t.Helper()
 	for range 10 {
@@ -35,8 +35,7 @@ func OnceStill(t *testing.T, run func()) {
 	}
 }
 
-// stillness begins a measurement. The function that it returns ends it, and returns the longest time in which nothing could
-// run.
+// stillness begins a measurement. longest ends it, and returns the longest time in which nothing could run.
 func stillness() (longest func() time.Duration) {
 	const beat = 10 * time.Millisecond
 	var most time.Duration
@@ -85,7 +84,7 @@ func Living(pids []int) (left []int) {
 	return left
 }
 
-// Children returns the processes that a process has started, and which of them is stopped; 0 for none.
+// Children returns the children of a process, and the stopped one of them; 0 for none.
 func Children(t *testing.T, pid int) (all []int, stopped int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -115,7 +114,7 @@ func Children(t *testing.T, pid int) (all []int, stopped int) {
 	return all, stopped
 }
 
-// WantPicture wants a picture with these texts in it.
+// WantPicture fails unless a picture has some texts.
 func WantPicture(t *testing.T, path string, texts ...string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -13,7 +13,8 @@ type Bars struct {
 	Panels []Panel
 }
 
-// A Panel is bars that can be compared: the longest is as long as the picture is wide, and one of half the value half as long.
+// A Panel is bars that can be compared: the longest is as long as the picture is wide, and one of half the value half as
+// long.
 type Panel struct {
 	Heading string // what was measured, in which unit, and what is better
 	Bars    []Bar

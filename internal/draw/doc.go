@@ -6,7 +6,7 @@
 // the same bytes.
 //
 // Every picture is 460 units wide and its text 14 or 15 units high, so it can be read on a phone. It has a background of its
-// own and follows the reader's light or dark scheme; no state is told by colour alone. Title and Desc are what a screen reader
-// says. There are no scripts, no fonts to load and nothing from elsewhere. The style rules and ids of a picture carry the
-// picture's own id, so that several can stand in one HTML page.
+// own and follows the reader's light or dark scheme; no state is told by colour alone. Title and Desc are what a screen
+// reader says. There are no scripts, no fonts to load and nothing from elsewhere. The style rules and ids of a picture carry
+// the picture's own id, so that several can stand in one HTML page.
 package draw

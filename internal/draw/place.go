@@ -34,8 +34,8 @@ func (b box) crosses(x1, y1, x2, y2 float64) bool {
 	return false
 }
 
-// labels finds spots for the texts of arrows that go from y to y+high, in so many lines, where they meet neither each other nor
-// another arrow.
+// labels finds spots for the texts of arrows that go from y to y+high, in so many lines, where they meet neither each other
+// nor another arrow.
 func labels(edges []edge, y, high float64, lines int, wide float64) ([]spot, bool) {
 	spots := make([]spot, len(edges))
 	var taken []box
@@ -48,7 +48,8 @@ func labels(edges []edge, y, high float64, lines int, wide float64) ([]spot, boo
 		for l := 0; l < lines && !found; l++ {
 			foot := y + reach/2 + float64(l+1)*line - 5
 			x := e.x1 + (e.x2-e.x1)*(foot-5-y)/high
-			for _, s := range []spot{{after, x + 8, foot}, {before, x - 8, foot}, {around, x, foot}, {after, x - 20, foot}, {before, x + 20, foot}} {
+			for _, s := range []spot{{after, x + 8, foot}, {before, x - 8, foot}, {around, x, foot}, {after, x - 20, foot},
+				{before, x + 20, foot}} {
 				if b := s.cover(e.Text); b.inside(wide) && clear(b, taken, edges, n, y, high) {
 					spots[n], found = s, true
 					taken = append(taken, b)
@@ -86,7 +87,8 @@ func beside(x1, y1, x2, y2 float64) (spots []spot) {
 // written reports whether there is a text in a part of the picture.
 func (c *canvas) written(b box) bool { return slices.ContainsFunc(c.texts, b.meets) }
 
-// A notes is texts that belong to points on one line, and stand above or below that line, each with a thin line to its point.
+// A notes is texts that belong to points on one line, and stand above or below that line, each with a thin line to its
+// point.
 type notes struct {
 	*canvas
 	arrows []box // that no text may cover, as if the line were at 0 and the texts below
@@ -136,8 +138,8 @@ func (n *notes) above(y float64) float64 {
 	return foot
 }
 
-// place finds a place for every text, and returns how deep they reach. In the left half of the picture the last text comes first,
-// and in the right half the first: what comes later can still stand deeper, to the side where nothing is yet.
+// place finds a place for every text, and returns how deep they reach. In the left half of the picture the last text comes
+// first, and in the right half the first: what comes later can still stand deeper, to the side where nothing is yet.
 func (n *notes) place() (deep float64) {
 	slices.SortStableFunc(n.texts, func(a, b note) int { return cmp.Compare(a.x, b.x) })
 	half := 0
@@ -156,7 +158,8 @@ func (n *notes) place() (deep float64) {
 // put finds a place for text i, beside the text that came before, and returns how deep it reaches.
 func (n *notes) put(i, last int) float64 {
 	t := &n.texts[i]
-	t.bare = last >= 0 && last < len(n.texts) && n.texts[last].lines != nil && math.Abs(n.texts[last].x-t.x) < near && (last > i) == (t.x < across/2)
+	t.bare = last >= 0 && last < len(n.texts) && n.texts[last].lines != nil && math.Abs(n.texts[last].x-t.x) < near &&
+		(last > i) == (t.x < across/2)
 	for t.top = 6; !n.room(i) && t.top < 100*line; {
 		t.top += line / 2
 	}
@@ -179,7 +182,8 @@ func (n *notes) room(i int) bool {
 	for _, left := range []float64{t.x - w/2, t.x - w*0.2, t.x - w*0.8, t.x - 4, t.x - w + 4, outward} {
 		t.left = min(max(left, margin), across-margin-w)
 		b := box{t.left - 4, t.top, w + 8, h}
-		free := !slices.ContainsFunc(n.taken, b.meets) && !slices.ContainsFunc(n.thin, b.meets) && !slices.ContainsFunc(n.arrows, b.meets)
+		free := !slices.ContainsFunc(n.taken, b.meets) && !slices.ContainsFunc(n.thin, b.meets) &&
+			!slices.ContainsFunc(n.arrows, b.meets)
 		if leader := (box{t.x - 2, 0, 4, t.top}); !t.bare {
 			free = free && !slices.ContainsFunc(n.taken, leader.meets)
 		}

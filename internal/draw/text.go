@@ -8,8 +8,8 @@ const (
 	line  = 19 // from one line of text to the next
 )
 
-// advances are the widths of the characters from space to tilde, in hundredths of the text's height: the wider of DejaVu Sans and
-// Liberation Sans, which are wider than what most systems have.
+// advances are the widths of the characters from space to tilde, in hundredths of the text's height: the wider of DejaVu
+// Sans and Liberation Sans, which are wider than what most systems have.
 var advances = [...]uint8{
 	32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 56,
 	102, 68, 69, 72, 77, 67, 61, 78, 75, 29, 50, 67, 56, 86, 75, 79, 67, 79, 72, 67, 61, 73, 68, 99, 69, 67, 69, 39, 34, 39, 84, 56, 50,

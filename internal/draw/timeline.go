@@ -64,8 +64,8 @@ type chart struct {
 	lanes []float64 // the upper edge of each lane's spans
 }
 
-// SVG draws the timeline. It fails without a title or description, if time does not go on from From to To, and if a message is
-// from or to a lane that is not there.
+// SVG draws the timeline. It fails without a title or description, if time does not go on from From to To, and if a message
+// is from or to a lane that is not there.
 func (t *Timeline) SVG() ([]byte, error) {
 	if !(t.From < t.To) || math.IsInf(t.From, 0) || math.IsInf(t.To, 0) {
 		return nil, fmt.Errorf("time goes from %v to %v", t.From, t.To)
@@ -185,7 +185,8 @@ func (c *chart) glyph(k Kind, x, y float64) {
 	case Store:
 		c.stroke(class+" "+class+"x", x-5, y-5, x+5, y-5, x+5, y+5, x-5, y+5, x-5, y-5)
 	default:
-		fmt.Fprintf(&c.lines, `<path class="%s %[1]sx" d="M%s %sa5 5 0 1 0 10 0a5 5 0 1 0 -10 0"/>`+"\n", class, number(x-5), number(y))
+		fmt.Fprintf(&c.lines, `<path class="%s %[1]sx" d="M%s %sa5 5 0 1 0 10 0a5 5 0 1 0 -10 0"/>`+"\n", class, number(x-5),
+			number(y))
 	}
 }
 

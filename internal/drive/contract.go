@@ -11,10 +11,11 @@ import (
 )
 
 // everyNumber is how make full runs the tests of ContractServed.
-var everyNumber = flag.Bool("every-number", false, "run the contract over each number of replicas of the lock service that a store is tested with")
+var everyNumber = flag.Bool("every-number", false,
+	"run the contract over each number of replicas of the lock service that a store is tested with")
 
-// ContractServed tests that the contract holds over the lock service, also if each request goes to another replica of it: with
-// these numbers of replicas, of which the first few are tested always, and the others in make full.
+// ContractServed tests that the contract holds over the lock service, also if each request goes to another replica of it:
+// with these numbers of replicas, of which the first few are tested always, and the others in make full.
 func ContractServed(t *testing.T, store func(t *testing.T) drivertest.Store, always int, replicas ...int) {
 	if !*everyNumber {
 		replicas = replicas[:always]

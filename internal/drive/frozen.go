@@ -53,7 +53,8 @@ func Frozen(t *testing.T, url string, ttl time.Duration, freeze func()) {
 	}
 	for range 3 {
 		renewed := lease.Deadline().Add(ttl / 10) // which is not exact, of two clocks
-		servertest.Until(t, "the lease is renewed or lost", func() bool { return lease.Deadline().After(renewed) || lease.Check() != nil })
+		servertest.Until(t, "the lease is renewed or lost",
+			func() bool { return lease.Deadline().After(renewed) || lease.Check() != nil })
 	}
 	if err := lease.Check(); errors.Is(err, stile.ErrLost) {
 		t.Errorf("the lease of %v is lost: %v", ttl, err)

@@ -88,7 +88,8 @@ func IdentityLost(t *testing.T, urls [2]string, lose [2]func()) {
 	}
 	next, after := lock(other)
 	if slices.Reverse(after); !slices.Equal(after, before) {
-		t.Errorf("the next join took the parts in the reverse of %q, and the first in %q; want the other order by the new id", after, before)
+		t.Errorf("the next join took the parts in the reverse of %q, and the first in %q; want the other order by the new id",
+			after, before)
 	}
 	if err := next.Unlock(); err != nil {
 		t.Errorf("unlock = %v; want nil", err)

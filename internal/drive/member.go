@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// SilentMember tests that a call ends in one bounded wait, the client's patience, while a member of the store at a URL is silent:
-// with an error of the store, or with the lock if the others can do without that member. The first call meets the silence on its
-// connection, and the second knows of it.
+// SilentMember tests that a call ends in one bounded wait, the client's patience, while a member of the store at a URL is
+// silent: with an error of the store, or with the lock if the others can do without that member. The first call meets the
+// silence on its connection, and the second knows of it.
 func SilentMember(t *testing.T, url, name string, freeze func()) {
 	t.Helper()
 	c := client(t, url)
@@ -38,7 +38,8 @@ func SilentMember(t *testing.T, url, name string, freeze func()) {
 	for range 2 {
 		err := try()
 		t.Logf("%v", err)
-		if err != nil && !errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrUnknown) && !errors.Is(err, stile.ErrHeld) {
+		if err != nil && !errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrUnknown) &&
+			!errors.Is(err, stile.ErrHeld) {
 			t.Errorf("%v; want an error that says that the store did not answer", err)
 		}
 	}

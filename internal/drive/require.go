@@ -29,7 +29,8 @@ func Shuts(t *testing.T, c *stile.Client) {
 		case errors.Is(err, stile.ErrUnsupported):
 			return
 		case time.Since(begin) > 2*time.Minute:
-			t.Fatalf("a client that requires more than the store promises is answered %v; want ErrUnsupported, and the traits are %+v", err, c.Traits())
+			t.Fatalf("a client that requires more than the store promises is answered %v; want ErrUnsupported, and the traits are %+v",
+				err, c.Traits())
 		case err == nil:
 			_ = lease.Unlock() // the store may end the connection
 		}

@@ -24,8 +24,9 @@ func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
 	at := func(addrs ...string) string { return "stile://" + strings.Join(addrs, ",") }
 	addr := Service(t, replicas, s.Open)
 	served := drivertest.Store{
-		Open: Opener(at(addr)), Detour: Detour(at, addr), Lease: s.Lease, Slack: s.Slack, Wake: s.Wake, Halfway: s.Halfway, OneCase: s.OneCase,
-		Edge: map[string]func(testing.TB, string) driver.Driver{},
+		Open: Opener(at(addr)), Detour: Detour(at, addr), Lease: s.Lease, Slack: s.Slack, Wake: s.Wake, Halfway: s.Halfway,
+		OneCase: s.OneCase,
+		Edge:    map[string]func(testing.TB, string) driver.Driver{},
 	}
 	if s.Fresh != nil {
 		served.Fresh = func(t testing.TB) func() driver.Driver {
@@ -84,7 +85,8 @@ func balancer(t testing.TB, transport http.RoundTripper, targets []*url.URL) str
 		},
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Else net/http closes the request's body when the answer begins. Whoever still sends it then closes the server's connection.
+		// Else net/http closes the request's body when the answer begins. Whoever still sends it then closes the server's
+		// connection.
 		_ = http.NewResponseController(w).EnableFullDuplex()
 		proxy.ServeHTTP(w, r)
 	}))

@@ -13,7 +13,8 @@ import (
 // Several makes what is needed of a store over some others, which are its servers: open makes a client of the store of one
 // of each. Spare implements [drivertest.Several].
 func Several(
-	servers, spare int, of func(t testing.TB) (open func(server int) driver.Driver), over func(t testing.TB, servers []driver.Driver) driver.Driver,
+	servers, spare int, of func(t testing.TB) (open func(server int) driver.Driver), over func(t testing.TB,
+		servers []driver.Driver) driver.Driver,
 ) func(t testing.TB) *drivertest.Several {
 	return func(t testing.TB) *drivertest.Several {
 		down, open := make([]atomic.Bool, servers), of(t)

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package ending is the signals that end a program, and how a program waits until one comes.
+// Package ending has the signals that end a program, and waits for them.
 package ending
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Signals are those that end the waiting for a lock.
+// Signals are the signals that end the wait for a lock.
 var Signals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
 
 // Interrupted is the cause of a context that a signal ended.
@@ -19,8 +19,8 @@ type Interrupted struct{ Signal syscall.Signal }
 
 func (i *Interrupted) Error() string { return "ended by a signal: " + i.Signal.String() }
 
-// Until returns a context that ends with cause [Interrupted] when one of the signals comes that end a process. The
-// others are taken and dropped. Calling stop gives the signals back, and waits until none is being looked at.
+// Until returns a context that ends with the cause [Interrupted] at the first signal that ends a process. Other signals are
+// dropped. stop gives the signals back, and returns once no signal is being handled.
 func Until(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over, done := make(chan struct{}), make(chan struct{})
@@ -43,8 +43,8 @@ func Until(ctx context.Context, signals <-chan os.Signal) (_ context.Context, st
 	}
 }
 
-// Interruptible calls f with a context that ends when a signal comes that ends a process. Then that is the error, also if f
-// had what it wanted already: the signal is taken, and nobody else hears of it.
+// Interruptible calls f with a context that ends at a signal that ends a process. Then the error is the signal's, even if f
+// has succeeded: Interruptible has taken the signal, and nobody else gets it.
 func Interruptible(ctx context.Context, signals <-chan os.Signal, f func(context.Context) error) error {
 	ctx, stop := Until(ctx, signals)
 	err := f(ctx)
@@ -55,17 +55,17 @@ func Interruptible(ctx context.Context, signals <-chan os.Signal, f func(context
 	return err
 }
 
-// Listen delivers the signals to a channel.
+// Listen delivers signals to a channel.
 func Listen(list []syscall.Signal) <-chan os.Signal {
 	c := make(chan os.Signal, 16)
-	if signals := Caught(list); len(signals) > 0 { // none would mean all
+	if signals := Caught(list); len(signals) > 0 { // no signals would mean all
 		signal.Notify(c, signals...)
 	}
 	return c
 }
 
-// Caught returns the signals that can be caught without undoing that they are ignored, as nohup and a shell's "&" have it.
-// SIGCONT always can: a process that ignores it goes on all the same.
+// Caught returns the signals that can be caught. Ignored signals stay ignored, as under nohup and a shell's "&", except
+// SIGCONT: a process that ignores it continues all the same.
 func Caught(list []syscall.Signal) (signals []os.Signal) {
 	for _, s := range list {
 		if s == syscall.SIGCONT || !signal.Ignored(s) {
@@ -75,6 +75,6 @@ func Caught(list []syscall.Signal) (signals []os.Signal) {
 	return signals
 }
 
-// OutliveReaders makes a write to stdout or stderr fail when its reader is gone, without ending this process: a job must
-// not be killed because nobody reads the log.
+// OutliveReaders makes a write to stdout or stderr fail when its reader is gone, instead of ending this process: a job must
+// not die because nobody reads the log.
 func OutliveReaders() { Listen([]syscall.Signal{syscall.SIGPIPE}) }

@@ -108,9 +108,12 @@ func (e *Engine) checkLine(l Slot, now Time) error {
 
 // outstanding has the possible requests under way for a claim in each stage.
 var outstanding = [stages][]protocol.Verb{
-	asking: {protocol.Enter, protocol.Nothing}, displaced: {protocol.Nothing}, queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
-	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing}, over: {protocol.Renew, protocol.Nothing},
-	leaving: {protocol.Leave, protocol.Nothing}, withdrawing: {protocol.Leave, protocol.Nothing}, sweeping: {protocol.Leave, protocol.Nothing},
+	asking: {protocol.Enter, protocol.Nothing}, displaced: {protocol.Nothing},
+	queued: {protocol.Enter, protocol.Await, protocol.Nothing}, quitting: {protocol.Enter, protocol.Await},
+	held: {protocol.Renew, protocol.Nothing}, expiring: {protocol.Renew, protocol.Nothing},
+	over:    {protocol.Renew, protocol.Nothing},
+	leaving: {protocol.Leave, protocol.Nothing}, withdrawing: {protocol.Leave, protocol.Nothing},
+	sweeping: {protocol.Leave, protocol.Nothing},
 }
 
 func (e *Engine) checkClaim(c Slot, now Time) error {

@@ -124,7 +124,8 @@ func (e *Engine) enter(c Slot, to Stage) {
 func (e *Engine) newClaim(l Slot, first Stage, try bool) Slot {
 	e.common.last++
 	c := e.claims.Take(claim{
-		id: e.common.last, line: l, try: try, silent: Never, linger: Never, due: Never, ripe: Never, holds: slab.Empty, place: noPlace,
+		id: e.common.last, line: l, try: try, silent: Never, linger: Never, due: Never, ripe: Never, holds: slab.Empty,
+		place: noPlace,
 	})
 	e.lines.At(l).claims++
 	e.enter(c, first)
@@ -154,7 +155,8 @@ func (e *Engine) send(c Slot, v protocol.Verb, limit time.Duration, keep time.Du
 	e.common.last++
 	cl.verb, cl.number, cl.due, cl.alarm = v, e.common.last, Never, false
 	e.emit(protocol.Effect{
-		Do: protocol.Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep, Amend: cl.amend == carried,
+		Do: protocol.Send, Verb: v, Claim: c, Turn: cl.holds.First, Number: cl.number, Limit: limit, Keep: keep,
+		Amend: cl.amend == carried,
 	})
 }
 
@@ -166,7 +168,8 @@ func (e *Engine) schedule(c Slot, t Time) {
 
 // Answer takes the outcome of a request.
 func (e *Engine) Answer(now Time, r *protocol.Reply) {
-	if int(r.Claim) >= len(e.claims.All) || e.claims.At(r.Claim).number != r.Number || e.claims.At(r.Claim).verb == protocol.Nothing {
+	if int(r.Claim) >= len(e.claims.All) || e.claims.At(r.Claim).number != r.Number ||
+		e.claims.At(r.Claim).verb == protocol.Nothing {
 		return // another request followed: a Leave does not wait for a renewal
 	}
 	cl := e.claims.At(r.Claim)

@@ -62,7 +62,9 @@ func (e *Engine) Detach(now Time, h Slot, r *protocol.Reply) protocol.Verdict {
 
 // Attach takes up another process's claim, if the store has renewed it. The hold has the same token as there; it is None
 // unless the code is OK.
-func (e *Engine) Attach(now Time, t *protocol.Terms, token int64, maxHold time.Duration, r *protocol.Reply) (h Slot, v protocol.Verdict) {
+func (e *Engine) Attach(
+	now Time, t *protocol.Terms, token int64, maxHold time.Duration, r *protocol.Reply,
+) (h Slot, v protocol.Verdict) {
 	v = r.Verdict()
 	switch {
 	case e.closing():

@@ -110,5 +110,7 @@ func (e *Engine) Close(now Time) {
 
 // Clearing reports whether claims without holders may still be in the store and are about to leave.
 func (e *Engine) Clearing() bool {
-	return e.claims.Find(func(_ Slot, c *claim) bool { return c.stage != nowhere && c.stage != over && !c.stage.lives() }) != None
+	return e.claims.Find(func(_ Slot, c *claim) bool {
+		return c.stage != nowhere && c.stage != over && !c.stage.lives()
+	}) != None
 }

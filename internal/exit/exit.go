@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package exit is how a program ends: the statuses, which error has which, and what can be done about it.
+// Package exit has the exit statuses of a program, and maps errors to statuses and advice.
 package exit
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// The exit statuses. Scripts rely on them. Beside these, stile run and stile elect end as CMD did: with its status, or
-// with 128 and the number of the signal that killed it.
+// The exit statuses. Scripts rely on them. In addition, stile run and stile elect end as CMD did: with its status, or with
+// 128 plus the number of the signal that killed it.
 const (
-	Failed        = 1   // a demonstration did not come out as it must
-	BadUsage      = 64  // what was asked for can never be done
+	Failed        = 1   // a demonstration had a wrong result
+	BadUsage      = 64  // the request can never be fulfilled
 	Store         = 69  // the store cannot be reached, does not answer or is full
-	System        = 71  // this machine lacks what stile needs, whatever the store is
-	Output        = 74  // what there is to say cannot be written
+	System        = 71  // this machine lacks something, whatever the store
+	Output        = 74  // the output cannot be written
 	Held          = 75  // not acquired in time, or held
 	Lost          = 79  // the lease was lost
 	NotExecutable = 126 // CMD cannot be executed
 	NotFound      = 127 // CMD cannot be found
-	Signal        = 128 // and the number of a signal
+	Signal        = 128 // plus the number of a signal
 )
 
-// A Status is an error that says how the process ends. With no error inside there is nothing to say about it.
+// A Status is an error with an exit status. Without an inner error there is no message.
 type Status struct {
 	Code int
 	err  error
@@ -46,15 +46,15 @@ func (s *Status) Error() string {
 
 func (s *Status) Unwrap() error { return s.err }
 
-// With is an error with which the process ends with a status. With no error inside there is nothing to say about it.
+// With returns an error with an exit status. Without an inner error there is no message.
 func With(code int, err error) error { return &Status{code, err} }
 
-// Usage says what is wrong with the command line and what is allowed.
+// Usage returns the error of a wrong command line, with status BadUsage. The text names the mistake and the allowed forms.
 func Usage(format string, args ...any) error {
 	return With(BadUsage, fmt.Errorf(format, args...))
 }
 
-// Of returns the status with which a program ends for an error, and what there is to say about it; nothing if the text is empty.
+// Of returns the exit status and the message for an error; an empty text means no message.
 func Of(err error) (code int, text string) {
 	if err == nil {
 		return 0, ""
@@ -76,7 +76,7 @@ func Of(err error) (code int, text string) {
 	return code, err.Error() + hint
 }
 
-// Classify returns the status for an error, and what can be done about it.
+// Classify returns the exit status for an error, and advice.
 func Classify(err error) (code int, hint string) {
 	name := "NAME"
 	if e, ok := errors.AsType[*stile.Error](err); ok && driver.CheckName(e.Name) == nil {
@@ -93,7 +93,7 @@ func Classify(err error) (code int, hint string) {
 		return BadUsage, ""
 	case NoRoom(err):
 		return Store, "; make room there, and try again"
-	case strings.Contains(err.Error(), "since it cannot save its data"): // Redis, whose disk may be full, or its folder not its own
+	case strings.Contains(err.Error(), "since it cannot save its data"): // Redis with a full disk, or without its own folder
 		return Store, "; the log of redis says why"
 	case refusedName(err):
 		return BadUsage, "; the store will say so again: this is for whoever looks after the store of --url, or of STILE_URL"
@@ -103,19 +103,19 @@ func Classify(err error) (code int, hint string) {
 	return Store, ""
 }
 
-// exhausted reports whether this machine had no file, process or memory left for stile. What a driver says of its store then
-// is not true of the store: a job that may run twice if the store is down must not run since this machine is full.
+// exhausted reports whether this machine has no file, process or memory left for stile. A driver's error about its store is
+// then not about the store: a job that may run twice if the store is down must not run because this machine is full.
 func exhausted(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, errno) {
 			return true
 		}
 	}
-	return strings.Contains(err.Error(), syscall.EMFILE.Error()) // of a driver that keeps the text only
+	return strings.Contains(err.Error(), syscall.EMFILE.Error()) // for a driver that keeps only the text
 }
 
-// NoRoom reports whether the store refused since its disk or its memory is full, which ends when somebody makes room. Each
-// driver has an error of its own for it, so its words tell.
+// NoRoom reports whether the store refused because its disk or its memory is full, which ends when somebody makes room. Each
+// driver has its own error for that, so NoRoom looks at the words.
 func NoRoom(err error) bool {
 	text := err.Error()
 	for _, words := range []string{
@@ -130,15 +130,14 @@ func NoRoom(err error) bool {
 	return false
 }
 
-// refusedName reports whether the store refused what was asked about a name, and will again.
+// refusedName reports whether the store refused a request about a name, and will again.
 func refusedName(err error) bool {
 	e, ok := errors.AsType[*stile.Error](err)
 	return ok && e.Op != "open" && driver.OutcomeOf(err) == driver.OutcomeRefused &&
 		!errors.Is(err, stile.ErrUnreachable) && !errors.Is(err, stile.ErrClosed)
 }
 
-// Passes reports whether the store may answer the same question later. A store that could not even be opened is not
-// tried again.
+// Passes reports whether the store may answer the same question later. A store that could not be opened is not tried again.
 func Passes(err error) bool {
 	if _, ended := errors.AsType[*Status](err); ended || errors.Is(err, stile.ErrInvalid) {
 		return false

@@ -1,4 +1,4 @@
-// Package follow looks again whenever a store reports that a queue may have changed.
+// Package follow looks again at a queue whenever the store reports a possible change.
 package follow
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/stilelock/stile/internal/claims"
 )
 
-// Every is how often a store is asked that cannot tell of changes, or that could not be asked a moment ago.
+// Every is the pause between two looks at a store that cannot report changes, or that could not be asked a moment ago.
 const Every = 250 * time.Millisecond
 
-// quietFor is after how many times its patience a watch that hears nothing looks again.
+// quietFor is how many times patience a silent watch lasts before another look.
 const quietFor = 6
 
-// Name calls look, now and whenever the queue of a name may have changed, and after a while without changes, until it fails or
-// returns false; then the error is nil. It also fails if changes can no longer be told, and, with the error silence, if the store has not begun to
-// tell them within patience.
+// Name calls look now, whenever the queue of a name may have changed, and after a while without changes, until look fails or
+// returns false; then the error is nil. Name also fails if the store can no longer report changes, and with the error
+// silence if it does not begin to report within patience.
 func Name(
 	ctx context.Context, d driver.Driver, name string, patience time.Duration, silence error,
 	look func(context.Context) (more bool, err error),
@@ -29,7 +29,7 @@ func Name(
 		ended <- watch(ctx, d, name, func() {
 			select {
 			case told <- struct{}{}:
-			default: // the look that is due will see this change too
+			default: // the pending look will see this change too
 			}
 		})
 	}()
@@ -51,7 +51,7 @@ func Name(
 			if !stands {
 				return silence
 			}
-			// Nothing has changed for a while, or the store reports nothing any more: the look shows which.
+			// Nothing changed for a while, or the store no longer reports: the look shows which.
 		}
 		if more, err := look(ctx); err != nil || !more {
 			return err
@@ -60,7 +60,7 @@ func Name(
 	}
 }
 
-// watch is [driver.Watcher.Watch], or asks again and again a store that cannot.
+// watch is [driver.Watcher.Watch], or polls a store without one.
 func watch(ctx context.Context, d driver.Driver, name string, changed func()) error {
 	if w, ok := d.(driver.Watcher); ok {
 		return w.Watch(ctx, name, changed)

@@ -1,4 +1,4 @@
-// Package golden compares results of tests with files of testdata. The flag -golden of go test rewrites the files.
+// Package golden compares test results with files in testdata. The flag -golden of go test rewrites the files.
 package golden
 
 import (
@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("golden", false, "write testdata anew")
 
-// Is compares a text with a file of testdata.
+// Is compares a text with a file in testdata.
 func Is(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

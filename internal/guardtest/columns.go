@@ -10,7 +10,8 @@ import (
 )
 
 // Columns tries [guard.Column], and [guard.Table] over a table that somebody made, on columns of types that cannot hold each
-// token. The guard keeps an earlier holder out, or says that the column cannot be one; it never lets a token pass that is stale.
+// token. The guard keeps an earlier holder out, or says that the column cannot be one; it never lets a token pass that is
+// stale.
 func Columns(t *testing.T, d *Database) {
 	resource := map[guard.Dialect]string{guard.MySQL: "varbinary(255)"}[d.Dialect]
 	if resource == "" {

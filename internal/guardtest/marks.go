@@ -109,7 +109,9 @@ func crowd(t *testing.T, marks guard.Marks) {
 // AtWork starts a write, and raises a higher token beside it: the raise waits for the write, so that nobody reads
 // under the higher token what is about to be overwritten. Do runs the work as a guarded write with a token that was
 // raised.
-func AtWork(t *testing.T, raise func(ctx context.Context, token int64) error, do func(token int64, work func() error) error) {
+func AtWork(
+	t *testing.T, raise func(ctx context.Context, token int64) error, do func(token int64, work func() error) error,
+) {
 	t.Helper()
 	t.Run("a raise waits for a write at work", func(t *testing.T) {
 		if err := raise(t.Context(), 1); err != nil {

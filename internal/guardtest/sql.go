@@ -252,7 +252,8 @@ func (d *Database) account(id int, do doing) Account {
 // balance reads the balance of a row beside everybody.
 func (d *Database) balance(t *testing.T, id int) (n int) {
 	t.Helper()
-	if err := d.QueryRowContext(t.Context(), fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id)).Scan(&n); err != nil {
+	if err := d.QueryRowContext(t.Context(),
+		fmt.Sprintf("SELECT balance FROM account WHERE id = %d", id)).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -1,5 +1,5 @@
-// Package histogram counts durations in buckets, so that a great many of them take little room and the percentiles stay
-// within 3 %.
+// Package histogram counts durations in buckets, so that many durations take little room and the percentiles stay within 3
+// %.
 package histogram
 
 import (
@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets that are 3 % wide. The zero Histogram is ready. It is not safe for concurrent
-// use: each goroutine has one, and they are merged. The fields are there for encoding/json.
+// A Histogram counts durations in buckets that are 3 % wide. The zero Histogram is ready. It is not safe for concurrent use:
+// each goroutine has its own, and merges it. The fields are exported for encoding/json.
 type Histogram struct {
 	Counts []int64
 	N      int64
 	Most   time.Duration // the longest
 }
 
-const fine = 5 // bits of a duration below its highest that choose the bucket
+const fine = 5 // the bits below a duration's highest bit that choose the bucket
 
 func bucket(d time.Duration) int {
 	n := uint64(max(d, 0))
@@ -53,7 +53,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.Most = max(h.Most, d)
 }
 
-// Merge counts all that the other has counted.
+// Merge adds the counts of another histogram.
 func (h *Histogram) Merge(other *Histogram) {
 	h.grow(len(other.Counts))
 	for i, n := range other.Counts {
@@ -63,7 +63,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.Most = max(h.Most, other.Most)
 }
 
-// Quantile returns the duration that such a part of all does not exceed, or 0 if there are none.
+// Quantile returns the duration that a part of all counted durations, from 0 to 1, does not exceed; 0 without any.
 func (h *Histogram) Quantile(part float64) time.Duration {
 	rank := int64(math.Ceil(part * float64(h.N)))
 	for i, n := range h.Counts {
@@ -74,8 +74,7 @@ func (h *Histogram) Quantile(part float64) time.Duration {
 	return 0
 }
 
-// All yields the durations that buckets stand for, the shortest first, and how many were counted in each. Empty buckets
-// are left out.
+// All yields the durations that the buckets stand for, shortest first, with their counts. It leaves out empty buckets.
 func (h *Histogram) All() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
 		for i, n := range h.Counts {

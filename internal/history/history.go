@@ -1,4 +1,4 @@
-// Package history looks at what holders of locks believed, and finds what must not have come about.
+// Package history finds contradictions in the beliefs of lock holders.
 package history
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Hold is one holding of a lock, as its holder believed it. Its times are read from one clock of the machine, which
-// never steps: each was read before a Check that found the lease trusted.
+// A Hold is one holding of a lock, as its holder believed. Its times are from one clock of the machine that is never
+// stepped, read before a Check that found the lease trusted.
 type Hold struct {
 	Worker     int
 	Name       string
@@ -24,13 +24,13 @@ func (h *Hold) String() string {
 	return fmt.Sprintf("worker %d, weight %d, token %d, from %v to %v", h.Worker, h.Weight, h.Token, h.Begin, h.End)
 }
 
-// A Finding is something in a history that a store must not let come about, and when it did.
+// A Finding is an event in a history that a store must prevent, with its time.
 type Finding struct {
 	At   time.Duration
 	Text string
 }
 
-// Overlaps returns where more believed that they hold a name than fit its capacity.
+// Overlaps finds the moments at which more holders believed to hold a name than its capacity allows.
 func Overlaps(holds []*Hold, capacity map[string]int64) (found []Finding) {
 	for name, most := range capacity {
 		var inside []*Hold
@@ -59,7 +59,7 @@ func Falls(holds []*Hold, capacity map[string]int64) (found []Finding) {
 		if most != driver.All {
 			continue
 		}
-		var all, writer *Hold // those with the largest token so far, of all and of writers
+		var all, writer *Hold // the holds with the largest token so far, of all and of writers
 		for _, h := range in(holds, name) {
 			before := writer
 			if h.Weight == driver.All {
@@ -80,7 +80,7 @@ func Falls(holds []*Hold, capacity map[string]int64) (found []Finding) {
 	return found
 }
 
-// in returns the holds of a name, in the order in which they began.
+// in returns the holds of a name, in the order of their beginnings.
 func in(holds []*Hold, name string) []*Hold {
 	var list []*Hold
 	for _, h := range holds {

@@ -1,6 +1,5 @@
-// Package inbox hands the messages of a store to the claims that wait for them. It is for drivers whose store sends a
-// client the ticket of a claim that holds, or 0 for a claim that must enter again, since its knowledge of the claims
-// ahead is out of date.
+// Package inbox delivers the messages of a store to waiting claims. It is for drivers whose store sends a client the ticket
+// of a claim that holds, or 0 for a claim that must enter again, since its knowledge of the claims ahead is out of date.
 package inbox
 
 import (
@@ -15,61 +14,61 @@ import (
 )
 
 const (
-	askAgain  = 100 * time.Millisecond // how long Await waits while the store cannot tell anything
-	soon      = 500 * time.Millisecond // and until when at least, from when it was first asked to, unless that has failed
+	askAgain  = 100 * time.Millisecond // Await's pause while there is no subscription
+	soon      = 500 * time.Millisecond // and its least wait for the first attempt, unless that has failed
 	idleAfter = 10 * time.Second
-	unheard   = 2 * time.Minute // how long a claim is expected whose client neither enters it nor waits: it may have died
+	unheard   = 2 * time.Minute // how long a claim stays expected without a call of its client, which may have died
 	retryMin  = 10 * time.Millisecond
 	retryMax  = time.Second
-	retryIdle = 5 * time.Second // at most, while nobody waits
+	retryIdle = 5 * time.Second // the longest pause while nobody waits
 )
 
-// A Source is where the messages come from.
+// A Source delivers the store's messages.
 type Source interface {
 	// Context ends when the driver is closed.
 	Context() context.Context
 
-	// Go runs f in a goroutine that the driver's Close waits for. It reports false if the driver is closed.
+	// Go runs f in a goroutine that the driver's Close waits for. It returns false if the driver is closed.
 	Go(f func()) bool
 
-	// Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands whenever the store confirms
-	// the subscription, or ends it, and told with each message.
+	// Subscribe listens to a channel until the subscription is lost or ctx ends. It calls stands when the store confirms the
+	// subscription or ends it, and told with each message.
 	Subscribe(ctx context.Context, channel string, stands func(bool), told func(text string)) error
 
-	// Doubt says that a subscription that stood was lost.
+	// Doubt reports the loss of a subscription that stood.
 	Doubt()
 }
 
-// A Subscriber needs subscriptions for more than the claims that wait. Its methods return soon, and do not call the Set.
+// A Subscriber needs subscriptions beyond those of the waiting claims. Its methods return soon, and do not call the Set.
 type Subscriber interface {
-	// Needs reports whether a subscription goes on although nobody waits on it. If not, it ends.
+	// Needs reports whether a subscription on which nobody waits goes on.
 	Needs(channel string) bool
 
 	// Subscribed reports that a subscription stands, for the first time or again.
 	Subscribed(channel string)
 
-	// Received hands over a message that is for no waiting claim.
+	// Received takes a message for no waiting claim.
 	Received(channel, text string)
 }
 
-// A Set is the inboxes of a driver, one for each channel that its claims wait on. A claim is entered in its inbox before its
-// request is sent, and only while the subscription is known to stand, so that no message is sent before somebody listens.
-// Its methods may be called at once.
+// A Set has the inboxes of a driver, one per channel that its claims wait on. A claim is in its inbox before its request is
+// sent, and only while the subscription stands, so no message is sent before somebody listens. Its methods may run at the
+// same time.
 type Set struct {
-	Idle       time.Duration // when a subscription on which nobody waits ends
-	Subscriber Subscriber    // set before the first call; nil if there is none
+	Idle       time.Duration // how long a subscription lasts on which nobody waits
+	Subscriber Subscriber    // set before the first call; nil for none
 
 	source Source
 	parse  func(text string) (claim string, ticket int64, ok bool)
 
-	standing atomic.Int64 // how many subscriptions stand; changed under mu
+	standing atomic.Int64 // the subscriptions that stand; changed under mu
 
-	mu        sync.Mutex // guards what follows, also in the inboxes
+	mu        sync.Mutex // guards the fields below, also in the inboxes
 	byChannel map[string]*inbox
 }
 
-// An inbox is one subscription and the claims that wait on it. They are expected only while it stands: when it is lost,
-// their waits return, and none is expected any more.
+// An inbox is one subscription with its waiting claims. Claims are expected only while it stands: when it is lost, their
+// waits return, and no claim is expected.
 //
 //	put off ──its time comes──► first attempt ──confirmed──► standing
 //	                                  │                       │   ▲
@@ -77,13 +76,13 @@ type Set struct {
 //	                                  └──────► down ◄─────────┘   │
 //	                                            └── tried again ──┘
 //
-// Each of them ends when nobody has waited for a while.
+// In each state an inbox ends when nobody has waited for a while.
 type inbox struct {
 	channel string
 	stop    context.CancelFunc
 	idle    *time.Timer
-	trying  time.Time     // since when the first attempt to subscribe lasts, or will; zero once that is over
-	sooner  chan struct{} // has an element if trying has come nearer
+	trying  time.Time     // when the first attempt begins or began; zero after it
+	sooner  chan struct{} // has an element if trying has moved closer
 	stands  bool          // the store has confirmed the subscription
 	wanted  bool          // a claim has waited for it since the last attempt
 	turned  chan struct{} // closed when stands changes
@@ -95,18 +94,16 @@ type waiter struct {
 	ticket chan int64
 	lost   chan struct{} // closed when the subscription is lost
 	awaits int           // calls of Await
-	came   time.Time     // when its client entered it, or ended to wait
+	came   time.Time     // the client's last Enter, or the end of its last Await
 }
 
-// New returns the inboxes for the messages of a source. Parse takes a message apart; one that it does not know means
-// nothing.
+// New returns the inboxes for the messages of a source. parse splits a message; an unknown message is ignored.
 func New(source Source, parse func(text string) (claim string, ticket int64, ok bool)) *Set {
 	return &Set{Idle: idleAfter, source: source, parse: parse, byChannel: map[string]*inbox{}}
 }
 
-// Expect prepares for a claim's message, and reports whether one can come: nobody gets a message before the
-// subscription stands. An expected claim keeps the subscription up, until Forget, until it is lost, or until the client was not
-// heard of for a while.
+// Expect prepares for a claim's message, and reports whether a message can come: none comes before the subscription stands.
+// An expected claim keeps the subscription up until Forget, the loss of the subscription, or a long silence of its client.
 func (s *Set) Expect(channel, claim string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +118,8 @@ func (s *Set) Expect(channel, claim string) bool {
 	return true
 }
 
-// Stands reports whether a subscription stands. As long as it does not, no claim of it is expected. Drivers ask before and after each
-// request, and mostly nobody waits.
+// Stands reports whether a subscription stands. Otherwise no claim on it is expected. Drivers ask before and after each
+// request, usually with nobody waiting.
 func (s *Set) Stands(channel string) bool {
 	if s.standing.Load() == 0 {
 		return false
@@ -147,7 +144,7 @@ func (s *Set) Forget(channel, claim string) {
 	}
 }
 
-// find returns the waiter of a call of Await, which left ends; nil for a claim that is not expected.
+// find returns the waiter for a call of Await, which left ends; nil for a claim that is not expected.
 func (s *Set) find(channel, claim string) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,10 +164,9 @@ func (s *Set) left(w *waiter) {
 	w.came = time.Now()
 }
 
-// Await implements [driver.Driver]. It waits until an expected claim gets a message with its ticket. It returns early
-// for a claim that is not expected, as soon as the subscription stands, and for a claim whose subscription is lost:
-// entering again shows what happened before. Ticket 0 means the same. A claim that has a ticket holds only by that
-// one.
+// Await implements [driver.Driver]. It waits until an expected claim gets a message with its ticket. It returns early for an
+// unexpected claim, once the subscription stands, and for a claim whose subscription is lost: another Enter shows what
+// happened meanwhile. Ticket 0 in a message means the same. A claim with a ticket holds only by that ticket.
 func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (driver.Place, error) {
 	closed := s.source.Context()
 	if closed.Err() != nil {
@@ -197,7 +193,7 @@ func (s *Set) Await(ctx context.Context, channel, claim string, ticket int64) (d
 	}
 }
 
-// Open begins a subscription, unless it has begun or was put off, and waits until it stands, but not for long.
+// Open begins a subscription, unless it has begun or was put off, and waits a short time for it to stand.
 func (s *Set) Open(ctx context.Context, channel string) error {
 	closed := s.source.Context()
 	stands, turned, patience, err := s.begin(channel)
@@ -217,10 +213,10 @@ func (s *Set) Open(ctx context.Context, channel string) error {
 	return nil
 }
 
-// begin returns whether a subscription stands, a channel that is closed when that changes or when the first attempt has failed, and how
-// long to wait for it. When many clients come at once, all of them subscribe: a store that is busy with that must not be asked by each
-// again and again meanwhile. 1,000 clients that come for one name in Redis ask 2,000 times so until all are in the queue and listen, and
-// asked 3,300 to 3,800 times when each asked every 100 ms (on a busy machine with two cores).
+// begin returns whether a subscription stands, a channel that is closed when that changes or when the first attempt has
+// failed, and how long to wait for it. Many clients that come at once all subscribe, and a busy store must not get repeated
+// requests from each meanwhile. 1,000 clients that come for one name in Redis send 2,000 requests this way until all are in
+// the queue and listen; with a request every 100 ms each they sent 3,300 to 3,800 (on a busy machine with two cores).
 func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patience time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,9 +231,9 @@ func (s *Set) begin(channel string) (stands bool, turned <-chan struct{}, patien
 	return in.stands, in.turned, patience, nil
 }
 
-// Within begins a subscription within a time, unless it has begun: now, if the time is 0. The time is for a client whose
-// claim has so many ahead that its turn cannot come sooner: if many claims come at once, the store should first serve those
-// that are not in the queue yet.
+// Within begins a subscription within a time, unless it has begun; 0 means now. The time is for a claim with so many claims
+// ahead that its turn cannot come sooner: if many claims come at once, the store first serves claims that are not in the
+// queue yet.
 func (s *Set) Within(channel string, delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,13 +245,12 @@ func (s *Set) Within(channel string, delay time.Duration) {
 		in.trying = begins
 		select {
 		case in.sooner <- struct{}{}:
-		default: // it has not seen yet that it came nearer before
+		default: // an earlier move is still pending
 		}
 	}
 }
 
-// subscribedLocked returns the inbox of a channel; a new one subscribes after a delay. The error is
-// [driver.ErrClosed].
+// subscribedLocked returns the inbox of a channel; a new one subscribes after a delay. The error is [driver.ErrClosed].
 func (s *Set) subscribedLocked(channel string, delay time.Duration) (*inbox, error) {
 	if in := s.byChannel[channel]; in != nil {
 		return in, nil
@@ -288,7 +283,7 @@ func (s *Set) retire(in *inbox) {
 		in.idle.Reset(s.Idle)
 		return
 	}
-	delete(s.byChannel, in.channel) // the next claim begins another subscription, and does not wait for this one's end
+	delete(s.byChannel, in.channel) // the next claim begins a new subscription, and does not wait for the end of this one
 	in.stop()
 }
 
@@ -300,7 +295,7 @@ func (s *Set) listen(ctx context.Context, in *inbox) {
 	}
 	delay := retryMin
 	for {
-		// It can end in no other way than by being lost.
+		// Subscribe ends only by a loss or with ctx.
 		_ = s.source.Subscribe(ctx, in.channel, func(up bool) { s.turn(in, up) }, func(text string) { s.deliver(in, text) })
 		stood := s.turn(in, false)
 		s.tried(in)
@@ -320,8 +315,8 @@ func (s *Set) listen(ctx context.Context, in *inbox) {
 	}
 }
 
-// retryMost is the longest pause between attempts to subscribe. A subscription that nobody needs for waiting costs a store that
-// refuses it little.
+// retryMost returns the longest pause between attempts to subscribe. It is longer if nobody waits, to spare a store that
+// refuses.
 func (s *Set) retryMost(in *inbox) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +328,7 @@ func (s *Set) retryMost(in *inbox) time.Duration {
 	return retryMax
 }
 
-// putOff waits until the first attempt is to begin, and reports whether it is: ctx has not ended.
+// putOff waits for the time of the first attempt, and returns false if ctx ends first.
 func (s *Set) putOff(ctx context.Context, in *inbox) bool {
 	for {
 		s.mu.Lock()
@@ -352,8 +347,8 @@ func (s *Set) putOff(ctx context.Context, in *inbox) bool {
 	}
 }
 
-// turn notes whether the subscription stands, and reports whether it did before. The claims that waited on one that is
-// lost must enter again: a message may have been sent meanwhile.
+// turn notes whether the subscription stands, and reports whether it did before. Claims on a lost subscription must enter
+// again: it may have missed a message.
 func (s *Set) turn(in *inbox, stands bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -379,7 +374,7 @@ func (s *Set) turn(in *inbox, stands bool) bool {
 	return before
 }
 
-// tried notes that the first attempt to subscribe has failed, if it has not stood, and makes its waiters ask again.
+// tried notes the failure of the first attempt, if it has not stood, and makes its waiters ask again.
 func (s *Set) tried(in *inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -391,7 +386,7 @@ func (s *Set) tried(in *inbox) {
 	in.turned = make(chan struct{})
 }
 
-// deliver hands a message to its claim. A message about a claim that is not expected means nothing.
+// deliver gives a message to its claim. It ignores a message about an unexpected claim.
 func (s *Set) deliver(in *inbox, text string) {
 	claim, ticket, ok := s.parse(text)
 	if !ok {

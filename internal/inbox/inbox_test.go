@@ -178,8 +178,8 @@ func TestAnIdleSubscription(t *testing.T) {
 	})
 }
 
-// Trap: in the lock service the driver outlives its clients. One that died while it waited never says so, and its subscription
-// must end all the same; that of a client which waits for long goes on.
+// Trap: in the lock service the driver outlives its clients. One that died while it waited never says so, and its
+// subscription must end all the same; that of a client which waits for long goes on.
 func TestAClientThatDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)
@@ -236,8 +236,8 @@ func awaits(t *testing.T, inboxes *Set, times ...time.Duration) {
 	}
 }
 
-// While the first attempt to subscribe lasts, the store may be busy with others' and is asked less often; once it has failed, whoever
-// waits asks at once, and then as often as where the store cannot tell.
+// While the first attempt to subscribe lasts, the store may be busy with others' and is asked less often; once it has
+// failed, whoever waits asks at once, and then as often as where the store cannot tell.
 func TestAStoreThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)

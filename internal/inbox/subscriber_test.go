@@ -61,8 +61,8 @@ func keeping(t *testing.T) (*store, *Set, *subscriber) {
 	return s, inboxes, k
 }
 
-// A subscription on which nobody waits goes on while the subscriber needs it. The subscriber is asked now and then, and never while a claim
-// waits.
+// A subscription on which nobody waits goes on while the subscriber needs it. The subscriber is asked now and then, and
+// never while a claim waits.
 func TestSubscriberNeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes, k := keeping(t)
@@ -113,7 +113,8 @@ func TestSubscriberReceives(t *testing.T) {
 	})
 }
 
-// A store that refuses a subscription is asked seldom for one that only the subscriber needs, and as often as ever while a claim waits.
+// A store that refuses a subscription is asked seldom for one that only the subscriber needs, and as often as ever while a
+// claim waits.
 func TestSubscriberAsksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes, _ := keeping(t)

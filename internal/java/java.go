@@ -1,5 +1,5 @@
-// Package java finds the programs of this repository that are written in Java: they drive lock libraries for Java,
-// which stile is compared with. internal/java/build builds them.
+// Package java finds this repository's programs in Java, which drive lock libraries for Java for comparison with stile.
+// internal/java/build builds them.
 package java
 
 import (
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A Program is one that was built.
+// A Program is a built program.
 type Program struct{ target string }
 
-// Find returns the program in a folder of this repository, such as chaos/java. It looks in the working directory and above.
+// Find returns the program of a folder in this repository, such as chaos/java. It looks in the working directory and above.
 func Find(folder string) (*Program, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -25,7 +25,8 @@ func Find(folder string) (*Program, error) {
 			return &Program{target}, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return nil, fmt.Errorf("the program in %s is not built: internal/java/build %s builds it, and needs mvn and javac", folder, folder)
+			return nil, fmt.Errorf("the program in %s is not built: internal/java/build %s builds it, and needs mvn and javac",
+				folder, folder)
 		}
 	}
 }
@@ -36,7 +37,7 @@ func (p *Program) Command(options ...string) *exec.Cmd {
 	return exec.Command("java", append(options, "-Dslf4j.internal.verbosity=ERROR", "-cp", path, "peer.Worker")...)
 }
 
-// Version returns the version of a library, named group:artifact, as it lies beside the program; "" if it does not.
+// Version returns the version of a library, named group:artifact, beside the program; "" without it.
 func (p *Program) Version(library string) string {
 	_, name, _ := strings.Cut(library, ":")
 	found, _ := filepath.Glob(filepath.Join(p.target, "lib", name+"-[0-9]*.jar"))

@@ -1,14 +1,14 @@
-// Package keyqueue is the rule of [driver.Queue] for stores in which every claim is a key of its own, and the store orders
-// the keys: etcd, Consul and ZooKeeper. It is pure.
+// Package keyqueue is the rule of [driver.Queue] for stores in which every claim is a key, and the store orders the keys:
+// etcd, Consul and ZooKeeper. It is pure.
 //
-// A [driver.Queue] decides before a claim enters. A store of keys often lets a claim enter first, and only then shows which
-// claims are ahead of it. So there are two questions. [Queue.Admit] asks before the key is made, with the queue that was
-// read last, or with none. [Queue.Judge] asks after the key was made.
+// A [driver.Queue] decides before a claim enters. A store of keys often lets a claim enter first, and only then shows the
+// claims ahead. So there are two questions. [Queue.Admit] asks before the key is made, with the last known queue or none.
+// [Queue.Judge] asks after the key is made.
 //
 // The queue may have strangers. An entry of another library is foreign, and has no capacity. A claim may also have another
-// capacity than the queue: it came in while its client read the queue, or its client died before it could remove the claim.
-// A stranger counts as the whole capacity: it holds only at the head, and nobody behind it holds. A claim of the queue's
-// own capacity may stand behind a stranger, and waits until the stranger has gone.
+// capacity than the queue: it entered while its client read the queue, or its client died before it could remove the claim.
+// A stranger counts as the whole capacity: it holds only at the head, and nobody behind it holds. A claim of the queue's own
+// capacity may be behind a stranger, and waits until the stranger has gone.
 package keyqueue
 
 import (
@@ -23,9 +23,9 @@ type Facts struct {
 	ID, Client, Owner, Record string
 
 	Ticket, Weight, Capacity int64
-	Since                    time.Time // when it entered, for people, since no two clocks agree; the zero Time means unknown
+	Since                    time.Time // when it entered, only for people since clocks differ; the zero Time means unknown
 	Left                     bool      // released, and kept for a while
-	Foreign                  bool      // another library's: without id and owner; its Capacity is how much it takes when it is alone
+	Foreign                  bool      // of another library, without id and owner; Capacity is how much it takes when alone
 }
 
 // An Entry is a claim in the store.
@@ -34,8 +34,8 @@ type Entry interface{ Facts() Facts }
 // A Queue is the claims of a name in the order in which they entered, or the first of them.
 type Queue[E Entry] []E
 
-// Capacity returns the capacity of the first claim that has one. If all entries are foreign, it returns the capacity of the
-// first; if nobody is there, 0.
+// Capacity returns the capacity of the first claim that has one. If all entries are foreign, it returns the first entry's;
+// in an empty queue, 0.
 func (q Queue[E]) Capacity() (foreign int64) {
 	for i := range q {
 		f := q[i].Facts()
@@ -49,8 +49,7 @@ func (q Queue[E]) Capacity() (foreign int64) {
 	return foreign
 }
 
-// Weights returns the weights of the entries, as a claim of this capacity counts them. A stranger weighs the whole
-// capacity.
+// Weights returns the weights of the entries as a claim of a capacity counts them. A stranger weighs the whole capacity.
 func (q Queue[E]) Weights(capacity int64) []int64 {
 	list := make([]int64, len(q))
 	for i := range q {
@@ -62,7 +61,7 @@ func (q Queue[E]) Weights(capacity int64) []int64 {
 	return list
 }
 
-// Holding reports how many entries at the head hold.
+// Holding returns how many entries at the head hold.
 func (q Queue[E]) Holding() int {
 	capacity := q.Capacity()
 	return driver.Holding(capacity, q.Weights(capacity))
@@ -78,8 +77,8 @@ func (q Queue[E]) Find(id string) int {
 	return slices.IndexFunc(q, func(e E) bool { f := e.Facts(); return f.ID == id && !f.Foreign })
 }
 
-// Earlier returns the claims of earlier runs of a claim's job, which are removed when the claim enters. This run's own
-// claims are not among them, and neither are kept claims: a kept claim keeps everybody out, also the next run.
+// Earlier returns the claims of earlier runs of a claim's job, which leave when the claim enters. It leaves out this run's
+// own claims and kept claims: a kept claim keeps everybody out, including the next run.
 func (q Queue[E]) Earlier(c *driver.Claim) (earlier Queue[E]) {
 	for _, e := range q {
 		if f := e.Facts(); reclaims(c, &f) {
@@ -98,8 +97,8 @@ func (q Queue[E]) Without(c *driver.Claim) Queue[E] {
 	return slices.DeleteFunc(slices.Clone(q), func(e E) bool { f := e.Facts(); return reclaims(c, &f) })
 }
 
-// Admit decides whether a claim that is not in the queue may enter. For a try that would have to wait, and so does not
-// enter, it returns the place that the try would have; for a claim that may enter, nil.
+// Admit decides whether a new claim may enter. It returns nil if so. For a try that would have to wait, it returns the place
+// that the try would have.
 func (q Queue[E]) Admit(c *driver.Claim) (*driver.Place, error) {
 	rest := q.Without(c)
 	if err := rest.refuses(c); err != nil {
@@ -112,7 +111,7 @@ func (q Queue[E]) Admit(c *driver.Claim) (*driver.Place, error) {
 	return nil, nil
 }
 
-// Another returns a capacity in the queue that is not this one, or 0. Foreign entries have none.
+// Another returns a different capacity in the queue, or 0. Foreign entries have none.
 func (q Queue[E]) Another(capacity int64) int64 {
 	for i := range q {
 		if f := q[i].Facts(); !f.Foreign && f.Capacity != capacity {
@@ -122,7 +121,7 @@ func (q Queue[E]) Another(capacity int64) int64 {
 	return 0
 }
 
-// refuses returns an error if the queue has another capacity than a claim that would enter it.
+// refuses returns an error if the queue has another capacity than a new claim.
 func (q Queue[E]) refuses(c *driver.Claim) error {
 	if have := q.Capacity(); have != 0 && have != c.Capacity {
 		return &driver.CapacityError{Have: have, Want: c.Capacity}
@@ -130,24 +129,23 @@ func (q Queue[E]) refuses(c *driver.Claim) error {
 	return nil
 }
 
-// A Verdict says how a claim fares that stands in the queue.
+// A Verdict is the fate of a claim in the queue.
 type Verdict int
 
 const (
-	// Waits says that the claim stays and waits.
+	// Waits: the claim stays and waits.
 	Waits Verdict = iota
-	// Holds says that the claim holds.
+	// Holds: the claim holds.
 	Holds
-	// Evicts says that the claim stays, and that claims of earlier runs ahead of it must be removed first.
+	// Evicts: the claim stays, and claims of earlier runs ahead of it must be removed first.
 	Evicts
-	// Refused says that the claim was not let in and must leave, since the claims ahead of it have another capacity.
+	// Refused: the claim must leave, since the claims ahead of it have another capacity.
 	Refused
-	// TooLate says that the claim was not let in and must leave, since it is a try and would have to wait.
+	// TooLate: the claim must leave, since it is a try and would have to wait.
 	TooLate
 )
 
-// Judge decides about the claim at an index. A claim that knows its ticket was let in before. Only Refused comes with an
-// error.
+// Judge decides about the claim at an index. A claim with a ticket was let in before. Only Refused comes with an error.
 func (q Queue[E]) Judge(c *driver.Claim, at int) (Verdict, error) {
 	ahead, holds := q[:at], at < q.Holding()
 	if c.Ticket == 0 {
@@ -167,7 +165,7 @@ func (q Queue[E]) Judge(c *driver.Claim, at int) (Verdict, error) {
 	return Waits, nil
 }
 
-// Place returns the place of entry i. If i is one past the tail, it returns the place of a claim that would enter there.
+// Place returns the place of entry i. One past the tail, it is the place of a claim that enters there.
 func (q Queue[E]) Place(i int) driver.Place {
 	p := driver.Place{Ahead: i}
 	if i < len(q) {
@@ -203,15 +201,15 @@ func (q Queue[E]) Standings() []driver.ClaimInfo {
 	return list
 }
 
-// Watches returns the indexes of the entries that a waiting claim watches: the claim cannot hold before one of them goes or
-// weighs less. They are as few as possible, mostly one, and as near to the claim as possible: the entries near the head go
-// first, and would wake the claim in vain. A claim that holds watches none.
+// Watches returns the indexes of the entries that a waiting claim watches: the claim cannot hold before one of them leaves
+// or weighs less. They are few, usually one, and as near to the claim as possible: entries near the head leave first, and
+// would wake the claim in vain. A claim that holds watches none.
 func (q Queue[E]) Watches(own int) (watched []int) {
 	if own < q.Holding() {
 		return nil
 	}
 	f := q[own].Facts()
-	needed := f.Capacity - f.Weight + 1 // by its own capacity: the claim at the head may have another one
+	needed := f.Capacity - f.Weight + 1 // by its own capacity: the head may have another
 	weights := q[:own].Weights(f.Capacity)
 	for i, w := range slices.Backward(weights) {
 		if w >= needed {

@@ -15,8 +15,8 @@ type entry Facts
 
 func (e entry) Facts() Facts { return Facts(e) }
 
-// A history is a [driver.Queue], and the same claims as keys, each of which enters before it is judged. A stranger is a claim of
-// the whole capacity there: what it counts for.
+// A history is a [driver.Queue], and the same claims as keys, each of which enters before it is judged. A stranger is a
+// claim of the whole capacity there: what it counts for.
 type history struct {
 	rule driver.Queue
 	keys Queue[entry]

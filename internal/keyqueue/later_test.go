@@ -89,8 +89,8 @@ func verdictBefore(c *driver.Claim, refused, holds bool) Verdict {
 	return Waits
 }
 
-// TestNobodyHoldsEarlier looks at every queue of up to four entries: no claim holds that would have waited, or would have been
-// refused, in 8c845d5c.
+// TestNobodyHoldsEarlier looks at every queue of up to four entries: no claim holds that would have waited, or would have
+// been refused, in 8c845d5c.
 func TestNobodyHoldsEarlier(t *testing.T) {
 	t.Parallel()
 	kinds := []entry{

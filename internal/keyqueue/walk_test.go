@@ -8,8 +8,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A mixed world is one name with clients of this version and of an earlier one, that ask for different capacities. Any of them may
-// not hear the answer to its request, and ask again, or die with its key in the store.
+// A mixed world is one name with clients of this version and of an earlier one, that ask for different capacities. Any of
+// them may not hear the answer to its request, and ask again, or die with its key in the store.
 type mixed struct {
 	keys    []int // the clients in the order of their keys
 	clients []client
@@ -201,8 +201,8 @@ func worlds(now, before judgement, clients int, visit func(m *mixed)) {
 	extend(&mixed{lost: 1, deaths: 1})
 }
 
-// TestMixedWorlds has clients of this version and of 8c845d5c in one queue. Nobody of this version holds beside a claim that was
-// before it and that has no room for it, and who is at the head does not wait.
+// TestMixedWorlds has clients of this version and of 8c845d5c in one queue. Nobody of this version holds beside a claim that
+// was before it and that has no room for it, and who is at the head does not wait.
 func TestMixedWorlds(t *testing.T) {
 	t.Parallel()
 	for i := range stores {

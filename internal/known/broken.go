@@ -7,18 +7,18 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// maxBroken is how many claims are remembered as broken. Each is asked for soon after.
+// maxBroken is the most broken claims remembered. Each is asked for soon after.
 const maxBroken = 256
 
-// Broken are claims of which a message said that somebody broke them by hand. A message may be forged, so it decides nothing: it
-// only explains why the store says that a claim is gone. The zero Broken is empty.
+// Broken has the claims that somebody broke by hand, according to messages. A message may be forged, so it decides nothing:
+// it only explains why the store no longer has a claim. The zero Broken is empty.
 type Broken struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	records map[string]string
-	order   []string // of the ids, as they came
+	order   []string // the ids in the order of the messages
 }
 
-// Heard notes that a claim was broken, and the record of who broke it and why.
+// Heard notes that a claim was broken, and the record with who broke it and why.
 func (b *Broken) Heard(id, record string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,8 +35,8 @@ func (b *Broken) Heard(id, record string) {
 	b.records[id] = record
 }
 
-// Explain returns the error about a claim, or, if it only says that the claim is gone and the claim is known to be broken, a
-// [*driver.BrokenError].
+// Explain returns a [*driver.BrokenError] if err only reports that the claim is gone and the claim is known to be broken;
+// otherwise err.
 func (b *Broken) Explain(id string, err error) error {
 	if !errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSession) || driver.OutcomeOf(err) != driver.OutcomeRefused {
 		return err

@@ -1,4 +1,4 @@
-// Package known is for drivers that remember claims. A client may let go of a claim without a word to its driver, as
+// Package known is for drivers that remember claims. A client may drop a claim without notice to its driver, for example
 // when it leaves the claim to another process: so a driver must forget each claim after a time.
 package known
 
@@ -11,24 +11,24 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// few is how many claims may be remembered before anybody looks which of them are over.
+// few is the number of remembered claims below which no sweep is due.
 const few = 64
 
-// A Limit says when to look which of the claims that are remembered are over: seldom enough that it costs little for each
-// claim, and often enough that there are never more than twice as many as were alive at the last look.
+// A Limit decides when to sweep out remembered claims that are over: rarely enough to cost little per claim, and often
+// enough that there are never more than about twice as many as were alive at the last sweep.
 type Limit struct{ swept int }
 
-// Reached reports whether it is time to look, with n claims.
+// Reached reports whether a sweep is due, with n claims.
 func (l *Limit) Reached(n int) bool { return n >= 2*l.swept+few }
 
-// Swept notes that n claims are left.
+// Swept notes that n claims remain after a sweep.
 func (l *Limit) Swept(n int) { l.swept = n }
 
-// Until is when a claim is surely over whose lease begins now, on the clock of package boottime. It leaves room for a
-// renewal that is late.
+// Until returns when a claim is certainly over if its lease begins now, on the clock of package boottime. It allows for a
+// late renewal.
 func Until(ttl time.Duration) time.Duration { return boottime.Now() + 2*ttl }
 
-// Over reports whether that is past.
+// Over reports whether a time of Until is past.
 func Over(until time.Duration) bool { return boottime.Now() > until }
 
 // IDs are the ids of claims that a client may have in a store. The caller guards them. The zero IDs are empty.
@@ -52,8 +52,8 @@ func (s *IDs) Add(c *driver.Claim) {
 // Drop forgets a claim.
 func (s *IDs) Drop(id string) { delete(s.until, id) }
 
-// Len returns their number.
+// Len returns the number of ids.
 func (s *IDs) Len() int { return len(s.until) }
 
-// All returns them, in any order.
+// All returns the ids, in any order.
 func (s *IDs) All() []string { return slices.Collect(maps.Keys(s.until)) }

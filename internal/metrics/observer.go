@@ -1,5 +1,5 @@
-// Package metrics lists the measurements of a client's leases, and makes them from its events. The adapters to
-// libraries of metrics differ only in the sink that takes them.
+// Package metrics has the measurements of a client's leases, and makes them from its events. The adapters to libraries of
+// metrics differ only in their sinks.
 package metrics
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Sink adds to a counter or a gauge, or one value to a histogram. The label is one of the metric's Values, or "" if it has
-// none. Several goroutines may call it at the same time.
+// A Sink adds to a counter or a gauge, or adds a value to a histogram. The label is one of the metric's Values, or ""
+// without any. Several goroutines may call it at the same time.
 type Sink func(m *Metric, class, label string, value float64)
 
 // Options are the settings of an adapter.
@@ -24,11 +24,11 @@ type Options struct {
 const (
 	defaultNearMiss = 1500 * time.Millisecond
 
-	maxClasses = 100     // more are as many series that no store of metrics wants
-	other      = "other" // the class of whatever would be one more
+	maxClasses = 100     // more classes would be more series than a store of metrics wants
+	other      = "other" // the class of all names beyond that
 )
 
-// A Meter measures what happens to the leases of any number of clients.
+// A Meter measures the leases of any number of clients.
 type Meter struct {
 	sink Sink
 	opts Options
@@ -37,7 +37,7 @@ type Meter struct {
 	classes map[string]bool
 }
 
-// New returns a meter. Without a function for classes all names are of the class "", which begins at once.
+// New returns a meter. Without a function for classes, all names have the class "", which begins at once.
 func New(sink Sink, o Options) *Meter {
 	if o.NearMiss == 0 {
 		o.NearMiss = defaultNearMiss
@@ -49,7 +49,7 @@ func New(sink Sink, o Options) *Meter {
 	return m
 }
 
-// class returns the class of a name, which has begun.
+// class returns the class of a name, and begins it.
 func (m *Meter) class(name string) string {
 	if m.opts.Class == nil {
 		return ""
@@ -57,7 +57,7 @@ func (m *Meter) class(name string) string {
 	return m.begin(strings.ToValidUTF8(m.opts.Class(name), "\uFFFD"))
 }
 
-// begin returns the class, or another one if there are too many.
+// begin returns the class, or other if there are too many.
 func (m *Meter) begin(class string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,8 +71,8 @@ func (m *Meter) begin(class string) string {
 	return class
 }
 
-// zero sets the counters and gauges of a class to zero: if a counter appears with the value one, nobody can see that
-// it rose.
+// zero sets the counters and gauges of a class to zero: nobody can see the rise of a counter that appears with the value
+// one.
 func (m *Meter) zero(class string) {
 	for _, metric := range All {
 		switch {
@@ -92,22 +92,22 @@ func (m *Meter) Observer() stile.Observer {
 	return (&observer{m: m, held: map[lease]string{}, queued: map[lease]bool{}}).observe
 }
 
-// A lease is one that is held: no two of a client have the same token for one name.
+// A lease is a held lease: no two leases of a client have the same name and token.
 type lease struct {
 	name  string
 	token int64
 }
 
-// An observer is told of the events of one client, by one goroutine.
+// An observer takes the events of one client, from one goroutine.
 type observer struct {
 	m    *Meter
-	held map[lease]string // the class of each, as the function may give another one later
+	held map[lease]string // by lease, since the function may later give another class
 
-	// Claims that stood in a queue and were not renewed since. Those that were given up stay, until there are too many.
+	// Claims that were in a queue and have not been renewed since. Abandoned ones stay until there are too many.
 	queued map[lease]bool
 }
 
-// maxQueued bounds the claims that are remembered.
+// maxQueued bounds queued.
 const maxQueued = 4096
 
 func (o *observer) observe(e stile.Event) {
@@ -154,8 +154,8 @@ func (o *observer) observe(e stile.Event) {
 	}
 }
 
-// renewed measures a renewal. The first one of a claim that stood in a queue is left out: it is sent when the claim's
-// turn comes, and the rest of the lease by then is the rest of the waiter's lease.
+// renewed measures a renewal, except the first renewal of a claim that was in a queue: it is sent at the claim's turn, when
+// only the rest of the waiter's lease is left.
 func (o *observer) renewed(e stile.Event, add func(*Metric, string, float64)) {
 	claim := lease{e.Name, e.Token}
 	if o.queued[claim] {
@@ -175,7 +175,7 @@ func (o *observer) begins(l lease, class string) {
 	}
 }
 
-// ends counts a lease no longer, if it was counted: one that was attached began in another process.
+// ends stops counting a lease, if it was counted: an attached lease began in another process.
 func (o *observer) ends(l lease) {
 	if class, is := o.held[l]; is {
 		delete(o.held, l)
@@ -183,7 +183,7 @@ func (o *observer) ends(l lease) {
 	}
 }
 
-// reasonOf is why a lease was lost, in a word.
+// reasonOf returns why a lease was lost, in a word.
 func reasonOf(err error) string {
 	lost, ok := errors.AsType[*stile.LostError](err)
 	if !ok || lost.Reason < 1 || int(lost.Reason) >= len(reasons) {

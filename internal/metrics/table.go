@@ -1,25 +1,25 @@
 package metrics
 
-// A Metric is one of the things that are measured.
+// A Metric is one measurement.
 type Metric struct {
-	Name   string // with dots, as OpenTelemetry has names
+	Name   string // with dots, like the names of OpenTelemetry
 	Kind   Kind
-	Unit   string // "s", or the counted thing in braces, as UCUM writes annotations
+	Unit   string // "s", or the counted thing in braces, like an annotation of UCUM
 	Help   string
-	Label  string    // what splits it further, beside the class; empty means nothing does
-	Values []string  // all that Label may be
+	Label  string    // the label beside the class; empty for none
+	Values []string  // the possible values of Label
 	Bounds []float64 // of a histogram: the upper bounds of its buckets
-	Whole  bool      // it is of the whole process and has no class
+	Whole  bool      // of the whole process, without a class
 }
 
-// A Kind is how a metric changes.
+// A Kind is the kind of a metric.
 type Kind int
 
 // The kinds of metrics.
 const (
 	Counter   Kind = iota // only rises
 	Gauge                 // rises and falls
-	Histogram             // how often values were how large
+	Histogram             // counts values by their size
 )
 
 // The units of the measurements, beside seconds.
@@ -29,7 +29,7 @@ const (
 	leases  = "{lease}"
 )
 
-// What the labels may say.
+// The values of labels.
 const (
 	fromStore   = "store"
 	fromProcess = "process"
@@ -37,11 +37,12 @@ const (
 	unknown     = "unknown"
 )
 
-// Reasons are the values of the label of losses: what ended the lease, in a word.
-var reasons = []string{"expired", "removed", "suspended", "held_long", "shutdown", "session_over", "unfit", "broken", unknown}
+// reasons are the values of the label of losses: what ended the lease, in a word.
+var reasons = []string{"expired", "removed", "suspended", "held_long", "shutdown", "session_over", "unfit", "broken",
+	unknown}
 
-// Waits may be as short as a hand-over between two goroutines and holds as long as a night's work. Margins are small beside
-// a ttl, which is 15 s unless it was said otherwise.
+// Waits may be as short as a hand-over between two goroutines, and holds as long as a night's work. Margins are small
+// compared with a ttl, which is 15 s by default.
 var (
 	waitBounds   = []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
 	holdBounds   = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400}
@@ -56,8 +57,9 @@ var (
 		Help: "How long leases were held until they were released or lost."}
 	margin = &Metric{Name: "stile.lock.renewal.margin", Kind: Histogram, Unit: seconds, Bounds: marginBounds,
 		Help: "How much of the lease was left when the store confirmed its renewal."}
-	acquisitions = &Metric{Name: "stile.lock.acquisitions", Unit: leases, Label: "source", Values: []string{fromStore, fromProcess},
-		Help: "Leases that began, by what granted them: the store, or the turn that another goroutine of this process had."}
+	acquisitions = &Metric{Name: "stile.lock.acquisitions", Unit: leases, Label: "source",
+		Values: []string{fromStore, fromProcess},
+		Help:   "Leases that began, by what granted them: the store, or the turn that another goroutine of this process had."}
 	waits = &Metric{Name: "stile.lock.waits", Unit: claims,
 		Help: "Claims that had to stand in the store's queue."}
 	releases = &Metric{Name: "stile.lock.releases", Unit: leases, Label: "outcome", Values: []string{confirmed, unknown},
@@ -78,7 +80,7 @@ var (
 		Help: "Events that were dropped, and are in no other metric, since the observer was too slow."}
 )
 
-// All lists the metrics, in the order of the reference page.
+// All has the metrics, in the order of the reference page.
 var All = []*Metric{
 	wait, hold, margin, acquisitions, waits, releases, losses, nearMisses, jeopardies, leaks, asks, held, dropped,
 }

@@ -1,4 +1,4 @@
-// Package metricstest lets clients live through everything that the adapters of metrics measure.
+// Package metricstest makes clients cause every event that the adapters of metrics measure.
 package metricstest
 
 import (
@@ -12,20 +12,19 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Class takes all of a name up to the first slash for its class.
+// Class returns the part of a name before the first slash.
 func Class(name string) string {
 	class, _, _ := strings.Cut(name, "/")
 	return class
 }
 
-// NearMiss is Live's bound of a near miss: less than a renewal in time leaves of 15 s, and more than the late one
-// does.
+// NearMiss is Live's bound of a near miss: a timely renewal leaves more of 15 s, and the late one leaves less.
 const NearMiss = 5 * time.Second
 
-// Live has two clients of one store, each with an observer, live through this in virtual time, and then calls after:
+// Live makes two clients of one store, each with an observer, go through these events in virtual time, and then calls after:
 //
 //   - order/1 is handed over to the other client after 2 s, and there at once to another goroutine.
-//   - A renewal of job/nightly, whose ttl is 15 s, comes through late; then none does, and the lease is lost.
+//   - A renewal of job/nightly, with a ttl of 15 s, arrives late; then none does, and the lease is lost.
 //   - order/2 is released without an answer of the store.
 //   - job/stuck is lost after its MaxHold, and order/3 is held on.
 func Live(t *testing.T, observer func() stile.Observer, after func()) {
@@ -66,7 +65,7 @@ func Live(t *testing.T, observer func() stile.Observer, after func()) {
 
 		kept := take(a.Mutex("job/nightly"))
 		here.SetLink(memory.Refused)
-		time.Sleep(9 * time.Second) // of 13.85 s that the lease is trusted for
+		time.Sleep(9 * time.Second) // of the 13.85 s for which the lease is trusted
 		before := kept.Deadline()
 		here.Heal()
 		for kept.Deadline().Equal(before) && kept.Check() == nil {

@@ -23,8 +23,7 @@ func id(path string) string {
 	return string(bytes.TrimSpace(number))
 }
 
-// digits writes a number out. Package strconv does that too, but with it the guard of a CMD would begin later: see package
-// early of the command.
+// digits formats a number. With package strconv the guard of a CMD would begin later: see package early of the command.
 func digits(n int) string {
 	last := string(rune('0' + n%10))
 	if n < 10 {

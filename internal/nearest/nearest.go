@@ -1,8 +1,8 @@
-// Package nearest finds the word that a mistyped word was meant to be.
+// Package nearest finds the likely meaning of a mistyped word.
 package nearest
 
-// To returns the known word that is so like a word that it may have been meant, or "". A word is like another if a third of
-// its letters, rounded up, or fewer have to be changed, left out, added, or swapped with the next to make it the other.
+// To returns the nearest known word, or "" if none is near. A word is near if at most a third of the word's letters, rounded
+// up, must be changed, left out, added, or swapped with the next.
 func To(word string, known []string) string {
 	best, least := "", (len(word)+2)/3+1
 	for _, k := range known {
@@ -13,7 +13,7 @@ func To(word string, known []string) string {
 	return best
 }
 
-// Hint returns a clause for a message: "; did you mean run?", or "" if nothing is near.
+// Hint returns a clause for a message: "; did you mean run?", or "" if no word is near.
 func Hint(word string, known []string) string {
 	if meant := To(word, known); meant != "" {
 		return "; did you mean " + meant + "?"
@@ -21,7 +21,7 @@ func Hint(word string, known []string) string {
 	return ""
 }
 
-// distance is the distance of Damerau and Levenshtein, by bytes, where no part is edited twice (optimal string
+// distance is the distance of Damerau and Levenshtein, by bytes, without a second edit of any part (optimal string
 // alignment).
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package opening is the part that programs share that open the store of a URL: its secrets, its sessions, and the meaning
-// of its errors.
+// Package opening is what programs share that open the store of a URL: its secrets, its sessions, and the meaning of its
+// errors.
 package opening
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// Hide keeps the passwords of a store's URL, and of the URLs in it, out of all later messages. It reports whether there is
-// a password.
+// Hide keeps the passwords of a store's URL, and of the URLs in it, out of all later messages. It reports whether there is a
+// password.
 func Hide(a *driver.Address, url string) bool {
 	phrase.KeepSecret(a.Password, rawPassword(url))
 	found := a.Password != ""
@@ -33,7 +33,7 @@ func Hide(a *driver.Address, url string) bool {
 	return found
 }
 
-// rawPassword returns the password as it stands in a URL, which may be escaped.
+// rawPassword returns the password as the URL has it, perhaps escaped.
 func rawPassword(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	authority, _, _ := strings.Cut(rest, "/")
@@ -45,11 +45,11 @@ func rawPassword(url string) string {
 	return password
 }
 
-// sessionDefault is how long a session of ZooKeeper lasts if the URL does not say it.
+// sessionDefault is the length of a session of ZooKeeper without the parameter.
 const sessionDefault = 10 * time.Second
 
 // WithSession returns the URL with a session as short as the lease: in ZooKeeper a claim lasts as long as its client's
-// session, whatever the lease is, and this client has one claim.
+// session, whatever its lease, and this client has one claim.
 func WithSession(a *driver.Address, url string, ttl time.Duration) string {
 	if a.Scheme != "zk" && a.Scheme != "zks" || a.Param("session", "") != "" || ttl == 0 || ttl >= sessionDefault {
 		return url
@@ -66,7 +66,7 @@ func With(url, parameter string) string {
 	return url + separator + parameter
 }
 
-// Failed is the error of a store that could not be opened. One that refuses, and will again, is a mistake of the URL.
+// Failed returns the error of a store that could not be opened. A lasting refusal is a mistake of the URL.
 func Failed(a *driver.Address, err error) error {
 	if driver.OutcomeOf(err) == driver.OutcomeRefused && !driver.IsUnreachable(err) && !exit.NoRoom(err) {
 		return exit.Usage("%s: %w", a, err)

@@ -1,5 +1,5 @@
-// Package pagetest compiles the code of a section of a page. It is for modules that the command does not link; the
-// pages' other code is compiled by a test of the command.
+// Package pagetest compiles the code in a section of a page, for modules that the command does not link. A test of the
+// command compiles the other code of the pages.
 package pagetest
 
 import (
@@ -14,9 +14,8 @@ import (
 
 var block = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// Vet runs go vet on the Go of a section, which ends where the next heading of its kind begins. Each block is the
-// body of a function with a context ctx and a client locks, whose last line returns its error; all blocks share the
-// imports.
+// Vet runs go vet on the Go code of a section, which ends at the next heading of its kind. Each block is the body of a
+// function with a context ctx and a client locks, and its last line returns its error; all blocks share the imports.
 func Vet(t *testing.T, page, heading string, imports ...string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

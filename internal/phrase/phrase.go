@@ -1,5 +1,5 @@
-// Package phrase writes texts for a person: one line that holds no secret and nothing that a terminal would not show as it is,
-// words of the shell, numbers of things, and durations with the digits that somebody reads.
+// Package phrase formats text for people: one line without secrets that a terminal shows as it is, words of the shell,
+// numbers of things, and durations with the digits that people read.
 package phrase
 
 import (
@@ -15,23 +15,23 @@ import (
 )
 
 var (
-	// What stands between a scheme and the host of a URL may be a password, wherever the URL came from.
+	// The text between a scheme and a host may be a password, in a URL from anywhere.
 	credentials = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`://[^\s/]*@`) })
 
-	// placeholders stand in the drivers' advice, and show where the password goes.
+	// placeholders are parts of the drivers' advice that show where a password goes.
 	placeholders = []string{"://user:password@", "://:password@", "://:token@"}
 
 	secrets []string // parts of the store's URL that must not be shown
 )
 
-// KeepSecret leaves texts out of every later message where secrets stand. The drivers leave passwords out too; this
-// is for texts that they pass on from others.
+// KeepSecret removes texts from all later messages, wherever secrets may stand. The drivers leave passwords out too;
+// KeepSecret is for texts that they pass on from others.
 func KeepSecret(texts ...string) { secrets = append(secrets, texts...) }
 
-// OneLine returns a text without secrets, and fit for a terminal.
+// OneLine returns a text on one line, without secrets, fit for a terminal.
 func OneLine(text string) string {
 	text = secure.Hide(text, secrets...)
-	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within one of ours
+	text = strings.ReplaceAll(text, ": stile: ", ": ") // an error of the library within another
 	text = credentials().ReplaceAllStringFunc(text, func(found string) string {
 		if slices.Contains(placeholders, found) {
 			return found
@@ -45,8 +45,8 @@ func OneLine(text string) string {
 	return Printable(strings.Join(lines, "; "))
 }
 
-// Printable escapes what a terminal would not show as it is: control characters, and those that turn the direction of
-// the text or have no width.
+// Printable escapes characters that a terminal would not show as they are: control characters, and characters that change
+// the direction of the text or have no width.
 func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -69,7 +69,7 @@ func Quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Shortened quotes a word of the command line, and leaves out the end of a very long one.
+// Shortened quotes a word of the command line, and cuts off the end of a very long one.
 func Shortened(word string) string {
 	const most = 64
 	if len(word) <= most {
@@ -78,7 +78,7 @@ func Shortened(word string) string {
 	return strconv.Quote(strings.ToValidUTF8(word[:most], "")) + "…"
 }
 
-// Short writes a duration with as many digits as a person reads.
+// Short formats a duration with the digits that a person reads.
 func Short(d time.Duration) string {
 	if d < 10*time.Second {
 		return d.Round(100 * time.Millisecond).String()
@@ -86,10 +86,10 @@ func Short(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Stamp writes a time as scripts get it.
+// Stamp formats a time for scripts.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Rounded leaves of a duration what a person reads.
+// Rounded rounds a duration to the digits that a person reads.
 func Rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)
@@ -97,7 +97,7 @@ func Rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// Tidy leaves of a short duration the digits that count.
+// Tidy rounds a short duration to its significant digits.
 func Tidy(d time.Duration) time.Duration {
 	if d < time.Millisecond {
 		return d.Round(time.Microsecond)
@@ -105,7 +105,7 @@ func Tidy(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// Plural is a number of things.
+// Plural returns a phrase such as "1 thing" or "3 things".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

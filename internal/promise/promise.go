@@ -1,14 +1,14 @@
-// Package promise keeps the promises of a store, and asks the store again once a driver has reconnected to it: the
-// servers may have other settings after a restart, and others may answer after a failover. Connections do not show
-// all of that: a setting can be changed while they stay, a replica can become a primary, and a server that is being
-// replaced can be the one that answers. So the store is asked again every 10 s too.
+// Package promise keeps the traits of a store, and asks the store again after a driver has reconnected: the servers may have
+// other settings after a restart, and other servers may answer after a failover. Connections do not show every change: a
+// setting can change while they stay, a replica can become a primary, and a server that is being replaced can be the one
+// that answers. So the store is also asked every 10 s.
 //
 //	         connections are made, or 10 s            Traits
 //	asked ──────────────────────────────────► stale ─────────► asking ──the store answers──► asked
 //	                                            ▲                 │
 //	                                            └──no answer──────┘
 //
-// Nobody asks the store unless somebody asks for its traits, so a client that requires nothing causes no request.
+// The store is asked only if somebody asks for its traits, so a client without requirements causes no request.
 package promise
 
 import (
@@ -22,16 +22,16 @@ import (
 
 // A Promise has the last answer of a store about its promises.
 type Promise struct {
-	// Connections counts how often the store was connected to, and may only rise. It is called by one at a time.
-	Connections func() int64 // nil for a driver that does not see them
+	// Connections returns the number of connections made to the store so far. One goroutine at a time calls it.
+	Connections func() int64 // nil if the driver does not see them
 	// Ask asks the store. It ends soon after its context.
 	Ask func(ctx context.Context) (driver.Traits, error)
-	// Life is the driver's.
+	// Life is the driver's life.
 	Life *work.Life
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	traits driver.Traits
-	asked  moment // when the store was asked that
+	asked  moment // when the store was asked for traits
 	asking bool
 }
 
@@ -41,10 +41,10 @@ type moment struct {
 	connections int64
 }
 
-// reaskEvery is how often a store is asked again to which no connections were made.
+// reaskEvery is the pause between questions without new connections.
 const reaskEvery = 10 * time.Second
 
-// nowLocked returns the moment that is now.
+// nowLocked returns the present moment.
 func (p *Promise) nowLocked() moment {
 	m := moment{time: time.Now()}
 	if p.Connections != nil {
@@ -53,15 +53,15 @@ func (p *Promise) nowLocked() moment {
 	return m
 }
 
-// Set sets the store's promise, as it answered when the driver was made.
+// Set sets the store's traits, as the store answered when the driver was made.
 func (p *Promise) Set(t driver.Traits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.traits, p.asked = t, p.nowLocked()
 }
 
-// Traits returns the store's promises. If the last answer is too old, or from before the last connection, the store
-// is asked again meanwhile, and a later call returns the new answer.
+// Traits returns the store's traits. If the last answer is too old, or from before the last connection, the store is asked
+// in the background, and a later call returns the new answer.
 func (p *Promise) Traits() driver.Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()

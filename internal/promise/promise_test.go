@@ -12,8 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A store is asked once for each time that it was connected to, if somebody wants to know, and again if it did not answer, or
-// after a while.
+// A store is asked once for each time that it was connected to, if somebody wants to know, and again if it did not answer,
+// or after a while.
 func TestAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made, asked atomic.Int64

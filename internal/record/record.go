@@ -1,4 +1,4 @@
-// Package record is how a store keeps who holds or waits, for people to read.
+// Package record has the description of a holder or a waiter that a store keeps for people.
 package record
 
 import (
@@ -35,7 +35,7 @@ var self = sync.OnceValue(func() Holder {
 	return Holder{Program: clean(filepath.Base(os.Args[0])), Host: clean(host), PID: os.Getpid()}
 })
 
-// clean returns what can be stored and shown of a name that nobody chose for it: a file's name may be any bytes.
+// clean returns the storable and printable part of a name that nobody chose as text: a file's name may be any bytes.
 func clean(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -46,48 +46,47 @@ func clean(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), mostName)], "")
 }
 
-// mostName is how much of the name of a program or a host is kept, in bytes.
+// mostName is the most bytes kept of the name of a program or a host.
 const mostName = 255
 
-// behalf is the process in whose name this one writes, if it is not its own.
+// behalf is the process that this one writes records for, unless it is 0.
 var behalf atomic.Int64
 
-// OnBehalfOf makes all later records name another process of this machine: the one that asked for a claim which
-// outlives its maker.
+// OnBehalfOf makes all later records name another process of this machine: the process that asked for a claim which outlives
+// its maker.
 func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
 
-// Write returns the record of a holder in this process, whose claim has this ttl while it holds; 0 is for no claim. It fails if a
-// text is not UTF-8, which would be kept changed, or if the record is too long to be kept.
+// Write returns the record of a holder in this process. ttl is the claim's while it holds; 0 means no claim. It fails if a
+// text is not UTF-8, since the store would change it, or if the record is too long.
 func Write(owner, reason, value string, ttl time.Duration) (string, error) {
 	return write(&changed{Holder: self(), TTL: ttl.Milliseconds()}, owner, reason, value)
 }
 
-// Of returns the record of a holder that is not this process.
+// Of returns the record of another holder.
 func Of(h Holder, ttl time.Duration) (string, error) {
 	h.Program, h.Host = clean(h.Program), clean(h.Host)
 	return write(&changed{Holder: h, TTL: ttl.Milliseconds()}, h.Owner, h.Reason, h.Value)
 }
 
-// changed is a record as it is written. No claim has the same one twice.
+// changed is a record in its written form. No claim has the same record twice.
 type changed struct {
 	Holder
-	Times int   `json:"changed,omitempty"` // how often the claim got another record
+	Times int   `json:"changed,omitempty"` // counts the changes of the claim's record
 	TTL   int64 `json:"ttl,omitempty"`     // of the claim while it holds, in milliseconds
 }
 
-// TTL returns the ttl of a record's claim while it holds; 0 if the record does not say it, as an older client's does
-// not.
+// TTL returns the ttl of a record's claim while it holds; 0 if the record does not have it, as from an older client.
 func TTL(record string) time.Duration {
 	var r struct {
 		TTL int64 `json:"ttl"`
 	}
 	if json.Unmarshal([]byte(record), &r) != nil || r.TTL < 0 || r.TTL > driver.MaxTTL.Milliseconds() {
-		return 0 // it is no record of stile's
+		return 0 // not a record of stile
 	}
 	return time.Duration(r.TTL) * time.Millisecond
 }
 
-// Change returns the record of a holder in this process who had another one, with another value.
+// Change returns a record with a new value, for a holder in this process with an earlier record.
 func Change(from, value string) (string, error) {
 	var was changed
 	if json.Unmarshal([]byte(from), &was) != nil {
@@ -113,7 +112,7 @@ func write(r *changed, owner, reason, value string) (string, error) {
 	return string(text), err
 }
 
-// Read reads a record. What another program wrote there, such as a candidate of its own, is the value if it is text.
+// Read reads a record. The text of another program is the value.
 func Read(record string) Holder {
 	var h Holder
 	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "") {
@@ -125,7 +124,7 @@ func Read(record string) Holder {
 	return Holder{Value: record}
 }
 
-// String names the holder in a few words.
+// String describes the holder in a few words.
 func (h Holder) String() string {
 	who := h.Owner
 	if who == "" {
@@ -139,7 +138,7 @@ func (h Holder) String() string {
 	}
 	if h.Host != "" {
 		who += " on " + h.Host
-		if h.PID != 0 { // the lock service does not know that of its clients
+		if h.PID != 0 { // the lock service does not know its clients' PIDs
 			who += fmt.Sprintf(", pid %d", h.PID)
 		}
 	}
@@ -149,14 +148,14 @@ func (h Holder) String() string {
 	return who
 }
 
-// A Held is a claim that a waiter has already.
+// A Held is a claim that a waiter already has.
 type Held struct {
 	Name   string
 	Ticket int64
 }
 
-// Within returns the record of a claim that waits while its caller has others, the innermost first: as many of them as there
-// is room for.
+// Within returns the record of a claim that waits while its caller has others: as many of them as there is room for,
+// innermost first.
 func Within(text string, has []Held) string {
 	lines := ""
 	for _, h := range has {
@@ -164,7 +163,7 @@ func Within(text string, has []Held) string {
 		if lines != "" {
 			line = "\n" + line
 		}
-		within, _ := json.Marshal(lines + line) // of a string it cannot fail
+		within, _ := json.Marshal(lines + line) // cannot fail for a string
 		if len(text) < 2 || len(text)+len(`,"within":`)+len(within) > driver.MaxRecord {
 			break
 		}

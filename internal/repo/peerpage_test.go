@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// The page about other libraries is made of what runs measured: go run ./proof/chaos -peer … -o writes the figures, and go test
-// ./internal/repo -update the page.
+// The page about other libraries is made of what runs measured: go run ./proof/chaos -peer … -o writes the figures, and go
+// test ./internal/repo -update the page.
 
 const (
 	peerFigures = "docs/evidence/peers.json"

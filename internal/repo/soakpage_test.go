@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The sums of the runs under faults are made of what make soak and make alarms have written: go test ./internal/repo -update.
+// The sums of the runs under faults are made of what make soak and make alarms have written: go test ./internal/repo
+// -update.
 
 const (
 	chaosPage = "docs/explain/chaos.md"  // the conclusions, with the sum of all stores

@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// hidden stands in a message in place of a secret.
+// hidden replaces a secret in a message.
 const hidden = "…"
 
-// Hide returns a message of a server or a library without secrets. One that no sentence has, since it mixes
-// letters with digits or signs, or is a long number, goes wherever it stands. Another goes only where a secret would stand:
-// in a URL between the colon and the at sign, behind "password=", and, if it has at least four characters, in quotes.
-// Elsewhere it is a word: a message is not made unreadable since a password is "a", or "timeout".
+// Hide returns a message of a server or a library without secrets. It removes an unlikely secret everywhere: letters mixed
+// with digits or signs, or a long number. It removes another secret only where a secret may stand: in a URL between the
+// colon and the at sign, after "password=", and, from four characters on, in quotes. Elsewhere such a text is a word: a
+// password "a" or "timeout" must not make a message unreadable.
 func Hide(text string, secrets ...string) string {
 	for _, secret := range secrets {
 		switch {
@@ -25,14 +25,14 @@ func Hide(text string, secrets ...string) string {
 	return text
 }
 
-// unlikely reports whether no sentence would have a text by chance.
+// unlikely reports whether a text is unlikely to appear in a sentence by chance.
 func unlikely(secret string) bool {
 	letters := strings.ContainsFunc(secret, unicode.IsLetter)
 	others := strings.ContainsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })
 	return others && (letters && len(secret) >= 5 || len(secret) >= 8)
 }
 
-// hideValues leaves a secret out where it is a value.
+// hideValues removes a secret that stands as a value.
 func hideValues(text, secret string) string {
 	var b strings.Builder
 	for before := ""; ; {
@@ -50,7 +50,7 @@ func hideValues(text, secret string) string {
 	}
 }
 
-// isValue reports whether what stands between two parts of a message is a value there.
+// isValue reports whether the text between two parts of a message is a value there.
 func isValue(before, after string, length int) bool {
 	const quotes = "\"'`"
 	key, assigned := strings.CutSuffix(strings.TrimRight(before, quotes), "=")

@@ -14,26 +14,26 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Servers are those that a store's URL names, and how they are to be spoken to.
+// Servers are the servers of a store's URL, and how to speak to them.
 type Servers struct {
 	Store    string   // the store's name, for messages
 	Hosts    []string // each with its port
-	TLS      bool     // the URL asks for TLS
+	TLS      bool     // whether the URL asks for TLS
 	Scheme   string   // the URL's
-	Instead  string   // the scheme for the other way
-	Greeting string   // the first answer of a server without TLS, whoever asks
+	Instead  string   // the scheme with TLS, or without, in place of the URL's
+	Greeting string   // the first answer of a server without TLS to any client
 }
 
-// hesitation is how long opening a store may take before the servers are asked whether they speak TLS at all.
+// hesitation is how long opening a store may take before the servers are asked whether they speak TLS.
 const hesitation = 250 * time.Millisecond
 
 // askWithin bounds the question to one server.
 var askWithin = time.Second
 
-// Open opens a store, and explains a failure for which TLS is the cause. A server without TLS may take the beginning of a
-// handshake for half a command, and wait for the rest; a server with TLS ends a connection that begins otherwise. Servers
-// that fail, or that are slow to answer, are therefore asked whether they speak TLS. If they do not speak as the URL
-// says, the error is definite, and names the scheme to use.
+// Open opens a store, and explains a failure that TLS causes. A server without TLS may take the start of a handshake for
+// half a command, and wait for the rest; a server with TLS ends a connection that begins otherwise. So Open asks servers
+// that fail or are slow whether they speak TLS. If they contradict the URL, the error is definite and names the scheme to
+// use.
 func Open[D any](ctx context.Context, s *Servers, open func(context.Context) (D, error)) (D, error) {
 	opening, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -62,7 +62,7 @@ func Open[D any](ctx context.Context, s *Servers, open func(context.Context) (D,
 	return d, err
 }
 
-// A mismatchError says which server does not speak as the URL says.
+// A mismatchError names a server that contradicts the URL about TLS.
 type mismatchError struct {
 	s    *Servers
 	host string
@@ -76,7 +76,7 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf(format, e.s.Store, e.host, e.s.Instead, e.s.Scheme)
 }
 
-// mismatch returns a mismatchError if one of the servers does not speak as the URL says.
+// mismatch returns a mismatchError if one of the servers contradicts the URL about TLS.
 func (s *Servers) mismatch(ctx context.Context) error {
 	ask := requiresTLS
 	if s.TLS {
@@ -115,8 +115,7 @@ func (s *Servers) speaksPlainly(ctx context.Context, host string) bool {
 	return n > 0 && err == nil && text[0] >= ' ' && text[0] <= '~' && !strings.Contains(text, "HTTP/1.0 400")
 }
 
-// requiresTLS reports whether a server answers a handshake, be it with a certificate that is not trusted, or with an
-// alert.
+// requiresTLS reports whether a server answers a handshake, also with an untrusted certificate or an alert.
 func requiresTLS(ctx context.Context, host string) bool {
 	conn, err := (&tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", host)
 	if err == nil {

@@ -1,4 +1,4 @@
-// Package secure makes what connections by TLS need out of the URL of a store.
+// Package secure makes the TLS configuration of a store's URL, and keeps secrets out of messages.
 package secure
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Config reads the files that an address names: tls_ca, the authorities to trust in place of the system's, and
-// tls_cert and tls_key, which the client shows. tls_server_name is the name that the server's certificate must have,
-// if it is not the host's name.
+// Config reads the files that an address names: tls_ca, the authorities to trust in place of the system's, and tls_cert and
+// tls_key, the client's certificate. tls_server_name is the name that the server's certificate must have; the default is the
+// host's name.
 func Config(a *driver.Address) (*tls.Config, error) {
 	c := &tls.Config{ServerName: a.Param("tls_server_name", ""), MinVersion: tls.VersionTLS12}
 	if file := a.Param("tls_ca", ""); file != "" {

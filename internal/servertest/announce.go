@@ -123,7 +123,8 @@ func (set *Sentinels) Moved(t TB) bool {
 		seen, other := set.asked("MASTER"), set.asked("REPLICAS")
 		primary, replica := set.Primary.replication(), set.Replica.replication()
 		epoch = seen["config-epoch"]
-		last = fmt.Sprintf("the Sentinel's primary %v, its replica %v; the primary %v, the replica %v", seen, other, primary, replica)
+		last = fmt.Sprintf("the Sentinel's primary %v, its replica %v; the primary %v, the replica %v", seen, other, primary,
+			replica)
 		return primary["role"] == "master" && seen["flags"] == "master" && seen["port"] == set.front.port(set.Primary) &&
 			replica["role"] == "slave" && replica["master_link_status"] == "up" && replica["master_port"] == seen["port"] &&
 			other["flags"] == "slave" && other["master-link-status"] == "ok"

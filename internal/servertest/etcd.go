@@ -59,7 +59,8 @@ func EtcdCluster(t TB, members int, args ...string) []*Server {
 	return nil
 }
 
-// Forget kills a server whose data are in the folder data, removes all that it kept, and starts it again, as the same cluster by name.
+// Forget kills a server whose data are in the folder data, removes all that it kept, and starts it again, as the same
+// cluster by name.
 func (s *Server) Forget() {
 	s.t.Helper()
 	s.Kill()

@@ -35,7 +35,8 @@ func MySQL(t TB, options ...string) *Server {
 		Args: func(s *Server) []string {
 			args := append(m.args(s),
 				"--socket="+filepath.Join(s.Dir, "socket"), "--port="+strconv.Itoa(s.Ports[0]), "--bind-address=127.0.0.1",
-				"--skip-name-resolve", "--init-file="+filepath.Join(s.Dir, "init.sql"), "--innodb_buffer_pool_size=32M", "--max_connections=300")
+				"--skip-name-resolve", "--init-file="+filepath.Join(s.Dir,
+					"init.sql"), "--innodb_buffer_pool_size=32M", "--max_connections=300")
 			for _, option := range slices.Concat(m.options, options) {
 				args = append(args, "--"+option)
 			}

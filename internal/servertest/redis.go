@@ -173,8 +173,8 @@ func (set *Sentinels) Settle(t TB) {
 	})
 }
 
-// Failover makes the replica the primary, although the primary is well, and returns when the Sentinel says so. A failover that
-// takes longer than failover-timeout is given up, and another is begun then.
+// Failover makes the replica the primary, although the primary is well, and returns when the Sentinel says so. A failover
+// that takes longer than failover-timeout is given up, and another is begun then.
 func (set *Sentinels) Failover(t TB) {
 	t.Helper()
 	set.Settle(t)

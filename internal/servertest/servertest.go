@@ -336,8 +336,8 @@ func freePorts(n int) ([]int, error) {
 	return nil, fmt.Errorf("too few ports are free: %w", err)
 }
 
-// Port returns a free port, for what a server listens on beside the ports that [Start] gives it. No other test is given that port
-// while this process lives, and no outgoing connection has it.
+// Port returns a free port, for what a server listens on beside the ports that [Start] gives it. No other test is given that
+// port while this process lives, and no outgoing connection has it.
 func Port(t TB) int {
 	t.Helper()
 	ports, err := freePorts(1)

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/known"
 )
 
-// A state is how a claim stands here:
+// A state is the state of a claim in this client:
 //
 //	     ┌─────────┐ its key is held ┌─────────┐ Leave with Keep ┌──────┐
 //	────►│ waiting │────────────────►│ holding │────────────────►│ kept │
@@ -23,19 +23,19 @@ import (
 //	        └──────────────────────►│ leaving │◄──────────────────────┘
 //	                                └─────────┘
 //
-// A claim that waits has nothing in the server that could be lost, and waits on when a connection ends. Nobody is told that one
-// which is leaving is gone.
+// A claim that waits has nothing in the server to lose, and goes on waiting when a connection ends. Nobody gets the answer
+// that a leaving claim is gone.
 type state int
 
 const (
 	claimWaiting state = iota
 	claimHolding
-	claimKept // it has left, and its key stays locked until its time is over
+	claimKept // it has left; its key stays locked until its time is over
 	claimLeaving
 	claimOver
 )
 
-// moves are the ways that a claim can go.
+// moves are the allowed transitions of a claim.
 var moves = map[state][]state{
 	claimWaiting: {claimHolding, claimLeaving, claimOver},
 	claimHolding: {claimKept, claimLeaving, claimOver},
@@ -54,7 +54,7 @@ var moves = map[state][]state{
 //	the server knows the └──────────┘
 //	connection no more
 //
-// A key that is in doubt is taken: no claim of this client asks for it, and none of it is said to be gone.
+// A doubtful key counts as taken: no claim of this client asks for it, and no claim on it is reported gone.
 type keyState int
 
 const (
@@ -65,7 +65,7 @@ const (
 	keyDoubtful
 )
 
-// turns are the ways that a key can go.
+// turns are the allowed transitions of a key.
 var turns = map[keyState][]keyState{
 	keyFree:     {keyAsked},
 	keyAsked:    {keyFree, keyHeld, keyDoubtful},
@@ -74,14 +74,14 @@ var turns = map[keyState][]keyState{
 	keyDoubtful: {keyFree},
 }
 
-// A claim is one of this client.
+// A claim is a claim of this client.
 type claim struct {
 	id, key string
 	shared  bool
 	ticket  int64
 	state   state         // moved by move
 	ends    time.Time     // when its time is over
-	refused error         // the server's error when the key was last asked for; nil if it was only taken
+	refused error         // the server's error at the last request for its key; nil if the key was only taken
 	settled chan struct{} // closed when it no longer waits
 	over    chan struct{} // closed when it is over
 }
@@ -89,42 +89,42 @@ type claim struct {
 // has reports whether a claim has its key.
 func (c *claim) has() bool { return c.state == claimHolding || c.state == claimKept }
 
-// A key is a lock that is not known to be free, once in the server for however many share it here.
+// A key is a lock that may not be free: one lock in the server, for all claims that share it here.
 type key struct {
 	name   string
 	shared bool
 	state  keyState      // moved by turn
 	n      int           // claims that have it
-	asker  *claim        // the claim for which it was asked
-	on     Conn          // that may have it, if that is doubtful
-	proven chan struct{} // closed when that is not doubtful any more
+	asker  *claim        // the claim that asked for it
+	on     Conn          // of a doubtful key: the connection that may have it
+	proven chan struct{} // closed when the key is no longer doubtful
 }
 
 // claims are the claims of this client, and their keys. It decides, and does no I/O. After each call,
 //
-//   - byID has the claims that are not over, line has those of them that wait, as they came, and leaving those that leave;
-//   - keys has the keys that are not free; each that is held has the number of those that have it, which is 1 at most unless
-//     all of them share it, and a key without any is in steps;
-//   - steps has the keys that are asked for or freed by the next statement.
+//   - byID has the claims that are not over, line the waiting ones in the order of arrival, and leaving the leaving ones;
+//   - keys has the keys that are not free; each held key counts its claims, at most 1 unless all of them
+//     share it, and a key without a claim is in steps;
+//   - steps has the keys to lock or free by the next statement.
 type claims struct {
 	byID    map[string]*claim
 	line    []*claim
 	leaving []*claim
 	keys    map[string]*key
 	steps   []*key
-	joins   []*claim                 // that share a key which is held, once the home has answered
-	fallen  map[string]time.Duration // ids of claims that went with their connection, until when they are remembered
+	joins   []*claim                 // claims that share a held key, once the home has answered
+	fallen  map[string]time.Duration // ids of claims that went with their connection, and how long to remember them
 	limit   known.Limit
 	timeout time.Duration // the longest lease
 	serial  int64         // the last ticket
-	due     time.Time     // no claim's time is over before
+	due     time.Time     // no claim's time is over before this
 }
 
 func newClaims(timeout time.Duration) *claims {
 	return &claims{byID: map[string]*claim{}, keys: map[string]*key{}, fallen: map[string]time.Duration{}, timeout: timeout}
 }
 
-// add makes a claim that waits.
+// add adds a waiting claim.
 func (cs *claims) add(id, key string, shared bool) *claim {
 	cs.serial++
 	c := &claim{id: id, key: key, shared: shared, ticket: cs.serial, settled: make(chan struct{}), over: make(chan struct{})}
@@ -144,7 +144,7 @@ func (cs *claims) find(id string) (*claim, error) {
 	}
 }
 
-// gone is the error for a claim that is not there.
+// gone returns the error for a missing claim.
 func (cs *claims) gone(id string) error {
 	if _, fell := cs.fallen[id]; fell {
 		return driver.ErrSession
@@ -152,7 +152,7 @@ func (cs *claims) gone(id string) error {
 	return driver.ErrGone
 }
 
-// move moves a claim, and reports whether it did. A way that is not drawn is not gone.
+// move moves a claim to a state. It returns false, and does nothing, if moves does not allow it.
 func (cs *claims) move(c *claim, next state) bool {
 	if !slices.Contains(moves[c.state], next) {
 		return false
@@ -176,7 +176,7 @@ func (cs *claims) move(c *claim, next state) bool {
 	return true
 }
 
-// turn moves a key, and reports whether it did. A way that is not drawn is not gone.
+// turn moves a key to a state. It returns false, and does nothing, if turns does not allow it.
 func (cs *claims) turn(k *key, next keyState) bool {
 	if !slices.Contains(turns[k.state], next) {
 		return false
@@ -195,10 +195,10 @@ func (cs *claims) turn(k *key, next keyState) bool {
 	return true
 }
 
-// free reports whether nobody of this client has a claim's key, or may have it.
+// free reports whether no claim of this client has a claim's key, or may have it.
 func (cs *claims) free(c *claim) bool { return cs.keys[c.key] == nil }
 
-// askForKey asks for the key of a claim that waits, unless this client has it in another way.
+// askForKey asks for the key of a waiting claim, unless this client already has it.
 func (cs *claims) askForKey(c *claim) {
 	switch k := cs.keys[c.key]; {
 	case k == nil:
@@ -221,14 +221,14 @@ func (cs *claims) release(c *claim) {
 	}
 }
 
-// hold gives a held key to a claim that waits.
+// hold gives a held key to a waiting claim.
 func (cs *claims) hold(c *claim) {
 	if k := cs.keys[c.key]; k != nil && k.state == keyHeld && (k.n == 0 || k.shared && c.shared) && cs.move(c, claimHolding) {
 		k.n++
 	}
 }
 
-// stepsOf returns the steps of the next statement; with undo, the steps that undo it whatever of it was done.
+// stepsOf returns the steps of the next statement; with undo, the steps that undo it, however far it got.
 func (cs *claims) stepsOf(undo bool) []Step {
 	list := make([]Step, len(cs.steps))
 	for i, k := range cs.steps {
@@ -237,7 +237,7 @@ func (cs *claims) stepsOf(undo bool) []Step {
 	return list
 }
 
-// answered says which steps were done. It reports whether a key that was to be freed was not locked any more.
+// answered takes the result of each step. It reports whether a key to be freed was no longer locked.
 func (cs *claims) answered(done []bool) (lost bool) {
 	steps, joins := cs.steps, cs.joins
 	cs.steps, cs.joins = nil, nil
@@ -246,7 +246,7 @@ func (cs *claims) answered(done []bool) (lost bool) {
 		case k.state == keyAsked && done[i]:
 			cs.turn(k, keyHeld)
 			cs.hold(k.asker)
-			if k.n == 0 { // it has left meanwhile
+			if k.n == 0 { // its claim has left meanwhile
 				cs.turn(k, keyFreeing)
 			}
 			continue
@@ -266,7 +266,7 @@ func (cs *claims) answered(done []bool) (lost bool) {
 	return lost
 }
 
-// undone says why no key is locked of those that were to be locked or freed.
+// undone takes the reason why no step locked or freed a key.
 func (cs *claims) undone(why error) {
 	for _, k := range cs.steps {
 		k.asker.refused = why
@@ -275,7 +275,7 @@ func (cs *claims) undone(why error) {
 	cs.steps, cs.joins = nil, nil
 }
 
-// fell says that the home has ended, or was given up, and returns the ids of the claims that went with it.
+// fell notes the end of the home, and returns the ids of the claims that went with it.
 func (cs *claims) fell(home Conn) (ids []string) {
 	for _, k := range cs.keys {
 		if cs.turn(k, keyDoubtful) {
@@ -307,7 +307,7 @@ func (cs *claims) fall(c *claim) {
 	cs.fallen[c.id] = known.Until(cs.timeout)
 }
 
-// proven says that the server knows a connection no more.
+// proven notes that the server no longer knows a connection.
 func (cs *claims) proven(gone Conn) {
 	for _, k := range cs.keys {
 		if k.state == keyDoubtful && k.on == gone {
@@ -316,8 +316,7 @@ func (cs *claims) proven(gone Conn) {
 	}
 }
 
-// settle ends the claims that leave, of which nothing is left in the server. A key that is being scouted for nobody any more may
-// be locked for a moment.
+// settle ends leaving claims of which nothing remains in the server. A stray scout may still lock its key for a moment.
 func (cs *claims) settle(scouted string) {
 	for _, c := range slices.Clone(cs.leaving) {
 		if k := cs.keys[c.key]; c.key != scouted && (k == nil || k.state == keyHeld) {
@@ -326,7 +325,7 @@ func (cs *claims) settle(scouted string) {
 	}
 }
 
-// until sets when a claim's time is over, but never earlier than it was to be.
+// until extends a claim's time; it never shortens it.
 func (cs *claims) until(c *claim, t time.Time) {
 	if t.After(c.ends) {
 		c.ends = t

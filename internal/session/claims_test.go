@@ -217,8 +217,9 @@ func (w *world) String() (text string) {
 	return fmt.Sprint(text, " ", len(w.doubts))
 }
 
-// Whatever happens, in any order, to a few claims: a key has one holder or several that share it; what may be locked in the server
-// is never taken for free, nor a claim for gone that it may be locked for; and each claim can end and does not come back.
+// Whatever happens, in any order, to a few claims: a key has one holder or several that share it; what may be locked in the
+// server is never taken for free, nor a claim for gone that it may be locked for; and each claim can end and does not come
+// back.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	replay := func(path []event) (w *world, err error) {

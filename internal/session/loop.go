@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// answerWithin is how long a statement may take. Then its connection is given up.
+	// answerWithin is the limit of a statement. Then its connection is given up.
 	answerWithin = 10 * time.Second
 
 	// proveWithin is how long a Leave waits for the proof that a connection is gone.
 	proveWithin = 5 * time.Second
 
-	leastProof = time.Millisecond // between two questions for a connection that was given up
+	leastProof = time.Millisecond // between two questions about a connection that was given up
 	mostProof  = 100 * time.Millisecond
 
-	// pollEvery is how long after each other those are tried that wait, and for whom the scout does not.
+	// pollEvery is the pause between two tries for waiting claims that the scout does not cover.
 	pollEvery = 100 * time.Millisecond
 
-	// atEase is how long the home is idle before its end is watched for.
+	// atEase is how long the home must be idle before the loop watches for its end.
 	atEase = time.Millisecond
 
-	// together is how many orders one statement serves.
+	// together is the most orders that one statement serves.
 	together = 256
 )
 
 var errDoubtful = driver.Unreachable(errors.New("it is not known yet whether the server has freed the lock"))
 
-// run follows orders, and tends the claims in between.
+// run executes orders, and attends to the claims in between.
 func (s *Session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -64,7 +64,7 @@ func (s *Session) run() {
 	}
 }
 
-// gather returns an order and those that came while the last statement was under way.
+// gather returns an order, and the orders that came during the last statement.
 func (s *Session) gather(first *order) []*order {
 	orders := []*order{first}
 	for len(orders) < together {
@@ -78,7 +78,7 @@ func (s *Session) gather(first *order) []*order {
 	return orders
 }
 
-// round does all that there is to do with one statement, and returns when there is more.
+// round does all pending work with one statement, and returns the time of the next work.
 func (s *Session) round(orders []*order) time.Time {
 	now := time.Now()
 	s.claims.expire(now)
@@ -110,7 +110,7 @@ func (s *Session) round(orders []*order) time.Time {
 	return s.next(now)
 }
 
-// next returns when there is something to do again.
+// next returns the time of the next work.
 func (s *Session) next(now time.Time) time.Time {
 	next := s.scout.aim(now, now.Add(time.Hour))
 	sooner := func(is bool, t time.Time) {
@@ -126,7 +126,7 @@ func (s *Session) next(now time.Time) time.Time {
 	return next
 }
 
-// poll asks for the keys of those that wait, and for which the scout does not.
+// poll asks for the keys of waiting claims that the scout does not cover.
 func (s *Session) poll() {
 	for _, c := range s.claims.line {
 		if !s.scout.covers(c) {
@@ -135,7 +135,7 @@ func (s *Session) poll() {
 	}
 }
 
-// send is the only place where the home is asked.
+// send sends one statement to the home. No other function does.
 func (s *Session) send() error {
 	if s.home == nil {
 		home, err := s.server.Connect(s.life.Context())
@@ -148,12 +148,12 @@ func (s *Session) send() error {
 	done, alive, err := s.do(false)
 	switch {
 	case err == nil && s.claims.answered(done):
-		s.giveUp() // its locks were taken from it
+		s.giveUp() // it had lost its locks
 		return nil
 	case err == nil:
 		return nil
 	case alive:
-		// The server has refused, maybe when it had done some of it. Nobody else here has these keys, so unlocking them is harmless.
+		// The server refused, perhaps after some of the steps. Nobody else here has these keys, so unlocking them is harmless.
 		if _, _, undo := s.do(true); undo == nil {
 			s.claims.undone(driver.NotYet(err))
 			return nil
@@ -175,8 +175,7 @@ func (s *Session) do(undo bool) (done []bool, alive bool, err error) {
 	return done, alive, err
 }
 
-// giveUp ends the home, and never uses it again. The claims that had a lock there are gone. Another connection ends
-// its rest in the server.
+// giveUp closes the home for good. The claims with a lock there are gone. Another connection ends it in the server.
 func (s *Session) giveUp() {
 	home := s.home
 	s.home = nil
@@ -188,7 +187,7 @@ func (s *Session) giveUp() {
 	}
 }
 
-// prove ends a connection in the server, and informs the loop when that is proven.
+// prove ends a connection in the server, and reports the proof to the loop.
 func (s *Session) prove(c Conn) {
 	life := s.life.Context()
 	for pause := leastProof; !s.gone(life, c); pause = min(2*pause, mostProof) {
@@ -220,7 +219,7 @@ type entry struct {
 	now     time.Time // when its lease begins
 	own     *claim
 	added   bool
-	doubt   chan struct{} // its key is in doubt until this is closed, and it has not entered
+	doubt   chan struct{} // closed when its key is no longer in doubt; it has not entered
 	scouted bool          // it waits, and the scout waits for it
 	place   driver.Place
 	err     error
@@ -251,7 +250,7 @@ func (e *entry) after(err error) {
 	}
 	switch {
 	case e.doubt != nil:
-		e.err = driver.NotYet(err) // it has not entered, nor was it sent
+		e.err = driver.NotYet(err) // it has not entered, and was not sent
 	case e.added && err != nil:
 		if driver.NotApplied(err) {
 			cs.move(e.own, claimOver)
@@ -271,8 +270,8 @@ func (e *entry) after(err error) {
 	}
 }
 
-// stay restarts the lease of a claim, and answers with its place. The server frees the locks of a connection that was
-// silent for the session's timeout.
+// stay renews the lease of a claim, and answers with its place. The server frees the locks of a connection after the
+// session's timeout in silence.
 func (e *entry) stay() {
 	e.place.Ticket = e.own.ticket
 	if e.own.state == claimHolding {
@@ -312,7 +311,7 @@ func (d *departure) before(now time.Time) {
 }
 
 func (d *departure) after(error) {
-	d.s.look = time.Now() // others here may wait for it
+	d.s.look = time.Now() // other claims here may wait for its key
 	switch {
 	case d.own == nil:
 	case d.own.state != claimOver:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A scout waits in the server for the key of the claim that has waited longest, on a connection of its own. When it comes back,
-// the key is tried at home. All other keys are only tried now and then.
+// A scout waits in the server, on a connection of its own, for the key of the claim that has waited longest. When it
+// returns, the home tries the key. All other keys are only tried now and then.
 //
 //	┌──────┐     send      ┌─────┐     recall      ┌──────────┐
 //	│ home │──────────────►│ out │────────────────►│ recalled │
@@ -15,17 +15,17 @@ import (
 //	   ▲  the key was free,   │   the statement has ended │
 //	   └──or a second is over─┴──────────────────────────┘
 //
-// Its connection belongs to the goroutine of the statement while the scout is not at home, and to the loop otherwise.
+// While the scout is out, its connection belongs to the goroutine of its statement, otherwise to the loop.
 type scout struct {
 	s      *Session
 	state  scoutState
 	back   chan error // of the statement; has room for one
-	conn   Conn       // nil: there is none
+	conn   Conn       // nil for none
 	key    string
 	shared bool
 	cancel context.CancelFunc // of the statement
-	quiet  time.Time          // it is not sent before, after a failure
-	used   time.Time          // when it came back
+	quiet  time.Time          // after a failure: not sent before this
+	used   time.Time          // when it last returned
 }
 
 type scoutState int
@@ -33,14 +33,14 @@ type scoutState int
 const (
 	scoutHome scoutState = iota
 	scoutOut
-	scoutRecalled // nobody waits for its key, and a claim that leaves awaits its end
+	scoutRecalled // nobody waits for its key, and a claim that leaves waits for its end
 )
 
 const (
 	scoutRest = time.Second      // after a failure
-	scoutKept = 10 * time.Second // how long the connection is kept when nobody waits
+	scoutKept = 10 * time.Second // how long an unused connection is kept
 
-	// momentOfScout is how long the answer of a scout may take that has locked its key for a moment.
+	// momentOfScout bounds the wait for a scout that has locked its key for a moment.
 	momentOfScout = 50 * time.Millisecond
 )
 
@@ -49,7 +49,7 @@ func (sc *scout) covers(c *claim) bool {
 	return sc.state == scoutOut && c.key == sc.key && c.shared == sc.shared
 }
 
-// stray returns the key that the scout waits for if nobody here does, and that it may lock for a moment.
+// stray returns the scout's key, which it may lock for a moment, if no claim here waits for it; else "".
 func (sc *scout) stray() string {
 	if sc.state == scoutHome || slices.ContainsFunc(sc.s.claims.line, sc.covers) {
 		return ""
@@ -57,10 +57,11 @@ func (sc *scout) stray() string {
 	return sc.key
 }
 
-// aim sends the scout for the first of those who wait and for whom this client does not have the key itself, or recalls it for a
-// claim that leaves. It returns when that is to be looked at again.
+// aim sends the scout for the first waiting claim whose key this client does not have, or recalls it for a claim that
+// leaves. It returns when to aim again.
 func (sc *scout) aim(now, never time.Time) time.Time {
-	if stray := sc.stray(); sc.state == scoutOut && slices.ContainsFunc(sc.s.claims.leaving, func(c *claim) bool { return c.key == stray }) {
+	if stray := sc.stray(); sc.state == scoutOut &&
+		slices.ContainsFunc(sc.s.claims.leaving, func(c *claim) bool { return c.key == stray }) {
 		sc.state = scoutRecalled
 		sc.cancel()
 	}
@@ -77,7 +78,7 @@ func (sc *scout) aim(now, never time.Time) time.Time {
 			return never
 		}
 	}
-	kept := min(scoutKept, sc.s.timeout/2) // the server would end an idle one
+	kept := min(scoutKept, sc.s.timeout/2) // the server would end an idle connection
 	switch {
 	case sc.conn == nil:
 		return never
@@ -133,7 +134,7 @@ func (sc *scout) hangUp() {
 	}
 }
 
-// joinProbe is for the end of the loop: the life, by which the scout went, has ended.
+// joinProbe waits for the scout at the end of the loop: the end of the life has recalled it.
 func (sc *scout) joinProbe() {
 	if sc.state != scoutHome {
 		sc.s.returned(<-sc.back)

@@ -1,12 +1,12 @@
-// Package session keeps the locks that a server gives to a connection and frees with it: PostgreSQL's advisory locks, MySQL's
-// user-level locks. They need no tables and no disk. They have no tokens, no permits and no order.
+// Package session keeps the locks that a server gives to a connection and frees with it: PostgreSQL's advisory locks,
+// MySQL's user-level locks. They need no tables and no disk, and have no tokens, no permits and no order.
 //
 // One connection, the home, has all locks of a client. Another one waits: in short statements, one after the other, each of
-// which ends once the lock of one name was free for a moment. Then that lock is tried at home. So what waits has no lock, and a
-// wait that is given up or gets no answer leaves nothing behind.
+// which ends once the lock of one name was free for a moment. Then the home tries that lock. So the waiting connection has
+// no lock, and a wait that is given up or unanswered leaves nothing behind.
 //
-// What the server has is known only by an answer of the home. A home without an answer is never used again, and all that it had
-// or was asked for stays in doubt until the server says that it knows the connection no more: see [keyState].
+// Only an answer of the home shows what the server has. A home without an answer is never used again, and all its locks and
+// requests stay in doubt until the server no longer knows the connection: see [keyState].
 package session
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/stilelock/stile/internal/work"
 )
 
-// A Server is where the locks are.
+// A Server has the locks.
 type Server interface {
-	// Connect makes a connection, or gives up soon. Its errors say that nothing was sent.
+	// Connect makes a connection, or gives up soon. Its errors mean that nothing was sent.
 	Connect(ctx context.Context) (Conn, error)
 
-	// Gone ends the rest of a connection in the server, and reports whether the server knows it no more.
+	// Gone ends a connection in the server, and reports whether the server no longer knows it.
 	Gone(ctx context.Context, c Conn) bool
 
 	// Key is the server's name for the lock of a name. Names of one lock have one key.
@@ -34,28 +34,28 @@ type Server interface {
 	// Traits returns the promises of the locks.
 	Traits() driver.Traits
 
-	// Close ends the server's life, and returns once all that it began has ended.
+	// Close ends the server's life, and returns once all its goroutines have ended.
 	Close()
 }
 
-// A Conn is a connection with the locks that it has. One goroutine at a time uses it.
+// A Conn is a connection with its locks. One goroutine at a time uses it.
 type Conn interface {
-	// Do does steps in their order, none of which waits, and reports which were done. Without steps it shows that this is still
-	// the same connection. After an error any of them may be done. The connection can be used again only if it is alive.
+	// Do does steps in order, without waiting, and reports which were done. Without steps it shows that the connection still
+	// lives. After an error any step may have been done. The connection can be used again only if alive.
 	Do(ctx context.Context, steps []Step) (done []bool, alive bool, err error)
 
-	// Wait returns once a lock is free, after a second at most, and has locked nothing then. If ctx ends, what waits in the server
-	// has ended too when Wait returns, as far as the server answers.
+	// Wait returns once a lock is free, or after a second, and leaves nothing locked. If ctx ends, the wait in the server has
+	// ended too when Wait returns, as far as the server answers.
 	Wait(ctx context.Context, key string, shared bool) error
 
-	// Rest returns a channel that is closed when the connection ends before the next Do; nil if that cannot be known.
+	// Rest returns a channel that is closed if the connection ends before the next Do; nil if nothing can show that.
 	Rest() <-chan struct{}
 
-	// Close ends this side of the connection, and waits for nobody.
+	// Close ends this side of the connection, without a wait.
 	Close()
 }
 
-// A Step is one thing to do with one lock.
+// A Step is one operation on one lock.
 type Step struct {
 	Key    string
 	Shared bool
@@ -67,7 +67,7 @@ const (
 	leastTimeout   = 2 * time.Second
 )
 
-// Timeout takes the parameter session_timeout out of an address.
+// Timeout takes the parameter session_timeout from an address: 2s or more, by default 30s.
 func Timeout(a *driver.Address) (time.Duration, error) {
 	timeout, err := a.Duration("session_timeout", defaultTimeout)
 	if err == nil && timeout < leastTimeout {
@@ -78,25 +78,25 @@ func Timeout(a *driver.Address) (time.Duration, error) {
 
 // A Session is a driver of locks that live in a connection.
 //
-// One goroutine owns the home and all that is known of claims; the verbs are orders to it. A statement is never cut short by a
-// caller's context, since that would end the connection and with it every claim.
+// One goroutine owns the home and the knowledge of all claims; the methods of the driver send it orders. A caller's context
+// never cuts a statement short, since that would end the connection, and every claim with it.
 type Session struct {
 	server     Server
 	first      driver.Traits // the promises when the session began; asking for them again may cost a request
 	life       *work.Life
-	timeout    time.Duration // the server ends a connection that was silent for so long
-	within     time.Duration // so long a statement may take; then the connection is given up
+	timeout    time.Duration // the server ends a connection after this silence
+	within     time.Duration // the limit of a statement; then the connection is given up
 	orders     chan *order
-	proven     chan Conn // of which the server knows no more
+	proven     chan Conn // connections that the server no longer knows
 	endangered atomic.Pointer[func(ids ...string)]
 
-	// What follows is the loop's own.
+	// The loop alone uses the fields below.
 	claims *claims
-	home   Conn      // nil: there is none
-	spoke  time.Time // before the last statement at home that was answered
-	beat   bool      // the next statement is sent even without steps
+	home   Conn      // nil for none
+	spoke  time.Time // before the home's last answered statement
+	beat   bool      // send the next statement even without steps
 	scout  scout
-	look   time.Time // when those that wait are tried again
+	look   time.Time // when to try the waiting claims again
 }
 
 var _ interface {
@@ -104,7 +104,7 @@ var _ interface {
 	driver.Alerter
 } = (*Session)(nil)
 
-// New returns a session that lasts for as long as a life, with its first connection.
+// New returns a session with its first connection. It ends with the life.
 func New(server Server, life *work.Life, timeout time.Duration, home Conn) *Session {
 	s := &Session{
 		server: server, first: server.Traits(), life: life, timeout: timeout, within: min(answerWithin, timeout),
@@ -115,21 +115,22 @@ func New(server Server, life *work.Life, timeout time.Duration, home Conn) *Sess
 	return s
 }
 
-// able returns why a claim cannot be kept.
+// able returns an error if the session cannot keep a claim.
 func (s *Session) able(c *driver.Claim) error {
 	t := s.first
 	switch {
 	case c.Capacity != driver.All:
 		return fmt.Errorf("%w: the locks of %s have no permits", driver.ErrUnsupported, t.Store)
 	case c.Weight != driver.All && (c.Weight != 1 || !t.Shared):
-		return fmt.Errorf("%w: the locks of %s are exclusive%s", driver.ErrUnsupported, t.Store, map[bool]string{true: " or shared"}[t.Shared])
+		return fmt.Errorf("%w: the locks of %s are exclusive%s", driver.ErrUnsupported, t.Store,
+			map[bool]string{true: " or shared"}[t.Shared])
 	case c.Delay > 0:
 		return fmt.Errorf("%w: the locks of %s have no lock-delay", driver.ErrUnsupported, t.Store)
 	}
 	return nil
 }
 
-// An order is something that the loop is to do: what comes before its next statement, and what comes after.
+// An order is work for the loop, before and after its next statement.
 type order struct {
 	ctx    context.Context
 	before func(now time.Time)
@@ -139,7 +140,7 @@ type order struct {
 
 var errClosing = errors.New("the client was closed while the server had the request")
 
-// order gives the loop an order. After an error the order may still be done: its results must not be read then.
+// order gives the loop an order. After an error the loop may still execute it: the caller must not read its results.
 func (s *Session) order(ctx context.Context, before func(now time.Time), after func(err error)) error {
 	if s.life.Context().Err() != nil {
 		return driver.ErrClosed
@@ -186,7 +187,7 @@ func (s *Session) Enter(ctx context.Context, c *driver.Claim) (driver.Place, err
 	}
 }
 
-// await waits until something is closed, for some time at most, and reports whether it is.
+// await waits until a channel is closed, within a time, and reports whether it is.
 func (s *Session) await(ctx context.Context, closed <-chan struct{}, within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -229,7 +230,7 @@ func (s *Session) Await(ctx context.Context, c *driver.Claim) (driver.Place, err
 	}
 }
 
-// Renew is one round trip, which shows that the connection lives, for all claims.
+// Renew is one round trip, which shows for all claims that the connection lives.
 func (s *Session) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	if driver.Amending(cs) {
 		return driver.Unamended(ctx, cs, s.Renew)
@@ -257,8 +258,8 @@ func (s *Session) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewa
 	return answers
 }
 
-// Leave is one round trip. A claim that is kept leaves when its time is over, or with its connection. If the server did not say
-// that the lock is free, Leave waits for a while until the end of the connection is proven.
+// Leave is one round trip. A kept claim leaves when its time is over, or with its connection. If the server did not confirm
+// that the lock is free, Leave waits a while for the proof that the connection has ended.
 func (s *Session) Leave(ctx context.Context, r *driver.Release) error {
 	d := &departure{s: s, id: r.Claim.ID, keep: r.Keep}
 	if err := s.order(ctx, d.before, d.after); err != nil {

@@ -66,8 +66,8 @@ func renew(s *Session, c *driver.Claim) error {
 	return s.Renew(context.Background(), []*driver.Claim{c})[0].Err
 }
 
-// A claim that enters or leaves without an answer is not said to be gone, its key is not asked for again, and its connection is
-// not used again, before the server says that it knows the connection no more.
+// A claim that enters or leaves without an answer is not said to be gone, its key is not asked for again, and its connection
+// is not used again, before the server says that it knows the connection no more.
 func TestNoAnswer(t *testing.T) {
 	for what, m := range map[string]mood{"done": silent, "not done": deaf} {
 		for _, holds := range []bool{false, true} {
@@ -311,7 +311,8 @@ func TestWakes(t *testing.T) {
 	})
 }
 
-// Readers of one client share a key that is locked once, the last one of them frees it, and a writer of the same client is kept out.
+// Readers of one client share a key that is locked once, the last one of them frees it, and a writer of the same client is
+// kept out.
 func TestReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)

@@ -2,28 +2,28 @@ package slab
 
 import "iter"
 
-// Links are where a value stands in a list. A value in none must have [Unlinked].
+// Links are a value's links in a list. A value in no list must have [Unlinked].
 type Links struct{ Prev, Next Slot }
 
-// Unlinked are the links of a value that stands alone in its list, or in none.
+// Unlinked are the links of a value alone in its list, or in no list.
 var Unlinked = Links{None, None}
 
-// A List is values of a slab, in order.
+// A List is an ordered list of a slab's values.
 type List struct {
 	First, Last Slot
 	Len         int32
 }
 
-// Empty is a list of no values.
+// Empty is an empty list.
 var Empty = List{None, None, 0}
 
-// Linked is a pointer to a value that may stand in a list.
+// Linked is a pointer to a value that may be in a list.
 type Linked[T any] interface {
 	*T
 	Links() *Links
 }
 
-// Each returns the values of a list, from the first to the last. The caller may remove the current one.
+// Each yields the values of a list, from the first to the last. The caller may remove the current one.
 func Each[T any, P Linked[T]](s *Slab[T], l *List) iter.Seq2[Slot, *T] {
 	return func(yield func(Slot, *T) bool) {
 		for i, left := l.First, l.Len; left > 0; left-- {
@@ -61,7 +61,7 @@ func PushFront[T any, P Linked[T]](s *Slab[T], l *List, i Slot) {
 	l.Len++
 }
 
-// Remove takes a value out of the list that it is in.
+// Remove takes a value out of its list.
 func Remove[T any, P Linked[T]](s *Slab[T], l *List, i Slot) {
 	at := P(s.At(i)).Links()
 	if at.Prev == None {

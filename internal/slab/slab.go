@@ -2,19 +2,19 @@
 // whole, and a copy is a few copies of slices.
 package slab
 
-// A Slot is where a value is. Slots are used again.
+// A Slot is the index of a value. Slots are reused.
 type Slot int32
 
 // None is no slot.
 const None Slot = -1
 
-// A Slab keeps values in slots. A freed slot is the zero value and is used again.
+// A Slab keeps values in slots. A freed slot has the zero value and is reused.
 type Slab[T any] struct {
-	All  []T     // by slot, free ones among them
-	free *[]Slot // nil before one is freed
+	All  []T     // by slot, free ones included
+	free *[]Slot // nil before the first Drop
 }
 
-// Used is how many slots are not free.
+// Used returns the number of used slots.
 func (s *Slab[T]) Used() int { return len(s.All) - len(s.freed()) }
 
 func (s *Slab[T]) freed() []Slot {
@@ -27,7 +27,7 @@ func (s *Slab[T]) freed() []Slot {
 // At returns the value in a slot, where it stays until the next Take.
 func (s *Slab[T]) At(i Slot) *T { return &s.All[i] }
 
-// Find returns the first slot whose value is such a one, or None. The values of free slots are zero.
+// Find returns the first slot whose value satisfies such, or None. The values of free slots are zero.
 func (s *Slab[T]) Find(such func(Slot, *T) bool) Slot {
 	for i := range s.All {
 		if such(Slot(i), &s.All[i]) {
@@ -59,7 +59,7 @@ func (s *Slab[T]) Drop(i Slot) {
 	*s.free = append(*s.free, i)
 }
 
-// LowestFirst makes the slots that are free now be used again in their order.
+// LowestFirst makes the free slots be reused in their order.
 func (s *Slab[T]) LowestFirst() {
 	free := s.freed()
 	for i := range free { // there are few
@@ -69,7 +69,7 @@ func (s *Slab[T]) LowestFirst() {
 	}
 }
 
-// CopyFrom makes the slab a copy of another, in the memory that it has.
+// CopyFrom makes the slab a copy of another, and reuses its own memory.
 func (s *Slab[T]) CopyFrom(o *Slab[T]) {
 	s.All = append(s.All[:0], o.All...)
 	if s.free == nil {

@@ -1,5 +1,5 @@
-// Package storeid is for drivers that keep the id of their store in the store itself, for driver.Identifier: a text
-// that is drawn at random when somebody first asks, in a place of its own beside the names.
+// Package storeid is for drivers that keep the id of their store in the store itself, for driver.Identifier: a random text,
+// drawn at the first question, in its own place beside the names.
 package storeid
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// Place is encoded in place of a name for the id. No name is encoded like this.
+// Place is the encoded name of the id's place. No name is encoded like this.
 const Place = "%id"
 
 const (
@@ -22,7 +22,7 @@ const (
 // Draw draws an id.
 func Draw() string { return rand.Text() }
 
-// Check returns an id as it was read, or why it was not drawn by Draw. Where is the place where it was read, for the message.
+// Check returns an id that was read, or an error if Draw did not make it. where names the place, for the message.
 func Check(where, id string) (string, error) {
 	foreign := strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune(alphabet, c) })
 	if foreign || len(id) < shortest || len(id) > longest {

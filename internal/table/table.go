@@ -1,9 +1,8 @@
-// Package table finds values by the names that they know themselves. A map would keep each name a second time, which
-// counts where there are many small values. A caller that uses a name again and again hashes it once.
+// Package table finds values by the names that the values know themselves. A map would store each name a second time, which
+// matters for many small values. A caller that uses a name often hashes it only once.
 package table
 
-// Named is a pointer to a value that knows its name, and can tell the name's hash. They do not change while the value is in
-// a table.
+// Named is a pointer to a value that knows its name and the name's hash. Neither changes while the value is in a table.
 type Named[T any] interface {
 	*T
 	Name() string
@@ -12,15 +11,15 @@ type Named[T any] interface {
 
 // A Table is values by name: open addressing with linear probing, at most three quarters full. The zero Table is empty.
 //
-// Invariant: between the slot that a value's name hashes to and the slot that it is in, no slot is empty.
+// Invariant: no slot is empty between the slot that a value's name hashes to and the value's slot.
 type Table[T any, P Named[T]] struct {
-	slots []P // a power of two of them; nil where there is none
+	slots []P // a power of two in number; nil where empty
 	used  int
 }
 
 const least = 8
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (t *Table[T, P]) Len() int { return t.used }
 
 // Get returns the value of a name with this hash, or nil.
@@ -47,7 +46,7 @@ func (t *Table[T, P]) Remove(value P) {
 	hole := t.find(value.Name(), value.Hash())
 	t.slots[hole] = nil
 	t.used--
-	// What stands behind it without a gap may belong before it.
+	// The values after the hole, up to the next empty slot, may belong before it.
 	for i := t.next(hole); t.slots[i] != nil; i = t.next(i) {
 		value := t.slots[i]
 		t.slots[i] = nil
@@ -69,7 +68,7 @@ func (t *Table[T, P]) All() []P {
 	return all
 }
 
-// find returns the slot of a name, or the empty slot that a value of that name belongs in.
+// find returns the slot of a name, or the empty slot for a value of that name.
 func (t *Table[T, P]) find(name string, hash uint64) int {
 	i := int(hash & uint64(len(t.slots)-1))
 	for t.slots[i] != nil && t.slots[i].Name() != name {

@@ -1,8 +1,9 @@
-// Package turntest kills a process that works under a lock, and sees that another goes on and that no two ever work at once.
+// Package turntest kills a process that works under a lock, and checks that another goes on and that no two ever work at
+// once.
 //
-// The processes are copies of the test's own program, which has [Main] in its TestMain. Each takes a turn whenever it has the
-// lock, and calls work with its token. A turn goes through these states, each of which is a line in a file that all of them
-// append to, or a file that the test makes:
+// The processes are copies of the test's own program, which has [Main] in its TestMain. A process that has the lock takes a
+// turn, and calls work with its token. A turn goes through these states. Each is a line in a file that all processes append
+// to, or a file that the test makes:
 //
 //	begun ──► let go by the test ──► over
 //	  └─────► dead, since the test killed its process
@@ -21,11 +22,11 @@ import (
 
 const (
 	variable = "STILE_TURNTEST"
-	look     = 5 * time.Millisecond // how often a file is looked at
+	look     = 5 * time.Millisecond // the pause between two looks at a file
 )
 
-// Main runs a process of a test, or the tests. A process gets the arguments that [Kill] was given and the work to do under
-// the lock, which returns when the test lets the turn end, and which may be called by several goroutines.
+// Main runs a process of a test, or the tests. process gets the arguments of [Kill], and a function for the work under the
+// lock. That function returns when the test ends the turn, and several goroutines may call it.
 func Main(m *testing.M, process func(args []string, work func(token int64)) error) {
 	path, args, ok := strings.Cut(os.Getenv(variable), "\n")
 	if !ok {
@@ -39,7 +40,7 @@ func Main(m *testing.M, process func(args []string, work func(token int64)) erro
 	os.Exit(1)
 }
 
-// take writes down a turn, and lets it go on until the test ends it.
+// take writes a turn to the file, and waits until the test ends it.
 func take(out *os.File, token int64) {
 	turn := fmt.Sprintf("%d %d %d", os.Getpid(), token, time.Now().UnixNano())
 	fmt.Fprintln(out, "begin", turn)
@@ -51,11 +52,11 @@ func take(out *os.File, token int64) {
 	}
 }
 
-// permission is the file that lets a turn end.
+// permission returns the file that ends a turn.
 func permission(path, turn string) string { return path + "." + strings.ReplaceAll(turn, " ", ".") }
 
-// Kill starts processes with these arguments, lets some turns pass, kills the process that is in its turn, and sees that
-// the others have turns after it. Tokens have to rise from process to process, and must not fall in one.
+// Kill starts processes with some arguments, lets some turns pass, kills the process that has the turn, and checks that the
+// others have turns after it. Tokens must rise from process to process, and must not fall within one.
 func Kill(t *testing.T, processes int, args ...string) {
 	t.Helper()
 	path := t.TempDir() + "/turns"
@@ -90,18 +91,18 @@ func Kill(t *testing.T, processes int, args ...string) {
 	}
 }
 
-// A turn is one line.
+// A turn is one line of the file.
 type turn struct {
 	pid      int
 	token    int64
-	id, text string // of which id is begin or end
+	id, text string // id is the line's key for begin and end
 }
 
-// A watch reads the lines of all processes, in the order in which they were written.
+// A watch reads the lines of all processes, in the order of writing.
 type watch struct {
 	path  string
 	read  int   // bytes
-	works *turn // whose turn it is
+	works *turn // the turn under way
 	last  turn
 }
 

@@ -1,4 +1,4 @@
-// Package work runs the goroutines of a driver: some at a time for one call, or until the driver is closed.
+// Package work runs the goroutines of a driver: a few at a time for one call, or until the driver is closed.
 package work
 
 import (
@@ -24,7 +24,7 @@ func Begin() *Life {
 // Context ends when the life does.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Go runs f in a goroutine that Wait waits for; f must end soon after Context does. It reports false if the life is over.
+// Go runs f in a goroutine that Wait waits for; f must end soon after Context does. It returns false if the life is over.
 func (l *Life) Go(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *Life) Go(f func()) bool {
 	return true
 }
 
-// End ends the life: no goroutine is begun after it. Twice is harmless.
+// End ends the life: Go starts no goroutine after it. A second End is harmless.
 func (l *Life) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *Life) End() {
 // Wait waits for the goroutines. The life must have ended.
 func (l *Life) Wait() { l.tasks.Wait() }
 
-// Each calls do with each number below n, for some at the same time, and returns when all calls have.
+// Each calls do with each number below n, at most atOnce at the same time, and returns when all calls have returned.
 func Each(n, atOnce int, do func(i int)) {
 	var all sync.WaitGroup
 	room := make(chan struct{}, atOnce)

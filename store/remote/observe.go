@@ -127,7 +127,8 @@ func (x *exchange) listings(ctx context.Context, body io.Reader) (list []driver.
 		err := d.Decode(&part)
 		switch {
 		case err != nil && most.N <= 0:
-			return nil, driver.Refused(fmt.Errorf("the list of the lock service at %s has more than %d MiB: ask for the names with a longer prefix",
+			return nil, driver.Refused(fmt.Errorf("the list of the lock service at %s has more than %d MiB: ask for the names "+
+				"with a longer prefix",
 				x.name(), x.c.mostList>>20))
 		case errors.Is(err, io.EOF):
 			return nil, x.failed(errCut)

@@ -63,7 +63,8 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		}
 	}
 	if a.User != "" || a.Path != "" {
-		return nil, driver.Refused(errors.New("the URL of a lock service has no user and no path: it is stile://host:port, or stile://:token@host:port"))
+		return nil, driver.Refused(errors.New("the URL of a lock service has no user and no path: it is stile://host:port, or " +
+			"stile://:token@host:port"))
 	}
 	token, err := credential(a)
 	if err != nil {
@@ -72,11 +73,12 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if err := a.Done(); err != nil {
 		return nil, err
 	}
-	c := &client{token: token, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{}, transport: &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
-		TLSClientConfig: config, TLSHandshakeTimeout: timeout,
-		DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
-	}}
+	c := &client{token: token, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{},
+		transport: &http.Transport{
+			DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
+			TLSClientConfig: config, TLSHandshakeTimeout: timeout,
+			DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
+		}}
 	c.alerts = alerts{c: c, kick: make(chan struct{}, 1), claims: map[heldBy]*held{}, subs: map[*subscription]bool{}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
 		c.hosts = append(c.hosts, scheme+"://"+host)

@@ -1,6 +1,7 @@
 //go:build unix
 
-// Command demos runs all demos, the one of the command stile and those of examples/demo, each in a few seconds, or longer in a store without leases of a second.
+// Command demos runs all demos, the one of the command stile and those of examples/demo, each in a few seconds, or longer in
+// a store without leases of a second.
 //
 //	go run ./internal/repo/demos bin/stile bin/demo
 //	go run ./internal/repo/demos -store etcd,memcached bin/stile bin/demo
@@ -34,7 +35,8 @@ var stores = map[string]func(t servertest.TB) string{
 	"redlock": func(t servertest.TB) string {
 		// Members that forget have no vote for a while after their start.
 		lasting := []string{"--appendonly", "yes", "--appendfsync", "always"}
-		return "redlock://" + addrs(servertest.Redis(t, lasting...), servertest.Redis(t, lasting...), servertest.Redis(t, lasting...))
+		return "redlock://" +
+			addrs(servertest.Redis(t, lasting...), servertest.Redis(t, lasting...), servertest.Redis(t, lasting...))
 	},
 	"zookeeper": func(t servertest.TB) string { return "zk://" + addrs(servertest.ZooKeeperEnsemble(t, 3)...) },
 	"etcd":      func(t servertest.TB) string { return "etcd://" + addrs(servertest.EtcdCluster(t, 3)...) },
@@ -55,13 +57,15 @@ func addrs(servers ...*servertest.Server) string {
 }
 
 // demos are the command lines.
-var demos = []string{"stile demo tickets", "stile demo tickets --chaos", "demo payment", "demo market", "demo cron", "demo leader"}
+var demos = []string{"stile demo tickets", "stile demo tickets --chaos", "demo payment", "demo market", "demo cron",
+	"demo leader"}
 
 func main() {
 	all := slices.Sorted(maps.Keys(stores))
 	url := flag.String("url", "", "the store of the locks; empty means the embedded one")
 	data := flag.String("data", "", "the Redis of the market; empty means one that is started for it")
-	which := flag.String("store", "", "start the servers of these, with commas, in place of -url: all, or some of "+strings.Join(all, ", "))
+	which := flag.String("store", "",
+		"start the servers of these, with commas, in place of -url: all, or some of "+strings.Join(all, ", "))
 	flag.Parse()
 	names := strings.Split(*which, ",")
 	if *which == "all" {

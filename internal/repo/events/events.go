@@ -38,7 +38,8 @@ func Read(r io.Reader, take func(*Event), other func(line []byte)) error {
 
 // Breaks reports whether a line of output is the first that the Go runtime says when the process breaks.
 func Breaks(line string) bool {
-	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		strings.HasPrefix(line, "SIGQUIT: ")
 }
 
 // IsDetectors reports whether a line of output is the race detector's message as it breaks: one of its own checks has

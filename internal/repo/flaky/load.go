@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// load starts processes that keep a processor busy each. They end when stop is called, when this process ends, and after a time at
-// the latest.
+// load starts processes that keep a processor busy each. They end when stop is called, when this process ends, and after a
+// time at the latest.
 func load(n int, bound time.Duration) (stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -1,14 +1,14 @@
 //go:build unix
 
-// Flaky finds tests that fail now and then: it runs the tests of packages many times, under the race detector, beside processes
-// that keep the processors busy:
+// Flaky finds tests that fail now and then: it runs the tests of packages many times, under the race detector, beside
+// processes that keep the processors busy:
 //
 //	flaky [-runs 10] [-during 5m] [-for 55m] [PACKAGE...]
 //
-// Each package runs ten times, or as often as runs begin within five minutes. For each a table says what failed, how often, and
-// what it said first; it is also in a file below bin/flaky/COMMIT. Without packages it takes all that have tests, but those whose
-// table of this commit is there, and after -for no other package begins. The walks of proof/explore and the rules of this repository
-// are left out too: they come out the same each time. The status is 1 if anything failed.
+// Each package runs ten times, or as often as runs begin within five minutes. For each a table says what failed, how often,
+// and what it said first; it is also in a file below bin/flaky/COMMIT. Without packages it takes all that have tests, but
+// those whose table of this commit is there, and after -for no other package begins. The walks of proof/explore and the
+// rules of this repository are left out too: they come out the same each time. The status is 1 if anything failed.
 package main
 
 import (
@@ -116,7 +116,8 @@ func packages(named []string) (pkgs []pkg, err error) {
 		}
 		args = strings.Fields(modules)
 	}
-	out, err := output("go", append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}|{{.Dir}}{{end}}"}, args...)...)
+	out, err := output("go",
+		append([]string{"list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}|{{.Dir}}{{end}}"}, args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,8 @@ func (o *one) take(e *events.Event) {
 			said = &t.said
 		}
 	}
-	if text := strings.TrimSpace(e.Output); *said == "" && text != "" && !events.Noise(e.Output) && !strings.HasPrefix(text, "--- ") {
+	if text := strings.TrimSpace(e.Output); *said == "" && text != "" && !events.Noise(e.Output) &&
+		!strings.HasPrefix(text, "--- ") {
 		*said = text
 	}
 }
@@ -155,7 +156,8 @@ func (t *table) failures() (rows []*row) {
 
 func (t *table) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %d runs in %.0f s, beside %d busy processes, under the race detector\n", t.path, t.runs, t.took.Seconds(), t.beside)
+	fmt.Fprintf(&text, "%s: %d runs in %.0f s, beside %d busy processes, under the race detector\n", t.path, t.runs,
+		t.took.Seconds(), t.beside)
 	if t.detector > 0 {
 		fmt.Fprintf(&text, "in %d of them the race detector itself broke, see go.dev/issue/78156\n", t.detector)
 	}

@@ -2,9 +2,9 @@
 //
 //	full [-for 55m] [PART...]
 //
-// A part that has passed on this commit, in a tree without changes, is noted below bin/full, and left out the next time. Those
-// that failed come last. After -for no other part begins. At the end it prints a table of all parts; the status is 0 if all of
-// those that it made have passed. What a part said is in a file beside its note.
+// A part that has passed on this commit, in a tree without changes, is noted below bin/full, and left out the next time.
+// Those that failed come last. After -for no other part begins. At the end it prints a table of all parts; the status is 0
+// if all of those that it made have passed. What a part said is in a file beside its note.
 package main
 
 import (
@@ -41,7 +41,8 @@ func run(named []string, limit time.Duration) (ok bool, err error) {
 		return false, err
 	}
 	if !f.Clean && len(named) == 0 {
-		return false, fmt.Errorf("what passes is noted for a commit: commit or undo the changes, or name a part: PART=%s", all[0].name)
+		return false, fmt.Errorf("what passes is noted for a commit: commit or undo the changes, or name a part: PART=%s",
+			all[0].name)
 	}
 	states := map[string]state{}
 	for _, p := range all {

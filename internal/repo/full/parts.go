@@ -17,7 +17,8 @@ type part struct {
 }
 
 // targets are parts that are a target of the Makefile.
-var targets = []string{"servers", "gofmt", "vet", "fix", "lint", "rules", "tidy-check", "build", "release-dry", "race", "explore",
+var targets = []string{"servers", "gofmt", "vet", "fix", "lint", "rules", "tidy-check", "build", "release-dry", "race",
+	"explore",
 	"models", "interop", "newer", "newest", "packages"}
 
 // mutantsAtOnce is how many mutants are a part: each may take a minute.
@@ -72,7 +73,8 @@ func list(root string) (parts []part, err error) {
 			return nil, err
 		}
 		store := filepath.Base(filepath.Dir(file))
-		add("served-"+store, "go", "test", "-count=1", "-timeout=30m", "-run=^TestContractServed$", "./store/"+store, "-every-number")
+		add("served-"+store, "go", "test", "-count=1", "-timeout=30m", "-run=^TestContractServed$", "./store/"+store,
+			"-every-number")
 	}
 	if n == 0 || len(served) == 0 {
 		return nil, fmt.Errorf("no mutants in %s, or no stores behind the service", root)
@@ -111,7 +113,8 @@ func (s state) String() string { return fmt.Sprintf("%s %d\n", s.result, s.secon
 
 // parse reads a note. What is no note is a part that was not run.
 func parse(text string) (s state) {
-	if n, err := fmt.Sscanf(text, "%s %d", &s.result, &s.seconds); n != 2 || err != nil || s.result != passed && s.result != failed {
+	if n, err := fmt.Sscanf(text, "%s %d", &s.result, &s.seconds); n != 2 || err != nil || s.result != passed &&
+		s.result != failed {
 		return state{}
 	}
 	return s

@@ -196,7 +196,8 @@ func tag(clone string, modules []module, version string, now time.Time) (tags []
 		return nil, err
 	}
 	for name := range strings.FieldsSeq(string(files)) {
-		if err := rewrite(filepath.Join(clone, name), func(text string) string { return require(text, modules, version) }); err != nil {
+		if err := rewrite(filepath.Join(clone, name),
+			func(text string) string { return require(text, modules, version) }); err != nil {
 			return nil, err
 		}
 	}

@@ -40,8 +40,8 @@ func main() {
 }
 `
 
-// prove uses the tags of the clone as a stranger would. The adapters are only downloaded: they have no schemes, and what they
-// require is much.
+// prove uses the tags of the clone as a stranger would. The adapters are only downloaded: they have no schemes, and what
+// they require is much.
 func prove(clone, tmp string, modules []module, version string, out io.Writer) error {
 	env, err := served(clone, tmp, modules, version)
 	if err != nil {
@@ -119,7 +119,8 @@ func served(clone, tmp string, modules []module, version string) ([]string, erro
 	if _, err := run(tmp, direct, "go", download...); err != nil {
 		return nil, err
 	}
-	proxies := []string{"file://" + filepath.Join(proxy, "cache/download"), "file://" + filepath.Join(cache, "cache/download"), today}
+	proxies := []string{"file://" + filepath.Join(proxy, "cache/download"), "file://" + filepath.Join(cache, "cache/download"),
+		today}
 	return append(env, "GOMODCACHE="+filepath.Join(tmp, "modules"), "GOPROXY="+strings.Join(proxies, ",")), nil
 }
 

@@ -53,7 +53,8 @@ func changeSince(base string) (*change, error) {
 	if from != "" {
 		err = c.add("diff", "--name-only", "--no-renames", from, "HEAD")
 	}
-	for _, args := range [][]string{{"diff", "--name-only", "--no-renames", "HEAD"}, {"ls-files", "--others", "--exclude-standard"}} {
+	for _, args := range [][]string{{"diff", "--name-only", "--no-renames", "HEAD"},
+		{"ls-files", "--others", "--exclude-standard"}} {
 		if err == nil {
 			err = c.add(args...)
 		}

@@ -17,7 +17,8 @@ type part struct {
 
 var parts = []part{
 	{"mutants", 175 * time.Second, []string{"proof/mutants/", "proof/explore/", "internal/engine/", "internal/claims/"}},
-	{"interop", 275 * time.Second, []string{"proof/interop/", "proof/bench/java/", "internal/java/", "store/redis/", "store/etcd/",
+	{"interop", 275 * time.Second, []string{"proof/interop/", "proof/bench/java/", "internal/java/", "store/redis/",
+		"store/etcd/",
 		"store/consul/", "store/zookeeper/", "store/sqlrow/"}},
 	{"newer-two", 85 * time.Second, []string{"internal/servers/newest/", "store/postgres/", "store/mysql/", "store/sqldb/",
 		"store/sqlrow/"}},
