@@ -35,7 +35,8 @@ type failure struct {
 func failed(err error) *failure {
 	e := errorOf(err)
 	f := &failure{
-		status: e.Status(), Code: e.Code, Outcome: e.Outcome, Unreachable: e.Unreachable, Message: e.Message, Have: e.Have, Want: e.Want,
+		status: e.Status(), Code: e.Code, Outcome: e.Outcome, Unreachable: e.Unreachable, Message: e.Message, Have: e.Have,
+		Want: e.Want,
 	}
 	switch {
 	case e.Unreachable:
@@ -65,13 +66,15 @@ func notHad(h *handle, err error) *failure {
 // held returns the failure of a claim that waits. Without a ticket the claim did not enter.
 func (s *Server) held(who *caller, name string, h *handle, p *driver.Place) *failure {
 	f := &failure{
-		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(), Message: "the lock is held, and nothing waits for it now",
+		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(),
+		Message: "the lock is held, and nothing waits for it now",
 	}
 	if b := who.place(name, *p).Blocker; b != (driver.ClaimInfo{}) {
 		f.Holder = s.member(&b, 0)
 	}
 	if h.ticket != 0 {
-		f.Handle, f.Message = h.String(), "the lock is held: a PUT with the handle within "+grace.String()+" waits on at the same place, and DELETE gives it up"
+		f.Handle, f.Message = h.String(), "the lock is held: a PUT with the handle within "+grace.String()+" waits on at the "+
+			"same place, and DELETE gives it up"
 	}
 	return f
 }

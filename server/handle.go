@@ -31,8 +31,10 @@ const (
 )
 
 var (
-	errNoHandle  = errors.New("the request needs the header " + handleHeader + ", with the handle that the PUT was answered with")
-	errBadHandle = fmt.Errorf("the header %s is a handle from an answer of this service, or, with PUT and DELETE, an id of your own: "+
+	errNoHandle = errors.New("the request needs the header " + handleHeader +
+		", with the handle that the PUT was answered with")
+	errBadHandle = fmt.Errorf("the header %s is a handle from an answer of this service, or, with PUT and DELETE, an id of "+
+		"your own: "+
 		"from %d to %d letters and digits, drawn at random for each lock that you take", handleHeader, minID, maxID)
 )
 
@@ -58,7 +60,8 @@ func readHandle(text string) (handle, error) {
 		numbers[i] = n
 	}
 	h.ticket, h.weight, h.capacity = numbers[0], numbers[1], numbers[2]
-	if numbers[3] > driver.MaxTTL.Milliseconds() || h.ticket > api.MaxTicket || h.capacity > driver.All || h.weight > h.capacity {
+	if numbers[3] > driver.MaxTTL.Milliseconds() || h.ticket > api.MaxTicket || h.capacity > driver.All ||
+		h.weight > h.capacity {
 		return handle{}, errBadHandle
 	}
 	h.ttl = time.Duration(numbers[3]) * time.Millisecond

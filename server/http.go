@@ -54,7 +54,8 @@ func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // this fails in a program with its own limits
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxRequest))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid, fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
+		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid,
+			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
 		return false
 	}
 	if err != nil {

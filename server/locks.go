@@ -64,11 +64,13 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 	call, ok := lockCalls[r.Method]
 	if !ok {
 		w.Header().Set("Allow", "DELETE, GET, POST, PUT")
-		refuse(w, http.StatusMethodNotAllowed, api.CodeInvalid, errors.New("a lock is taken by PUT, renewed by POST, released by DELETE and shown by GET"))
+		refuse(w, http.StatusMethodNotAllowed, api.CodeInvalid,
+			errors.New("a lock is taken by PUT, renewed by POST, released by DELETE and shown by GET"))
 		return
 	}
 	if r.ContentLength != 0 {
-		refuse(w, http.StatusBadRequest, api.CodeInvalid, errors.New("a request about a lock has no body: what it asks for is in the URL, as in ?wait=30s"))
+		refuse(w, http.StatusBadRequest, api.CodeInvalid,
+			errors.New("a request about a lock has no body: what it asks for is in the URL, as in ?wait=30s"))
 		return
 	}
 	var (
@@ -91,7 +93,8 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 func (q *lockRequest) read(known []string) error {
 	values, err := url.ParseQuery(q.URL.RawQuery)
 	if err != nil {
-		return errors.New("the URL's parameters cannot be read: a value with a special character is written as by curl -G --data-urlencode")
+		return errors.New("the URL's parameters cannot be read: a value with a special character is written as by curl -G " +
+			"--data-urlencode")
 	}
 	q.query = values
 	name, inPath := strings.CutPrefix(q.URL.Path, locksPath+"/")
@@ -198,7 +201,8 @@ func (q *lockRequest) wanted(s *Server) (h handle, wait time.Duration, err error
 	if err != nil {
 		return h, 0, err
 	}
-	if told := q.query.Has("shared") || q.query.Has("of"); h.ticket != 0 && told && (weight != h.weight || capacity != h.capacity) {
+	if told := q.query.Has("shared") || q.query.Has("of"); h.ticket != 0 && told &&
+		(weight != h.weight || capacity != h.capacity) {
 		return h, 0, errors.New("shared, permits and of are not those of the PUT that the handle comes from; leave them out")
 	}
 	if h.ticket == 0 {

@@ -14,7 +14,8 @@ import (
 )
 
 func (s *Server) describe(context.Context, *api.Nothing) (any, error) {
-	return &api.TraitsAnswer{Traits: s.traits(), Lists: s.lister != nil, Watches: s.watcher != nil, Breaks: s.breaker != nil, Alerts: s.alerter}, nil
+	return &api.TraitsAnswer{Traits: s.traits(), Lists: s.lister != nil, Watches: s.watcher != nil, Breaks: s.breaker != nil,
+		Alerts: s.alerter}, nil
 }
 
 func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {

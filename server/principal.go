@@ -52,7 +52,8 @@ const maxPrincipal = 64
 
 // CheckPrincipal returns an error if a text cannot be the name of a principal.
 func CheckPrincipal(name string) error {
-	if name == "" || len(name) > maxPrincipal || strings.ContainsFunc(name, func(r rune) bool { return r != '.' && notOfID(r) }) {
+	if name == "" || len(name) > maxPrincipal ||
+		strings.ContainsFunc(name, func(r rune) bool { return r != '.' && notOfID(r) }) {
 		return fmt.Errorf("the name of a principal has from 1 to %d letters, digits, dots, - and _", maxPrincipal)
 	}
 	return nil
@@ -61,7 +62,8 @@ func CheckPrincipal(name string) error {
 // may reports whether the principal has one of some verbs on a name.
 func (p *Principal) may(name string, verbs ...Verb) bool {
 	return slices.ContainsFunc(p.Rights, func(r Right) bool {
-		return strings.HasPrefix(name, r.Prefix) && slices.ContainsFunc(verbs, func(v Verb) bool { return slices.Contains(r.Verbs, v) })
+		return strings.HasPrefix(name, r.Prefix) &&
+			slices.ContainsFunc(verbs, func(v Verb) bool { return slices.Contains(r.Verbs, v) })
 	})
 }
 
@@ -90,8 +92,9 @@ func callerOf(ctx context.Context) *caller {
 }
 
 var (
-	errUnauthenticated = &refusal{api.CodeUnauthenticated, errors.New("the request has no valid credentials, which the lock service needs")}
-	errNotNow          = driver.Unreachable(driver.Unsent(errors.New("the lock service cannot check credentials now")))
+	errUnauthenticated = &refusal{api.CodeUnauthenticated,
+		errors.New("the request has no valid credentials, which the lock service needs")}
+	errNotNow = driver.Unreachable(driver.Unsent(errors.New("the lock service cannot check credentials now")))
 )
 
 // identified authenticates a request.

@@ -65,7 +65,8 @@ type Options struct {
 // such a store all clients of a server are one client, and their claims would end together.
 func New(d driver.Driver, o *Options) (*Server, error) {
 	if t := d.Traits(); t.InSession || t.OwnClient {
-		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its clients",
+		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its "+
+			"clients",
 			driver.ErrUnsupported, t.Store)
 	}
 	s := &Server{d: d, calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}

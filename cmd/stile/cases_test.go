@@ -25,7 +25,7 @@ const casesFile = "testdata/cases.txt"
 type shellCase struct {
 	line   int
 	script string
-	answer string // the status, what is on stderr, and what remains
+	answer string // the status, the text on stderr, and the remaining claims
 }
 
 func readCases(t *testing.T) (cases []*shellCase, text string) {

@@ -195,7 +195,8 @@ func TestCronReload(t *testing.T) {
 	m.ends(syscall.SIGINT)
 }
 
-// A job that is taken out of the file and put back while its run is under way goes on after that run, which nothing cuts off.
+// A job that is taken out of the file and put back while its run is under way goes on after that run, which nothing cuts
+// off.
 func TestCronReloadBringsAJobBack(t *testing.T) {
 	u := newAccount(t)
 	gate := filepath.Join(u.home, "gate")

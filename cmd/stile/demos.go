@@ -21,11 +21,13 @@ const (
 func newDemo(s *store.Store) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "demo", Short: "See what a lock is for",
-		Long: "Shows what a lock is for. Four more demos, payment, market, cron and leader, are a program of\ntheir own:\n\n  go run " + elsewhereAt + "\n  go run ./examples/demo    in a clone",
+		Long: "Shows what a lock is for. Four more demos, payment, market, cron and leader, are a program of\ntheir own:\n\n  " +
+			"go run " + elsewhereAt + "\n  go run ./examples/demo    in a clone",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usage("stile demo has no %s%s; %s", phrase.Shortened(args[0]), nearest.Hint(args[0], []string{"tickets"}), shown)
+				return exit.Usage("stile demo has no %s%s; %s", phrase.Shortened(args[0]), nearest.Hint(args[0], []string{"tickets"}),
+					shown)
 			}
 			return exit.Usage("stile demo needs to know what to show; %s", shown)
 		},
@@ -35,7 +37,8 @@ func newDemo(s *store.Store) *cobra.Command {
 		parent.AddCommand(&cobra.Command{
 			Use: name, Hidden: true, DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error {
-				return exit.Usage("stile demo %s is a program of its own now; run it with: go run %s %[1]s; or in a clone with: go run ./examples/demo %[1]s",
+				return exit.Usage("stile demo %s is a program of its own now; run it with: go run %s %[1]s; or in a clone with: go "+
+					"run ./examples/demo %[1]s",
 					name, elsewhereAt)
 			},
 		})

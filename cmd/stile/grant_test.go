@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// TestNoTokenWithoutFencing sees that a store without fencing hands out no token, and that its grants are known by their tickets.
+// TestNoTokenWithoutFencing sees that a store without fencing hands out no token, and that its grants are known by their
+// tickets.
 func TestNoTokenWithoutFencing(t *testing.T) {
 	u := newAccount(t).at("memcached://" + servertest.Memcached(t).Addr)
 	if got := u.must("run", "a", "--", "sh", "-c", `echo "<$STILE_TOKEN>"`); got != "<>\n" {

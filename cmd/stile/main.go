@@ -13,7 +13,8 @@
 //	stile prove                 a store under clients that fail
 //	stile demo tickets          what it is for, in ten seconds
 //
-// The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/reference/command.md has the rest.
+// The store is --url, else STILE_URL, else an SQLite file in the user's state directory. docs/reference/command.md has the
+// rest.
 package main
 
 import (

@@ -98,7 +98,8 @@ func describe(f *pflag.Flag) (word, text string) {
 	}
 	kind, text := pflag.UnquoteUsage(f)
 	kinds := []string{"int", "duration"}
-	if slices.Contains(kinds, f.Value.Type()) && !strings.Contains(text, "(default") && !slices.Contains([]string{"", "0", "0s"}, f.DefValue) {
+	if slices.Contains(kinds, f.Value.Type()) && !strings.Contains(text, "(default") &&
+		!slices.Contains([]string{"", "0", "0s"}, f.DefValue) {
 		text += " (default " + f.DefValue + ")"
 	}
 	return strings.TrimSpace(word + " " + kind), text

@@ -17,7 +17,8 @@ var (
 )
 
 // TestProgramOutside makes a module in an empty folder beside the clone, as README.md says, and runs the program of the
-// tutorial in it. No network is asked, not even for sums: what the stores require is there, or these tests could not be built.
+// tutorial in it. No network is asked, not even for sums: what the stores require is there, or these tests could not be
+// built.
 func TestProgramOutside(t *testing.T) {
 	t.Parallel()
 	var script string

@@ -114,7 +114,7 @@ func helpPage(c *cobra.Command) string {
 	return w.String()
 }
 
-// writeLong writes paragraphs; those that are indented, such as lists, are blocks of text.
+// writeLong writes paragraphs; indented ones, such as lists, are blocks of text.
 func writeLong(w *strings.Builder, long string) {
 	open := false
 	for p := range strings.SplitSeq(strings.TrimSpace(long), "\n\n") {

@@ -83,7 +83,8 @@ func newRoot() *cobra.Command {
 
 func noCommand(root *cobra.Command, word string) error {
 	known := commands(root)
-	return exit.Usage("there is no command %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, known), strings.Join(known, ", "))
+	return exit.Usage("there is no command %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, known),
+		strings.Join(known, ", "))
 }
 
 // newHelp is cobra's help, except that help for an unknown command is an error.
@@ -118,7 +119,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		if want := allowed[bad.GetFlag().Value.Type()]; want != "" {
 			return exit.Usage("invalid argument %s for --%s: %s", phrase.Shortened(bad.GetValue()), bad.GetFlag().Name, want)
 		}
-		return exit.Usage("invalid argument %s for --%s: %w", phrase.Shortened(bad.GetValue()), bad.GetFlag().Name, errors.Unwrap(bad))
+		return exit.Usage("invalid argument %s for --%s: %w", phrase.Shortened(bad.GetValue()), bad.GetFlag().Name,
+			errors.Unwrap(bad))
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -128,7 +130,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		return exit.Usage("%w; did you mean --%s?", err, unknown.GetSpecifiedShortnames())
 	}
 	if words := cmd.Flags().Args(); len(words) > 1 && (cmd.Name() == "run" || cmd.Name() == "elect") {
-		return exit.Usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), phrase.Quoted(words[0]), phrase.Quoted(words[1]))
+		return exit.Usage("%w; put -- between NAME and CMD, as in: stile %s %s -- %s", err, cmd.Name(), phrase.Quoted(words[0]),
+			phrase.Quoted(words[1]))
 	}
 	if len(unknown.GetSpecifiedName()) < 2 {
 		return exit.Usage("%w", err)

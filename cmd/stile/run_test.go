@@ -359,7 +359,7 @@ func TestAtLeast(t *testing.T) {
 	}
 }
 
-// A store that would not keep the lock for so long once stile has ended is refused before CMD runs.
+// A store that would not keep the lock long enough after stile has ended is refused before CMD runs.
 func TestAtLeastWhereItCannotStay(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)

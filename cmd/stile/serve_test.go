@@ -83,7 +83,8 @@ func TestServeWithoutStdout(t *testing.T) {
 	m.ends(syscall.SIGTERM)
 }
 
-// A service with tokens serves those that have one, from when it is made until it is revoked, and lists only what they may read.
+// A service with tokens serves clients that have one, from when it is made until it is revoked, and lists only the names
+// that they may read.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A session is a block of a document that is marked as console: lines that begin with a dollar sign are typed, and the
-// others are what is printed after them.
+// A session is a block of a document that is marked as console: lines that begin with a dollar sign are typed, and the other
+// lines are the output.
 var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
 // A typed line, and what the document shows after it.
@@ -42,8 +42,8 @@ func sessions(text string) (list []exchange) {
 	return list
 }
 
-// TestSessionsInDocuments types what the documents have typed, in a new account without a server, and compares what is
-// printed. Numbers, times and folders differ from run to run, and so does the name of the machine.
+// TestSessionsInDocuments types the commands in the documents, in a new account without a server, and compares the output.
+// Numbers, times, folders and the name of the machine differ from run to run.
 func TestSessionsInDocuments(t *testing.T) {
 	texts := documents(t)
 	n := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// --verbose says what is waited for and what happens to the lock, each with the time, and never a secret.
+// --verbose reports the waits and the lock's events, each with its time, and never a secret.
 func TestVerbose(t *testing.T) {
 	t.Parallel()
 	const password = "hunter2hunter2"

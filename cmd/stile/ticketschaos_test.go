@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// With lock and guard no ticket is sold twice, whatever hits the sellers. With the lock alone the late write sells one again.
+// With lock and guard no fault makes a ticket sell twice. With the lock alone the late write sells one again.
 func TestTicketsChaos(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"sqlite", "redis"} {
@@ -97,7 +97,7 @@ func TestTicketsChaosInterrupted(t *testing.T) {
 	until(t, "no process is left", func() bool { return demotest.Living(pids) == nil })
 }
 
-// A store that vanishes in the middle: what is known and unknown is said.
+// A store that vanishes in the middle: the demo reports the known and the unknown facts.
 func TestTicketsChaosStoreVanishes(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)

@@ -1,5 +1,5 @@
-// Config has many readers of a configuration in two files, which have to fit each other, and a writer now and then. Readers do
-// not wait for readers.
+// Config has many readers of a configuration in two files, which have to fit each other, and a writer now and then. Readers
+// do not wait for readers.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// With the lock each tick runs once, also that of the machine that is killed, and the stuck run is cut off.
+// With the lock each tick runs once, even if its machine is killed, and the stuck run is cut off.
 func TestCronDemo(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"sqlite", "redis"} {

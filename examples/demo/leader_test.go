@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// One leads after the other, whatever is done to them; late writes come through where nothing guards against them, and only there.
+// One candidate leads after the other, under every fault; late writes succeed only where no guard refuses them.
 func TestLeaderDemo(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"sqlite", "redis"} {
@@ -94,7 +94,7 @@ func TestLeaderDemoInterrupted(t *testing.T) {
 	}
 }
 
-// A store that vanishes in the middle: what is known and unknown is said.
+// A store that vanishes in the middle: the demo reports the known and the unknown facts.
 func TestLeaderDemoStoreVanishes(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)

@@ -2,7 +2,7 @@
 
 // Demo shows what a lock does, and what it cannot do, with processes on this machine that are killed and stopped.
 //
-//	go run ./examples/demo payment     what a lock cannot do, and what does
+//	go run ./examples/demo payment     what a lock cannot prevent, and what can
 //	go run ./examples/demo market      trades in Redis, optimistically and with locks
 //	go run ./examples/demo cron        a job on many machines, each for itself and then once for all
 //	go run ./examples/demo leader      whose writes come through when leaders follow one another
@@ -54,7 +54,7 @@ Exit status: 0 if the demo came out as it must, 1 if not, or
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the exit status. An answer that could not be written is an error of its own.
+// run returns the exit status. Output that could not be written is a failure of its own.
 func run(args []string) int {
 	out := &answer.Output{To: os.Stdout}
 	err := call(out, args)
@@ -70,7 +70,8 @@ func run(args []string) int {
 
 // call runs a demo, prints its help, or runs one process of a demo.
 func call(out io.Writer, args []string) error {
-	verbs := []*verb.Verb{payment.New(&store.Store{}), market.New(&store.Store{}), cron.New(&store.Store{}), leader.New(&store.Store{})}
+	verbs := []*verb.Verb{payment.New(&store.Store{}), market.New(&store.Store{}), cron.New(&store.Store{}),
+		leader.New(&store.Store{})}
 	for _, role := range []verb.Role{payment.Payer, payment.Orderer, market.Trader, cron.Machine, leader.Candidate} {
 		if len(args) == role.Count+1 && args[0] == role.Name {
 			return demo.Failed(role.Run(context.Background(), args[1:]))
@@ -118,5 +119,6 @@ func unknown(word string, verbs []*verb.Verb) error {
 	for _, v := range verbs {
 		names = append(names, v.Name)
 	}
-	return exit.Usage("there is no demo %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, names), strings.Join(names, ", "))
+	return exit.Usage("there is no demo %s%s; there are: %s", phrase.Shortened(word), nearest.Hint(word, names),
+		strings.Join(names, ", "))
 }

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // A user runs demos, in a home of their own.
 type user struct {
 	t         *testing.T
-	home, url string // no url means that of a file of the demo
+	home, url string // an empty url means a file of the demo
 }
 
 func newUser(t *testing.T) *user { return &user{t: t, home: t.TempDir()} }
@@ -114,7 +114,7 @@ func (p *process) wait() int {
 	return ws.ExitStatus()
 }
 
-// A result is what came of a call.
+// A result is the outcome of a call.
 type result struct {
 	code     int
 	out, err string

@@ -94,7 +94,7 @@ func TestMarketDemoInterrupted(t *testing.T) {
 	}
 }
 
-// A Redis that vanishes in the middle: what is known and unknown is said.
+// A Redis that vanishes in the middle: the demo reports the known and the unknown facts.
 func TestMarketDemoStoreVanishes(t *testing.T) {
 	t.Parallel()
 	server, u := servertest.Redis(t), newUser(t)

@@ -77,7 +77,7 @@ func TestPaymentInterrupted(t *testing.T) {
 	}
 }
 
-// A store that vanishes in the middle: what is known and unknown is said.
+// A store that vanishes in the middle: the demo reports the known and the unknown facts.
 func TestPaymentStoreVanishes(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)

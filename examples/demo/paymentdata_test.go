@@ -49,8 +49,8 @@ func mysqlData(t *testing.T) string {
 	return "mysql://root@" + addr + "/shop"
 }
 
-// With the lock in the transaction that charges, the same faults neither charge an order twice nor lose one, and nothing of it
-// depends on a lease: who is stopped keeps the others waiting, and of who is killed nothing is left.
+// With the lock in the transaction that charges, the same faults neither charge an order twice nor lose one, and nothing of
+// it depends on a lease: who is stopped keeps the others waiting, and of who is killed nothing is left.
 func TestPaymentInTransaction(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{"postgres": postgresData, "mysql": mysqlData} {

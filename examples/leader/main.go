@@ -34,7 +34,7 @@ func stand(ctx context.Context, locks *stile.Client, address string) {
 		})
 		log.Print(address, ": ", err)
 		select {
-		case <-time.After(time.Second): // what is wrong may last
+		case <-time.After(time.Second): // the fault may last
 		case <-ctx.Done():
 		}
 	}

@@ -1,5 +1,5 @@
-// Tickets sells 20 tickets from four sellers, each with a client of its own as in a process of its own. Browsing needs no turn
-// of its own: readers share the lock.
+// Tickets sells 20 tickets from four sellers, each with a client of its own as in a process of its own. Browsing needs no
+// turn of its own: readers share the lock.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Package bench measures how long locks take in a store, or in two stores beside each other.
 //
-// Its scenarios are those of the folder proof/bench/scenarios that every store supports, with a histogram in place of a
-// median. Each scenario is measured for a window, in rounds. Two stores are measured in turn, and the order changes from
-// round to round, so that the machine's other load meets both.
+// Its scenarios are the scenarios of the folder proof/bench/scenarios that every store supports, with a histogram in place
+// of a median. Each scenario is measured for a window, in rounds. Two stores are measured in turn, and the order changes
+// from round to round, so that the machine's other load meets both.
 //
 // Of the other packages of the command it may import reserve.
 package bench

@@ -18,7 +18,7 @@ import (
 // A Scenario is one way to use locks.
 type Scenario struct {
 	Key  string
-	What string // what is measured
+	What string // the measurement in words
 
 	clients int
 	shared  bool // it needs readers
@@ -34,7 +34,8 @@ var Scenarios = []*Scenario{
 	{Key: "alone", What: "lock and unlock of a name nobody else wants", clients: 1, run: alone},
 	{Key: "apart", What: "the same, 64 goroutines on 64 names", clients: 1, run: apart},
 	{Key: "hot", What: "the same, 64 goroutines on one name", clients: 1, run: together((*stile.Client).Mutex)},
-	{Key: "fleet", What: "the same, 8 clients with 8 goroutines each on one name", clients: 8, run: together((*stile.Client).Mutex)},
+	{Key: "fleet", What: "the same, 8 clients with 8 goroutines each on one name", clients: 8,
+		run: together((*stile.Client).Mutex)},
 	{Key: "readers", What: "the same, 64 readers of one name", clients: 1, shared: true, run: together((*stile.Client).Reader)},
 	{Key: "handover", What: "from unlock until another client holds", clients: 2, pauses: true, run: handOver},
 	{Key: "try", What: "try of a name that another client holds", clients: 2, run: try},
@@ -57,9 +58,11 @@ func (w *window) with(l *stile.Lock) *stile.Lock {
 	return l.With(stile.LockOptions{TTL: min(max(ttl, w.traits.MinTTL), w.traits.MaxTTL), Owner: "stile bench"})
 }
 
-// repeat lets goroutines call once in a loop. The first quarter of the window is not counted. Then they go on until the window
-// ends and at least one call was counted. The first error ends all of them.
-func (w *window) repeat(ctx context.Context, goroutines int, once func(ctx context.Context, i int) (time.Duration, error)) error {
+// repeat lets goroutines call once in a loop. The first quarter of the window is not counted. Then they go on until the
+// window ends and at least one call was counted. The first error ends all of them.
+func (w *window) repeat(
+	ctx context.Context, goroutines int, once func(ctx context.Context, i int) (time.Duration, error),
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begin := time.Now().Add(w.length / 4)

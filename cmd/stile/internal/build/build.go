@@ -1,8 +1,9 @@
 // Package build describes the program's build. For stile version it does so before the libraries of the stores are
 // initialized, and ends the program: importing it is enough.
 //
-// Like package early, it is initialized before most of those libraries, but not as soon, since it needs package runtime/debug:
-// the program begins and ends in 2.6 ms, and after all libraries in 4.3 ms (bench -store=sqlite -only='^start$').
+// Like package early, it is initialized before most of these libraries, but a little later, since it needs package
+// runtime/debug: the program begins and ends in 2.6 ms, and after all libraries in 4.3 ms (bench -store=sqlite
+// -only='^start$').
 //
 // Of the other packages of the command it may import none.
 package build

@@ -14,8 +14,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// HeldVariable lists, for CMD and any stile inside it, the locks that CMD's ancestors hold while it runs. A stile in CMD that
-// waits for one of them would wait for ever, since the holder waits for CMD.
+// HeldVariable lists, for CMD and any stile inside it, the locks that CMD's ancestors hold while it runs. A stile in CMD
+// that waits for one of them would wait for ever, since the holder waits for CMD.
 const HeldVariable = "STILE_HELD"
 
 // A Held lock is one entry of the variable: the key of the name in its store, how it is held, and by which process.
@@ -73,7 +73,8 @@ func (w *Want) Conflict(a *driver.Address) error {
 func (w *Want) conflictOn(a *driver.Address, name string) error {
 	want := w.Hold(a, name)
 	if h := ownGrant(a, name); h != nil && want.weight+h.Weight > want.of {
-		return exit.Usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile unlock %s",
+		return exit.Usage("this shell has the lock %q already, by the grant with token %s: it would wait for itself; stile "+
+			"unlock %s",
 			name, h.Token, phrase.Quoted(name))
 	}
 	sum := want.weight
@@ -82,7 +83,8 @@ func (w *Want) conflictOn(a *driver.Address, name string) error {
 			continue
 		}
 		if sum += h.weight; sum > want.of {
-			return exit.Usage("this command runs under a stile run that holds %q (process %d) and waits for it to end: it cannot have the lock too; leave out one of the two",
+			return exit.Usage("this command runs under a stile run that holds %q (process %d) and waits for it to end: it cannot "+
+				"have the lock too; leave out one of the two",
 				name, h.process)
 		}
 	}

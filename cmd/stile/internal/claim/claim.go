@@ -1,5 +1,5 @@
-// Package claim takes the lock that the flags of a verb ask for, and shows meanwhile what it waits for. It refuses a lock that
-// an ancestor or this shell holds, since the verb would wait for itself.
+// Package claim takes the lock that the flags of a verb ask for, and shows meanwhile what it waits for. It refuses a lock
+// that an ancestor or this shell holds, since the verb would wait for itself.
 //
 // Of the other packages of the command it may import flags, grant, page, proc, speech, store and tty.
 package claim
@@ -51,7 +51,8 @@ func (w *Want) Flags(f *pflag.FlagSet) {
 	f.IntVarP(&w.busy, "conflict-exit-code", "E", exit.Held, "the exit status if the lock is held, or not acquired in time")
 	f.StringVar(&w.owner, "owner", "", "who wants the lock, for people to read")
 	f.StringVar(&w.Reason, "reason", "", "why, for people to read")
-	f.Var(&w.Delay, "lock-delay", "if the lock is lost, keep others out for this long more, since work may still run (default: none)")
+	f.Var(&w.Delay, "lock-delay",
+		"if the lock is lost, keep others out for this long more, since work may still run (default: none)")
 	f.BoolVar(&w.reclaim, "reclaim", false, "remove the claim of an earlier run with the same --owner, which must have ended")
 	if w.Candidate {
 		f.StringVar(&w.Value, "value", "", "what others see of the leader, such as its address (default: the host's name)")
@@ -173,7 +174,8 @@ func (w *Want) Take(ctx context.Context, c *stile.Client) (*stile.Lease, error) 
 		lease, err = w.view.watchfully(ctx, c, func() (*stile.Lease, error) { return l.Lock(ctx) })
 	}
 	if errors.Is(err, stile.ErrLost) {
-		return nil, exit.With(w.busy, fmt.Errorf("lock %q: the claim was lost while it waited: %s", NameIn(err, w.Names[0]), speech.WhyLost(err, 0)))
+		return nil, exit.With(w.busy,
+			fmt.Errorf("lock %q: the claim was lost while it waited: %s", NameIn(err, w.Names[0]), speech.WhyLost(err, 0)))
 	}
 	if errors.Is(err, stile.ErrHeld) {
 		return nil, exit.With(w.busy, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A waitView shows a person what a process waits for. It begins when the wait has lasted a moment, and reads the queue of one
-// name at a time: of several names, the first that is not held yet.
+// A waitView shows a person what a process waits for. It begins when the wait has lasted a moment, and reads the queue of
+// one name at a time: of several names, the first that is not held yet.
 type waitView struct {
 	names   []string // in the order of locking
 	most    time.Duration
@@ -30,9 +30,11 @@ type waitView struct {
 // verboseDelay replaces speech.Delay with --verbose.
 const verboseDelay = 100 * time.Millisecond
 
-// watchfully calls take, which waits for the lock, and meanwhile shows a person what it waits for: with --verbose by lines, on
-// a terminal by one line that is redrawn, and otherwise not at all.
-func (v *waitView) watchfully(ctx context.Context, c *stile.Client, take func() (*stile.Lease, error)) (*stile.Lease, error) {
+// watchfully calls take, which waits for the lock, and meanwhile shows a person what it waits for: with --verbose by lines,
+// on a terminal by one line that is redrawn, and otherwise not at all.
+func (v *waitView) watchfully(
+	ctx context.Context, c *stile.Client, take func() (*stile.Lease, error),
+) (*stile.Lease, error) {
 	show := Shower()
 	if show == nil {
 		return take()
@@ -199,7 +201,8 @@ func (v *waitView) follow(ctx context.Context, c *stile.Client, name string, beg
 }
 
 func (v *waitView) wait(name string, ticket int64, begun time.Time, last Look) *page.Wait {
-	w := &page.Wait{Name: name, Waited: time.Since(begun), Most: v.most, Ticket: ticket, Silent: errors.Is(last.Err, stile.ErrUnreachable)}
+	w := &page.Wait{Name: name, Waited: time.Since(begun), Most: v.most, Ticket: ticket,
+		Silent: errors.Is(last.Err, stile.ErrUnreachable)}
 	if !last.At.IsZero() {
 		w.Queue, w.Seen = page.Aged(last.Queue, time.Since(last.At)), last.Err == nil
 	}

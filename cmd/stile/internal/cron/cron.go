@@ -224,7 +224,8 @@ func (c *cron) read(ctx context.Context) ([]*entry, error) {
 	select {
 	case r := <-c.begun():
 		if r.err == nil && len(r.entries) == 0 {
-			r.err = exit.Usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures", c.path)
+			r.err = exit.Usage("%s has no jobs; a line is: SCHEDULE NAME [flags] -- CMD, as in: 0 3 * * * nightly -- nightly-figures",
+				c.path)
 		}
 		return r.entries, r.err
 	case <-ctx.Done():

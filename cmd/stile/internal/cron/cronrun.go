@@ -38,7 +38,8 @@ func (r *cronRun) work(ctx context.Context) error {
 	if err := run.Settled(ctx, lease, events, min(grace+ttl/10, most)); err != nil {
 		return err
 	}
-	k := &run.Keeper{Lease: lease, Child: child, Grace: grace, Lead: run.LeadFor(ttl), Since: boottime.Now(), Stop: r.cron.ctx.Done()}
+	k := &run.Keeper{Lease: lease, Child: child, Grace: grace, Lead: run.LeadFor(ttl), Since: boottime.Now(),
+		Stop: r.cron.ctx.Done()}
 	deadline := lease.Deadline()
 	if r.entry.maxHold != 0 {
 		k.Limit = protocol.After(k.Since, most)
@@ -50,8 +51,10 @@ func (r *cronRun) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.cron.log.Info("run begins", "job", r.entry.name, "tick", jobs.Tick(ctx).UTC().Format(time.RFC3339), "ticket", lease.Ticket())
-	program := &guard.Program{Path: r.entry.shell, Args: []string{r.entry.shell, "-c", r.entry.command}, Env: env, Secret: secret}
+	r.cron.log.Info("run begins", "job", r.entry.name, "tick", jobs.Tick(ctx).UTC().Format(time.RFC3339), "ticket",
+		lease.Ticket())
+	program := &guard.Program{Path: r.entry.shell, Args: []string{r.entry.shell, "-c", r.entry.command}, Env: env,
+		Secret: secret}
 	if err := k.Begin(program, events); err != nil {
 		return err
 	}
@@ -62,8 +65,10 @@ func (r *cronRun) work(ctx context.Context) error {
 	return exitText(k.Status)
 }
 
-// environ returns the environment of CMD: that of stile run, the file's settings, and the tick.
-func (r *cronRun) environ(ctx context.Context, lease *stile.Lease, deadline time.Time) (env []string, secret string, err error) {
+// environ returns the environment of CMD: the environment of stile run, the file's settings, and the tick.
+func (r *cronRun) environ(
+	ctx context.Context, lease *stile.Lease, deadline time.Time,
+) (env []string, secret string, err error) {
 	if env, secret, err = run.Environ(r.cron.store); err != nil {
 		return nil, secret, err
 	}

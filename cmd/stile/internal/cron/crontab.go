@@ -87,13 +87,15 @@ func (t *crontab) read(number int, line string) error {
 		return fmt.Errorf("the line has a zero byte after %d others, which no command can have", i)
 	}
 	set := setting.FindStringSubmatch(line)
-	if zoned := set != nil && (set[1] == "CRON_TZ" || set[1] == "TZ") && strings.ContainsAny(set[2], " \t"); set == nil || zoned {
+	zoned := set != nil && (set[1] == "CRON_TZ" || set[1] == "TZ") && strings.ContainsAny(set[2], " \t")
+	if set == nil || zoned {
 		return t.job(number, line)
 	}
 	key, value := set[1], unquoted(set[2])
 	switch {
 	case strings.HasPrefix(key, "STILE_"):
-		return fmt.Errorf("%s cannot be set here: the store is that of --url, or of STILE_URL in the environment of stile cron", key)
+		return fmt.Errorf("%s cannot be set here: the store is that of --url, or of STILE_URL in the environment of stile cron",
+			key)
 	case key == "CRON_TZ":
 		if _, err := time.LoadLocation(value); err != nil || value == "" || value == "Local" {
 			return fmt.Errorf("CRON_TZ: no time zone %s is known here: want a name like Europe/Berlin", phrase.Shortened(value))
@@ -110,7 +112,8 @@ func (t *crontab) read(number int, line string) error {
 	return nil
 }
 
-// checkShell returns an error if a shell cannot run. A machine without the shell would take ticks from machines that have it.
+// checkShell returns an error if a shell cannot run. A machine without the shell would take ticks from machines that have
+// it.
 func checkShell(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("SHELL %s is not an absolute path: want one like /bin/bash", phrase.Shortened(path))
@@ -146,7 +149,8 @@ func (t *crontab) job(number int, line string) error {
 		return errors.New("there is no CMD after --")
 	}
 	e := &entry{
-		line: number, schedule: strings.Join(fields[:n], " "), name: fields[n], command: rest[dash], shell: t.shell, env: slices.Clone(t.env),
+		line: number, schedule: strings.Join(fields[:n], " "), name: fields[n], command: rest[dash], shell: t.shell,
+		env: slices.Clone(t.env),
 	}
 	if t.zone != "" && !strings.Contains(fields[0], "TZ=") && fields[0] != "@every" {
 		e.schedule = "CRON_TZ=" + t.zone + " " + e.schedule
@@ -224,7 +228,8 @@ func split(line string) (fields, rest []string) {
 // job makes the job of an entry.
 func (e *entry) job(c *stile.Client, work func(context.Context) error, report func(jobs.Result)) (*jobs.Job, error) {
 	return jobs.New(c, e.name, e.schedule, work, &jobs.Options{
-		AtLeast: time.Duration(e.atLeast), MaxHold: time.Duration(e.maxHold), Jitter: time.Duration(e.jitter), Missed: e.missed, Report: report,
+		AtLeast: time.Duration(e.atLeast), MaxHold: time.Duration(e.maxHold), Jitter: time.Duration(e.jitter), Missed: e.missed,
+		Report: report,
 	})
 }
 

@@ -58,9 +58,11 @@ func New(s *store.Store) *cobra.Command {
 			case watches && len(args) != 1:
 				return exit.Usage("stile elect --watch needs one NAME, and no CMD; as in: stile elect scheduler --watch")
 			case !watches && cmd.ArgsLenAtDash() < 0 && len(args) > 1:
-				return exit.Usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", phrase.Quoted(args[0]), phrase.Quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile elect %s -- %s", phrase.Quoted(args[0]),
+					phrase.Quoted(args[1]))
 			case !watches && (run.NameEnd(cmd, args) != 1 || len(run.CmdOf(cmd, args)) == 0):
-				return exit.Usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- ./scheduler")
+				return exit.Usage("stile elect needs one NAME, then --, then CMD, or else --watch; as in: stile elect scheduler -- " +
+					"./scheduler")
 			}
 			return flags.CheckName(args[0])
 		},
@@ -163,5 +165,6 @@ func leaderLine(l stile.Leader) string {
 	case h.Owner == "" && h.Program == "": // of another program
 		return fmt.Sprintf("%s leads, from token %d", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket)
 	}
-	return fmt.Sprintf("%s leads, from token %d: %s", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket, phrase.Printable(h.String()))
+	return fmt.Sprintf("%s leads, from token %d: %s", phrase.Printable(phrase.Quoted(l.Value)), l.Ticket,
+		phrase.Printable(h.String()))
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A grant is one acquisition by stile lock. renew and unlock act on a grant, never on a name: when a slow script has lost its
-// lock, the name belongs to the next holder. The shell that took the lock has the grant's handle in a variable; other callers
-// give the token or the handle.
+// A grant is one acquisition by stile lock. renew and unlock act on a grant, never on a name: when a slow script has lost
+// its lock, the name belongs to the next holder. The shell that took the lock has the grant's handle in a variable; other
+// callers give the token or the handle.
 type grant struct {
 	Path    string // of its handle
 	File    *File

@@ -40,7 +40,8 @@ const handleVersion = 1
 func FileOf(address *driver.Address, h stile.Handle) *File {
 	return &File{
 		Stile: handleVersion, Store: StoreID(address), Name: h.Name, ID: h.ID, Weight: h.Weight, Capacity: h.Capacity,
-		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: flags.Duration(h.TTL), LockDelay: flags.Duration(h.LockDelay),
+		Token: strconv.FormatInt(h.Ticket, 10), Unfenced: h.Token == 0, TTL: flags.Duration(h.TTL),
+		LockDelay: flags.Duration(h.LockDelay),
 	}
 }
 
@@ -97,7 +98,8 @@ func CheckPath(path string) error {
 	if dir := filepath.Dir(path); unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
 		return exit.Usage("--handle %s: %s is no folder that you can write into", path, dir)
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() { // opening a pipe would wait for its writer
+	// Opening a pipe would wait for its writer.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, ErrNone)
 	}
 	h, err := Read(path)
@@ -107,7 +109,8 @@ func CheckPath(path string) error {
 	case err != nil:
 		return exit.Usage("--handle %s: there is such a file, and %w; give another", path, err)
 	}
-	return exit.Usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or give --handle another file",
+	return exit.Usage("%s is the handle of another grant of %q: unlock it, or remove the file if its script has ended, or "+
+		"give --handle another file",
 		path, h.Name)
 }
 

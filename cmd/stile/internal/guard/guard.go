@@ -1,6 +1,6 @@
 // Package guard is the second process of stile run, and the parent of CMD. The guard does one thing: it kills CMD's process
-// group with SIGKILL when CMD's time is over, or when stile is gone. So the group is gone before the lease ends, even if stile
-// was stopped, hangs, or was killed with SIGKILL.
+// group with SIGKILL when CMD's time is over, or when stile is gone. So the group is gone before the lease ends, even if
+// stile was stopped, hangs, or was killed with SIGKILL.
 //
 // As CMD's parent, the guard knows the group from its first moment. The kernel also kills CMD when the guard dies. The guard
 // talks with stile over two pipes that CMD does not inherit, and holds no lock and no URL. It is in a process group of its
@@ -60,8 +60,8 @@ const (
 // started it.
 func Main() {
 	// CMD gets the default action for signals that are caught here, and ignores the signals that stile was started to ignore.
-	// For each signal Go asks a thread of its own and waits, which also wakes this thread unless another goroutine waits. So the
-	// threads of stile run switch 240 times, and otherwise 300 times (perf stat), which takes 5 % longer.
+	// For each signal Go asks a thread of its own and waits, which also wakes this thread unless another goroutine waits. So
+	// the threads of stile run switch 240 times, and otherwise 300 times (perf stat), which takes 5 % longer.
 	caught, children := make(chan struct{}), make(chan os.Signal, 1)
 	go func() {
 		all := append(slices.Clone(PassedOn), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
@@ -207,8 +207,8 @@ func (g *guard) signal(s syscall.Signal) {
 	}
 }
 
-// reap notes how CMD has ended, and reaps the other members of the group whose parents have ended: the group exists until the
-// last of them is reaped.
+// reap notes how CMD has ended, and reaps the other members of the group whose parents have ended: the group exists until
+// the last of them is reaped.
 func (g *guard) reap() {
 	for {
 		var ws syscall.WaitStatus

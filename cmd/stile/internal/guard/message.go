@@ -6,8 +6,9 @@ import (
 )
 
 // A message is one order or one piece of news on a pipe: the length in eight bytes, and then fields in a fixed order. Both
-// ends are the same program, so there are no versions. Package encoding/gob could do the same, but its set-up takes as long as
-// the rest of the guard. With packages encoding/binary, strconv and strings the guard would begin late: see package early.
+// ends are the same program, so there are no versions. Package encoding/gob could do the same, but its set-up takes as long
+// as the rest of the guard. With packages encoding/binary, strconv and strings the guard would begin late: see package
+// early.
 type message struct {
 	rest []byte
 	bad  bool // a field had another form than expected

@@ -52,7 +52,8 @@ func Break(s *store.Store) *cobra.Command {
 	b := &breaking{}
 	var ticket string
 	cmd := &cobra.Command{
-		Use: "break NAME --reason TEXT [--ticket T] [--ask] [--yes]", Short: "Remove a claim by hand, or ask for it", Long: breakLong,
+		Use: "break NAME --reason TEXT [--ticket T] [--ask] [--yes]", Short: "Remove a claim by hand, or ask for it",
+		Long:                  breakLong,
 		DisableFlagsInUseLine: true,
 		Args:                  flags.OneName,
 		ValidArgsFunction:     store.CompleteNames(s),
@@ -81,7 +82,8 @@ func Break(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// do removes the claim that it finds in the queue, or asks for it. It never acts on a claim that has taken its place meanwhile.
+// do removes the claim that it finds in the queue, or asks for it. It never acts on a claim that has taken its place
+// meanwhile.
 func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) error {
 	q, err := c.Show(ctx, b.name)
 	if err != nil {
@@ -89,10 +91,12 @@ func (b *breaking) do(ctx context.Context, c *stile.Client, cmd *cobra.Command) 
 	}
 	i := 0
 	if b.ticket != 0 {
-		i = slices.IndexFunc(q.Claims, func(c stile.Claim) bool { return c.Ticket <= b.ticket && b.ticket < c.Ticket+claim.Tokens })
+		i = slices.IndexFunc(q.Claims,
+			func(c stile.Claim) bool { return c.Ticket <= b.ticket && b.ticket < c.Ticket+claim.Tokens })
 	}
 	if i < 0 || i >= len(q.Claims) {
-		return exit.Usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name, phrase.Quoted(b.name))
+		return exit.Usage("there is no such claim on %q: it left, or ran out; stile show %s lists those that stand", b.name,
+			phrase.Quoted(b.name))
 	}
 	claim := q.Claims[i]
 	act := c.Break
@@ -173,7 +177,8 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	if !hears {
 		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
 		if claim.TTL > 0 {
-			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s", phrase.Short(claim.TTL/3))
+			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s",
+				phrase.Short(claim.TTL/3))
 		}
 	}
 	speech.Warn("the work of %s may go on for a moment: %s", phrase.Printable(claim.Holder.String()), learns)

@@ -33,9 +33,9 @@ type deadlocks struct {
 	room   []int64              // the capacity of each queue
 }
 
-// circlesIn returns the circles of claims that wait for each other, as far as the queues show them. It removes claims that will
-// end without help as long as there are any: a claim that holds, unless its holder waits with another claim. The remaining
-// claims wait for ever, in a circle or behind one.
+// circlesIn returns the circles of claims that wait for each other, as far as the queues show them. It removes claims that
+// will end without help as long as there are any: a claim that holds, unless its holder waits with another claim. The
+// remaining claims wait for ever, in a circle or behind one.
 func circlesIn(queues []stile.Queue) [][]*standing {
 	d := &deadlocks{of: map[string]*standing{}}
 	for _, q := range queues {
@@ -104,8 +104,8 @@ func (d *deadlocks) heldBy(s *standing) (all []*standing) {
 }
 
 // circles returns the circles among the remaining claims. In a circle, a waiting claim waits for a claim whose holder waits
-// with the next claim, and so on. The claim with the first name begins the circle, whatever claims wait behind it, so that two
-// readings show the same.
+// with the next claim, and so on. The claim with the first name begins the circle, whatever claims wait behind it, so that
+// two readings show the same.
 func (d *deadlocks) circles() (all [][]*standing) {
 	done := map[*standing]bool{}
 	for i := range d.queues {
@@ -133,8 +133,8 @@ func fromFirst(circle []*standing) []*standing {
 	return slices.Concat(circle[at:], circle[:at])
 }
 
-// next returns the waiting claim that another claim waits for: one before it in the queue, or a waiting claim of the holder of
-// one before it.
+// next returns the waiting claim that another claim waits for: one before it in the queue, or a waiting claim of the holder
+// of one before it.
 func (d *deadlocks) next(s *standing) *standing {
 	i := slices.IndexFunc(d.queues, func(line []*standing) bool { return line[0].name == s.name })
 	for _, b := range d.queues[i][:s.at] {
@@ -152,8 +152,8 @@ func (d *deadlocks) next(s *standing) *standing {
 	return nil
 }
 
-// deadlocksOf reads the queues twice. So the circles that it returns existed at one moment, between the two readings, even if
-// the store does not list all of its names at once.
+// deadlocksOf reads the queues twice. So the circles that it returns existed at one moment, between the two readings, even
+// if the store does not list all of its names at once.
 func deadlocksOf(ctx context.Context, c *stile.Client, prefix string) ([][]*standing, error) {
 	var looks [2][][]*standing
 	for i := range looks {

@@ -31,7 +31,8 @@ func lockOf(c *stile.Client, step string) *stile.Lock {
 	}
 }
 
-// walkers has programs of some goroutines each take their first locks, and then go on, and returns when that many claims wait.
+// walkers has programs of some goroutines each take their first locks, and then go on, and returns when that many claims
+// wait.
 func walkers(t *testing.T, open func() *stile.Client, waiting int, programs ...[]walk) *stile.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

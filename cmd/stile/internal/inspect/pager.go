@@ -135,7 +135,8 @@ func watchPage(ctx context.Context, s *store.Store, name string) error {
 		cancel()
 		<-done
 	}()
-	p := &pager{change: change, lines: func(columns, rows int) []page.Line { return w.page(name, time.Now()).Lines(columns, rows) }}
+	p := &pager{change: change,
+		lines: func(columns, rows int) []page.Line { return w.page(name, time.Now()).Lines(columns, rows) }}
 	return p.run(ctx)
 }
 

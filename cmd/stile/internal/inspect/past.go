@@ -52,7 +52,8 @@ func jobViewOf(p *jobs.Past) *jobView {
 		return nil
 	}
 	v := &jobView{
-		Tick: p.Tick.UTC().Format(time.RFC3339), State: "started", Outcome: string(p.Outcome), Error: p.Err, Took: answer.SecondsOf(p.Took),
+		Tick: p.Tick.UTC().Format(time.RFC3339), State: "started", Outcome: string(p.Outcome), Error: p.Err,
+		Took:  answer.SecondsOf(p.Took),
 		Token: strconv.FormatInt(p.Ticket, 10), Owner: p.By.Owner, Program: p.By.Program, Host: p.By.Host, PID: p.By.PID,
 	}
 	if p.Over {

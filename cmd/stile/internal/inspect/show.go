@@ -1,5 +1,5 @@
-// Package inspect is the verbs that read queues, or follow one until it changes: ls, show, top, watch and wait; and break, which
-// removes a claim that it shows.
+// Package inspect is the verbs that read queues, or follow one until it changes: ls, show, top, watch and wait; and break,
+// which removes a claim that it shows.
 //
 // Of the other packages of the command it may import claim, flags, page, speech, store and tty.
 package inspect

@@ -104,7 +104,8 @@ func row(q stile.Queue, c stile.Claim) []string {
 	if h.PID != 0 {
 		pid = strconv.Itoa(h.PID)
 	}
-	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, phrase.Short(c.Since), left(c), h.Reason}
+	return []string{strconv.FormatInt(c.Ticket, 10), stateOf(c), weight, owner, h.Host, pid, phrase.Short(c.Since), left(c),
+		h.Reason}
 }
 
 const rowHead = "TICKET\tSTATE\tWEIGHT\tOWNER\tHOST\tPID\tSINCE\tREMAINING\tREASON"

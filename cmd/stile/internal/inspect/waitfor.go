@@ -38,8 +38,9 @@ type departure struct {
 	last    claim.Look     // the last reading that succeeded
 	err     error          // the reason why there has been no answer since
 
-	late, tooLate, away <-chan time.Time // the ends of --wait, and of the patience with a store that never answered, or that stopped answering
-	over                bool             // --wait is over
+	// The ends of --wait, and of the patience with a store that never answered, or that stopped answering.
+	late, tooLate, away <-chan time.Time
+	over                bool // --wait is over
 }
 
 // Wait returns the command.

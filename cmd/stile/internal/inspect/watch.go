@@ -101,8 +101,8 @@ func watchLines(ctx context.Context, w io.Writer, s *store.Store, name string) e
 // appearsEvery is how often a watch checks whether the default store was made.
 const appearsEvery = 100 * time.Millisecond
 
-// queues yields the queue of a name now and after every change, as [stile.Client.Watch] does. Until the default store is made,
-// nobody holds a lock in it. If opened is not nil, queues calls it with the client.
+// queues yields the queue of a name now and after every change, as [stile.Client.Watch] does. Until the default store is
+// made, nobody holds a lock in it. If opened is not nil, queues calls it with the client.
 func queues(ctx context.Context, s *store.Store, name string, opened func(*stile.Client)) iter.Seq2[stile.Queue, error] {
 	return func(yield func(stile.Queue, error) bool) {
 		ticker := time.NewTicker(appearsEvery)

@@ -47,7 +47,8 @@ func New(s *store.Store) *cobra.Command {
 			}
 			schema, ok := Schemas[a.Scheme]
 			if !ok {
-				return exit.Usage("%s:// has no tables to make; those with some are %s", a.Scheme, strings.Join(slices.Sorted(maps.Keys(Schemas)), ", "))
+				return exit.Usage("%s:// has no tables to make; those with some are %s", a.Scheme,
+					strings.Join(slices.Sorted(maps.Keys(Schemas)), ", "))
 			}
 			if word := a.Param("layout", "queue"); word != "queue" {
 				return exit.Usage("the table of layout %s belongs to another library, which makes it", word)

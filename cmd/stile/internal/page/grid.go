@@ -50,8 +50,8 @@ type column struct {
 // gap separates two columns.
 const gap = "  "
 
-// grid returns a table of at most a number of cells, with its head first. If there is no room, columns are left out, then cut,
-// the last one first.
+// grid returns a table of at most a number of cells, with its head first. If there is no room, columns are left out, then
+// cut, the last one first.
 func grid(columns []column, rows [][]string, cells int) []string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {

@@ -7,7 +7,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A holder that a live client would have renewed is shown as one that was not; where the store does not tell, nothing is claimed.
+// A holder that a live client would have renewed is shown as unrenewed; nothing is claimed if the store does not report
+// leases.
 func TestLease(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {

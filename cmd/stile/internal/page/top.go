@@ -19,7 +19,8 @@ type Top struct {
 }
 
 var topColumns = []column{
-	{head: "NAME", least: 12, names: true}, {head: "HOLD"}, {head: "WAIT"}, {head: "LONGEST", drops: 3}, {head: "FIRST", least: 12, drops: 4},
+	{head: "NAME", least: 12, names: true}, {head: "HOLD"}, {head: "WAIT"}, {head: "LONGEST", drops: 3},
+	{head: "FIRST", least: 12, drops: 4},
 	{head: "SINCE", drops: 2}, {head: "LEASE", drops: 1},
 }
 

@@ -36,7 +36,8 @@ func (w *Watch) Lines(columns, rows int) []Line {
 		{Cut(w.summary(), columns), Plain},
 	}
 	if !w.Silent.IsZero() {
-		lines[1] = Line{Cut("the store does not answer since "+w.Silent.Format("15:04:05")+"; this is what was seen before", columns), Bad}
+		lines[1] = Line{Cut("the store does not answer since "+w.Silent.Format("15:04:05")+"; this is what was seen before",
+			columns), Bad}
 	}
 	lines = append(lines, Line{})
 	// The changes have a third of the page, the queue the rest.
@@ -165,8 +166,8 @@ func Lease(c stile.Claim) string {
 	return Short(c.Remaining)
 }
 
-// Unrenewed returns how long a holder has gone without a renewal, if that is longer than a live holder does: it renews at each
-// third of its ttl. It returns 0 if the store does not report leases, or the claim does not hold.
+// Unrenewed returns how long a holder has gone without a renewal, if that is longer than a live holder does: it renews at
+// each third of its ttl. It returns 0 if the store does not report leases, or the claim does not hold.
 func Unrenewed(c stile.Claim) time.Duration {
 	if !c.Holds || c.Left || c.TTL == 0 || c.Remaining <= 0 {
 		return 0

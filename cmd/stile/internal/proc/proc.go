@@ -31,8 +31,8 @@ func IsAncestor(process int) bool {
 	return false
 }
 
-// HasOthers reports whether this process's group has members other than this process and its ancestors. If the system does not
-// show that, a stdout that is no terminal counts as one, as in a pipeline.
+// HasOthers reports whether this process's group has members other than this process and its ancestors. If the system does
+// not show that, a stdout that is no terminal counts as one, as in a pipeline.
 func HasOthers(group int) bool {
 	if _, err := StatOf(os.Getpid()); err != nil {
 		return !tty.Is(os.Stdout)
@@ -57,7 +57,8 @@ func StatOf(pid int) (p Stat, err error) {
 	if err != nil {
 		return p, err
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // after the name, which may contain spaces and ')'
+	// The fields follow the name, which may contain spaces and ')'.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 3 {
 		return p, errNoStat
 	}

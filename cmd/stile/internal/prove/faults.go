@@ -92,8 +92,8 @@ func (r *run) taken(ctx context.Context, within, after time.Duration, not *proce
 	return r.await(ctx, within, func() bool { return r.latest(after, not) != nil })
 }
 
-// pause lets the client go on as soon as another one holds: if the client still trusted its lease then, both would hold. If a
-// claim lasts as long as its connection, nobody else holds while the client stands still.
+// pause lets the client go on as soon as another one holds: if the client still trusted its lease then, both would hold. If
+// a claim lasts as long as its connection, nobody else holds while the client stands still.
 func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	r.still()
 	h.process.stop()

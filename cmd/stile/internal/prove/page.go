@@ -150,6 +150,7 @@ func (p *page) data(o *Report) {
 	if o.tokens {
 		p.row("guarded by the token", o.Guarded.Count, o.Guarded.Lost, o.Refused)
 	}
-	p.add("</table>\n<p>A client that stands still between its read and its write writes late. A lock cannot keep it from that; " +
+	p.add("</table>\n<p>A client that stands still between its read and its write writes late. A lock cannot keep it from " +
+		"that; " +
 		"a resource that refuses tokens of the past can.</p>\n")
 }

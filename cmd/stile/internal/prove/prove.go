@@ -1,5 +1,5 @@
-// Package prove tests a store with clients of its own: processes lock and unlock the same names while they are paused, killed
-// and cut off. Then it checks their beliefs.
+// Package prove tests a store with clients of its own: processes lock and unlock the same names while they are paused,
+// killed and cut off. Then it checks their beliefs.
 //
 // It touches only these processes, so it can test a store that others use. It finds the effects of failing clients. Failing
 // servers are for the runs of the folder chaos, which start servers of their own.
@@ -29,7 +29,7 @@ import (
 // A Plan describes a run.
 type Plan struct {
 	Open    func(ctx context.Context) (*stile.Client, error)
-	Worker  func(b *Brief) (*exec.Cmd, error) // makes the command of a process that calls Work; the goroutine that calls Run starts it
+	Worker  func(b *Brief) (*exec.Cmd, error) // the command of a process that calls Work; Run's goroutine starts it
 	Prefix  string                            // of the locked names
 	For     time.Duration                     // how long faults are made; 0 means eight leases, but at least 30 s
 	Workers int

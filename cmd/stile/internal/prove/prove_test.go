@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// opener opens a store: the path of an SQLite file, behind the word for what is wrong with it.
+// opener opens a store: the path of an SQLite file, after a word for its fault.
 func opener(store string) func(context.Context) (*stile.Client, error) {
 	wrong, path, _ := strings.Cut(store, ":")
 	return func(ctx context.Context) (*stile.Client, error) {

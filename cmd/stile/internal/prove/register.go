@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of a run. All clients run on this machine, so a file that is locked during each access stands for a resource that
-// handles one request after the other.
+// The files of a run. All clients run on this machine, so a file that is locked during each access stands for a resource
+// that handles one request after the other.
 const (
 	controlFile = "control" // takes every write
 	guardedFile = "guarded" // refuses writes with a smaller token than the largest so far
@@ -65,8 +65,8 @@ func (r *register) write(value int64) error {
 	return err
 }
 
-// raise reads the number, and makes the file refuse later writes with a smaller token. It returns stale if a larger token came
-// before.
+// raise reads the number, and makes the file refuse later writes with a smaller token. It returns stale if a larger token
+// came before.
 func (r *register) raise(token int64) (value int64, stale bool, err error) {
 	s, err := r.do(func(s *state) {
 		if stale = token < s.token; !stale {
@@ -86,8 +86,8 @@ func (r *register) writeWith(token, value int64) (stale bool, err error) {
 	return stale, err
 }
 
-// cutConnections ends the network connections of this process again and again, for a while, and returns how many it has ended.
-// This works for every client library, with TLS and with any number of servers.
+// cutConnections ends the network connections of this process again and again, for a while, and returns how many it has
+// ended. This works for every client library, with TLS and with any number of servers.
 func cutConnections(d time.Duration) (count int) {
 	const most, every = 1024, 10 * time.Millisecond // descriptors; this process never has more
 	for end := time.Now().Add(d); ; time.Sleep(every) {

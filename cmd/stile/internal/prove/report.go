@@ -251,7 +251,8 @@ func (o *Report) files(r *run) {
 		return
 	}
 	if o.Guarded = lost(guardedFile); o.Guarded.Lost > 0 {
-		o.Findings = append(o.Findings, fmt.Sprintf("the file that the tokens guard lost %d of %d updates", o.Guarded.Lost, o.Guarded.Count))
+		o.Findings = append(o.Findings,
+			fmt.Sprintf("the file that the tokens guard lost %d of %d updates", o.Guarded.Lost, o.Guarded.Count))
 	}
 }
 

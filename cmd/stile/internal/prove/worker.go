@@ -41,9 +41,9 @@ type Brief struct {
 //	begin HOLD NAME WEIGHT TOKEN TIME WAITED
 //	still HOLD TIME
 //	free HOLD TIME         the lock is about to be given back
-//	lost HOLD TIME         it was not held any more
+//	lost HOLD TIME         the lock was no longer held
 //	refused TOKEN          the guarded file refused a write
-//	cut COUNT              so many connections were cut
+//	cut COUNT              the number of connections cut
 //	error TEXT
 //
 // The line "cut MILLISECONDS" in its input makes it cut its connections for that time.
@@ -62,7 +62,9 @@ func (w *worker) say(format string, args ...any) {
 }
 
 // Work is the program of a worker process.
-func Work(ctx context.Context, b *Brief, open func(context.Context) (*stile.Client, error), in io.Reader, out io.Writer) error {
+func Work(
+	ctx context.Context, b *Brief, open func(context.Context) (*stile.Client, error), in io.Reader, out io.Writer,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &worker{Brief: b, out: bufio.NewWriter(out)}

@@ -25,10 +25,11 @@ type Child struct {
 	alarm *guard.Alarm      // for waits for news
 }
 
-// NewChild starts the guard. That takes a moment, so it is best done before the lock is held. Without a stdin, CMD's is empty.
+// NewChild starts the guard. That takes a moment, so it is best done before the lock is held. Without a stdin, CMD's is
+// empty.
 //
-// It does not use package os, which would first start another process to find out whether descriptors can refer to processes.
-// The guard needs no such descriptor: its number stays its own until close.
+// It does not use package os, which would first start another process to find out whether descriptors can refer to
+// processes. The guard needs no such descriptor: its number stays its own until close.
 func NewChild(stdin *os.File) (*Child, error) {
 	ordersOut, ordersIn, err := os.Pipe()
 	if err != nil {
@@ -98,13 +99,14 @@ func (c *Child) Close() {
 func (c *Child) kill() { _ = syscall.Kill(c.guard, syscall.SIGKILL) }
 
 // errGuard is the error of a CMD whose guard has ended.
-var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL), errors.New("the guard that CMD runs under has ended: CMD was killed"))
+var errGuard = exit.With(exit.Signal+int(syscall.SIGKILL),
+	errors.New("the guard that CMD runs under has ended: CMD was killed"))
 
 // errLate says that the guard did not execute CMD, since CMD's time was over.
 var errLate = errors.New("the time until which CMD may run was over before CMD began")
 
-// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if CMD cannot be executed. If the guard does
-// not answer in time, run kills the guard, and CMD dies with it.
+// run executes CMD. The error is errLate if it is too late, and a [*exit.Status] if CMD cannot be executed. If the guard
+// does not answer in time, run kills the guard, and CMD dies with it.
 func (c *Child) run(p *guard.Program, until time.Duration) error {
 	// If the guard has ended, it does not read, but its news end too.
 	(&guard.Order{Run: p}).Send(c.in)

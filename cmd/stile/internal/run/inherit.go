@@ -22,7 +22,8 @@ import (
 // store. A --url with a password goes into a file that only this user can read. Environ returns the file's path, and the
 // caller removes the file when CMD has ended.
 func Environ(s *store.Store) (env []string, secret string, err error) {
-	env = slices.DeleteFunc(Without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE", claim.HeldVariable), numbered)
+	env = slices.DeleteFunc(Without(os.Environ(), nameVariable, tokenVariable, "STILE_DEADLINE", "STILE_VALUE",
+		claim.HeldVariable), numbered)
 	if !s.Given() {
 		return env, "", nil
 	}
@@ -35,7 +36,8 @@ func Environ(s *store.Store) (env []string, secret string, err error) {
 		return append(env, store.URLVariable+"="+url), "", nil
 	}
 	if secret, err = writeSecret(url); err != nil {
-		return nil, "", exit.Usage("CMD cannot be told its store, since --url has a password and no file for it can be written: %w; put the URL into %s",
+		return nil, "", exit.Usage("CMD cannot be told its store, since --url has a password and no file for it can be "+
+			"written: %w; put the URL into %s",
 			err, store.URLVariable)
 	}
 	return append(env, store.URLFileVariable+"="+secret), secret, nil
@@ -49,7 +51,7 @@ func Without(env []string, names ...string) []string {
 	})
 }
 
-// nameVariable and tokenVariable tell CMD its lock. For several locks the variables end in _1, _2, …, so that a script that
+// nameVariable and tokenVariable give CMD its lock. For several locks the variables end in _1, _2, …, so that a script that
 // expects a single lock finds none, instead of one of several.
 const (
 	nameVariable  = "STILE_NAME"
@@ -64,7 +66,7 @@ func numbered(entry string) bool {
 	return set && (name == nameVariable || name == tokenVariable) && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// Tell returns the variables that tell CMD its locks.
+// Tell returns the variables that give CMD its locks.
 func (r *Runner) Tell(a *driver.Address, lease *stile.Lease, deadline time.Time) []string {
 	env := []string{"STILE_DEADLINE=" + phrase.Stamp(deadline)}
 	var held []string

@@ -54,9 +54,9 @@ func (k *Keeper) update() {
 	}
 }
 
-// Begin executes CMD under a lease that is not over, and tells the guard until when CMD may run. If the lease is over, the
-// error has the reason, and so has Why. If this process was stopped since the lease was granted, or the machine slept, Begin
-// finds that out; if it happens after Begin has read the clock, the guard does.
+// Begin executes CMD under a lease that is not over, and gives the guard the time until which CMD may run. If the lease is
+// over, the error has the reason, and so has Why. Begin notices a stop of this process, or a sleep of the machine, since the
+// grant; the guard notices one after Begin has read the clock.
 func (k *Keeper) Begin(p *guard.Program, events *Events) error {
 	k.update()
 	err := k.Lease.Check()
@@ -224,8 +224,8 @@ func (k *Keeper) unguarded() {
 	}
 }
 
-// orphanPatience bounds the wait for the group of a killed guard. Its processes are dead by then, but stay in the group until
-// the init process reaps them, and not every init process does.
+// orphanPatience bounds the wait for the group of a killed guard. Its processes are dead by then, but stay in the group
+// until the init process reaps them, and not every init process does.
 const orphanPatience = 5 * time.Second
 
 // Events has the client's events about its lease, or about the lease's parts.

@@ -23,9 +23,11 @@ func Lookup(command string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound) && plainFileInPath(command):
-		return "", exit.With(exit.NotExecutable, fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", phrase.Printable(command)))
+		return "", exit.With(exit.NotExecutable,
+			fmt.Errorf("%s cannot be executed: it lacks the permission; chmod +x", phrase.Printable(command)))
 	case errors.Is(err, exec.ErrDot):
-		return "", exit.With(exit.NotFound, fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", phrase.Printable(command)))
+		return "", exit.With(exit.NotFound,
+			fmt.Errorf("%s is found only through the current directory in PATH; write ./%[1]s", phrase.Printable(command)))
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(command, "/"):
 		return "", exit.With(exit.NotFound, fmt.Errorf("%s is not found in PATH", phrase.Printable(command)))
 	case errors.Is(err, syscall.EISDIR):

@@ -15,8 +15,8 @@ var guards = struct {
 	own map[int]bool
 }{own: map[int]bool{}}
 
-// AdoptOrphans reaps, until the returned function is called, the processes that this process's commands left running and that
-// have ended since. Elsewhere the init process does that, but in a container this process may be the init process.
+// AdoptOrphans reaps, until the returned function is called, the processes that this process's commands left running and
+// that have ended since. Elsewhere the init process does that, but in a container this process may be the init process.
 func AdoptOrphans() (stop func()) {
 	if !proc.Adopts() {
 		return func() {}
@@ -41,8 +41,8 @@ func AdoptOrphans() (stop func()) {
 	}
 }
 
-// reapOrphans reaps the children that have ended, except those that a goroutine waits for: until it has reaped them, no other
-// process may get their numbers.
+// reapOrphans reaps the ended children, except children that a goroutine waits for: until the goroutine has reaped them, no
+// other process may get their numbers.
 func reapOrphans() {
 	guards.mu.Lock()
 	defer guards.mu.Unlock()

@@ -74,9 +74,11 @@ func New(s *store.Store) *cobra.Command {
 			dash := NameEnd(cmd, args)
 			switch {
 			case dash < 0 && len(args) > 1:
-				return exit.Usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", phrase.Quoted(args[0]), phrase.Quoted(args[1]))
+				return exit.Usage("there is no -- between NAME and CMD; as in: stile run %s -- %s", phrase.Quoted(args[0]),
+					phrase.Quoted(args[1]))
 			case dash < 1 || len(CmdOf(cmd, args)) == 0:
-				return exit.Usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar data")
+				return exit.Usage("stile run needs one NAME or more, then --, then CMD; as in: stile run backup -- tar cf backup.tar " +
+					"data")
 			}
 			return flags.CheckNames(args[:dash])
 		},
@@ -89,8 +91,8 @@ func New(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// NameEnd returns how many arguments are names; less than 0 if there is no --. A name that begins with - needs a -- before it
-// and another one after it.
+// NameEnd returns how many arguments are names; less than 0 if there is no --. A name that begins with - needs a -- before
+// it and another one after it.
 func NameEnd(cmd *cobra.Command, args []string) int {
 	if dash := cmd.ArgsLenAtDash(); dash != 0 {
 		return dash
@@ -266,7 +268,8 @@ func (r *Runner) keeps(t driver.Traits) error {
 		longest = t.Session
 	}
 	if longest > 0 && time.Duration(r.atLeast) > longest {
-		return exit.Usage("--at-least %v is too long: %s keeps the lock of a process that has ended for %v at most", &r.atLeast, t.Store, longest)
+		return exit.Usage("--at-least %v is too long: %s keeps the lock of a process that has ended for %v at most", &r.atLeast,
+			t.Store, longest)
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func newTerminal() *terminal {
 }
 
 // catch makes stile handle the signals that stop its group, from now on: package os/signal cannot undo this. Until the first
-// loan SIGTTIN and SIGTTOU stop stile as usual: another stile that runs this one as its CMD reads the signal from its status.
+// loan SIGTTIN and SIGTTOU stop stile as usual: another stile that runs this one as its CMD reads the signal from its
+// status.
 func (t *terminal) catch(list ...syscall.Signal) {
 	for _, s := range ending.Caught(list) {
 		if !slices.Contains(t.caught, s) {
@@ -130,7 +131,8 @@ func (t *terminal) takeBack() {
 	t.state = terminalKept
 }
 
-// share gives stile's group the foreground, and lets the group go on, with any process that was stopped for asking meanwhile.
+// share gives stile's group the foreground, and lets the group go on, with any process that was stopped for asking
+// meanwhile.
 func (t *terminal) share() {
 	t.takeBack()
 	_ = syscall.Kill(0, syscall.SIGCONT) // to a group that this process is in
@@ -187,8 +189,8 @@ func (t *terminal) stopped(by syscall.Signal, c *Child) {
 
 // suspend stops stile's group.
 //
-// Stile does not stop in the call: another thread may take the signal, and this one runs on for a moment. So goOn does the rest
-// of the work, when stile gets SIGCONT.
+// Stile does not stop in the call: another thread may take the signal, and this one runs on for a moment. So goOn does the
+// rest of the work, when stile gets SIGCONT.
 func (t *terminal) suspend(by syscall.Signal) {
 	t.takeBack()
 	t.state = terminalKept

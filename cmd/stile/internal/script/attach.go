@@ -65,13 +65,15 @@ func (sc *script) read(a *driver.Address, m grant.Meant) (*grant.File, error) {
 	case sc.named != "" && sc.named != file.Name:
 		return nil, exit.Usage("%s is the handle of %q, not of %q", m.Path, file.Name, sc.named)
 	case file.Store != grant.StoreID(a):
-		return nil, exit.Usage("%s is for the store %s, but --url or %s says %s", m.Path, file.Store, store.URLVariable, grant.StoreID(a))
+		return nil, exit.Usage("%s is for the store %s, but --url or %s says %s", m.Path, file.Store, store.URLVariable,
+			grant.StoreID(a))
 	}
 	if had, set, err := grant.Variable(a, file.Name); m.Token == "" && set && err == nil && had.Path == m.Path {
 		m.Token = had.Token // this shell had a grant in that file
 	}
 	if m.Token != "" && m.Token != file.Token {
-		return nil, over("%s is the handle of another grant by now, with token %s: that with token %s is over", m.Path, file.Token, m.Token)
+		return nil, over("%s is the handle of another grant by now, with token %s: that with token %s is over", m.Path, file.Token,
+			m.Token)
 	}
 	return file, nil
 }
@@ -87,7 +89,8 @@ func (sc *script) find(a *driver.Address) (grant.Meant, error) {
 				return grant.Meant{Path: g.Path, Token: sc.token}, nil
 			}
 		}
-		return grant.Meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, --handle or store",
+		return grant.Meant{}, over("%q has no grant of yours with token %s: it was unlocked or lost, or it is of another user, "+
+			"--handle or store",
 			sc.named, phrase.Printable(sc.token))
 	}
 	m, set, err := grant.Variable(a, sc.named)

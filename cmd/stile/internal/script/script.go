@@ -80,7 +80,8 @@ func NewLock(s *store.Store) *cobra.Command {
 	}
 	w.Flags(cmd.Flags())
 	cmd.Flags().Lookup("ttl").Usage = "how long the lock lasts without a renewal"
-	cmd.Flags().StringVar(&sc.path, "handle", "", "the file that is to name the claim, which must not exist (default: one in your runtime directory)")
+	cmd.Flags().StringVar(&sc.path, "handle", "",
+		"the file that is to name the claim, which must not exist (default: one in your runtime directory)")
 	sc.jsonFlag(cmd)
 	return cmd
 }
@@ -171,7 +172,8 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 		return err
 	}
 	if answer.ToStdout(out) && closed(os.Stdout) {
-		return exit.Usage("stdout is closed, or " + os.DevNull + " as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
+		return exit.Usage("stdout is closed, or " + os.DevNull +
+			" as daemons have it, so nobody would hear of the lock: let it be a pipe or a file")
 	}
 	if err := w.Conflict(address); err != nil {
 		return err
@@ -191,7 +193,8 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 	}
 	defer w.Drop(c)
 	if t := c.Traits(); t.InSession || t.OwnClient {
-		return exit.Usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run", address, t.Store)
+		return exit.Usage("%s: a lock ends with the process that took it in %s, so stile lock cannot leave it taken: use stile run",
+			address, t.Store)
 	}
 	lease, err := w.Take(ctx, c)
 	if err != nil {
@@ -206,14 +209,16 @@ func (sc *script) lock(ctx context.Context, w *claim.Want, out io.Writer) error 
 		sc.path = grant.Path(dir, address, sc.file)
 	}
 	if err := sc.file.Write(sc.path); err != nil {
-		return errors.Join(unwritten(fmt.Errorf("the handle cannot be written, so the lock was released: %w", err)), release(ctx, c, h))
+		return errors.Join(unwritten(fmt.Errorf("the handle cannot be written, so the lock was released: %w", err)),
+			release(ctx, c, h))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return sc.giveBack(ctx, c, h, err)
 	}
 	speech.Detail("%q stays taken until %s, unless it is renewed or unlocked", sc.named, phrase.Stamp(deadline))
 	if err := sc.print(out, address, deadline); err != nil {
-		return sc.giveBack(ctx, c, h, exit.With(exit.Output, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
+		return sc.giveBack(ctx, c, h,
+			exit.With(exit.Output, fmt.Errorf("the answer cannot be written, so the lock was released: %w", err)))
 	}
 	return nil
 }
@@ -340,6 +345,7 @@ func (sc *script) print(out io.Writer, a *driver.Address, deadline time.Time) er
 	if token != nil {
 		printed = *token
 	}
-	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.Token, phrase.Stamp(deadline), phrase.Quoted(sc.path), name, phrase.Quoted(m.String()))
+	_, err := fmt.Fprintf(out, "token=%s\nticket=%s\ndeadline=%s\nhandle=%s\nexport %s=%s\n", printed, m.Token,
+		phrase.Stamp(deadline), phrase.Quoted(sc.path), name, phrase.Quoted(m.String()))
 	return err
 }

@@ -43,10 +43,10 @@ under way, and clients that wait ask again.`
 const defaultListen = "127.0.0.1:" + remote.DefaultPort
 
 const (
-	headWithin = 10 * time.Second // bound of the time for reading a request's head
-	idleWithin = 3 * time.Minute  // how long a connection is kept without a request; clients end one sooner
+	headWithin = 10 * time.Second // for reading a request's head
+	idleWithin = 3 * time.Minute  // for a connection without a request; clients close one sooner
 	maxHead    = 16 << 10         // the largest head of a request, in bytes
-	endWithin  = 10 * time.Second // how long unfinished requests may still take when the service ends
+	endWithin  = 10 * time.Second // for unfinished requests when the service ends
 )
 
 // New returns the command.
@@ -74,14 +74,16 @@ func New(s *store.Store) *cobra.Command {
 			return serve(ctx, cmd.OutOrStdout(), s, listen, o)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", defaultListen, "the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
+	cmd.Flags().StringVar(&listen, "listen", defaultListen,
+		"the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
 	cmd.Flags().Lookup("listen").DefValue = "" // its text has the default
-	cmd.Flags().StringVar(&file, "tokens", "", "the `file` that stile serve token wrote; it is read again when it changes (default: no credentials are needed)")
+	cmd.Flags().StringVar(&file, "tokens", "",
+		"the `file` that stile serve token wrote; it is read again when it changes (default: no credentials are needed)")
 	cmd.AddCommand(newToken())
 	return cmd
 }
 
-// options returns those of a service whose clients need a token of a file, or nil without a file.
+// options returns the options of a service whose clients need a token of a file; nil without a file.
 func options(file string) (*server.Options, error) {
 	if file == "" {
 		return nil, nil
@@ -93,7 +95,7 @@ func options(file string) (*server.Options, error) {
 	return &server.Options{Authenticate: t.authenticate}, nil
 }
 
-// onLoopback refuses an address that other machines may reach, and one that leaves the interface open.
+// onLoopback refuses an address that other machines may reach, or that names no interface.
 func onLoopback(listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
@@ -106,7 +108,7 @@ func onLoopback(listen string) error {
 	return nil
 }
 
-// whom says who is answered.
+// whom says whom the service answers.
 func whom(o *server.Options) string {
 	if o == nil {
 		return "every program of this machine is answered, without credentials"
@@ -114,8 +116,8 @@ func whom(o *server.Options) string {
 	return "clients need a token"
 }
 
-// panics passes on what net/http says of a handler that panicked, which is a defect of the service. All else that net/http says
-// is of connections that clients broke.
+// panics passes on net/http's messages about handlers that panicked, which are defects of the service. All its other
+// messages are about connections that clients broke.
 type panics struct{ to io.Writer }
 
 func (p panics) Write(line []byte) (int, error) {

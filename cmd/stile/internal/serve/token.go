@@ -12,13 +12,14 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// newToken returns stile serve token, and has its commands work on the file that a flag names.
+// newToken returns stile serve token, whose commands work on the file that a flag names.
 func newToken() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "token", Short: "Make, list and revoke the tokens of the service's clients",
 		RunE: func(_ *cobra.Command, _ []string) error {
-			return exit.Usage("stile serve token needs one of new, list, revoke; as in: stile serve token new ci --allow lock:ci/ --tokens FILE")
+			return exit.Usage("stile serve token needs one of new, list, revoke; as in: stile serve token new ci --allow lock:ci/ " +
+				"--tokens FILE")
 		},
 	}
 	cmd.AddCommand(newNew(&file), newList(&file), newRevoke(&file))
@@ -66,7 +67,7 @@ func newNew(file *string) *cobra.Command {
 	return cmd
 }
 
-// parseRight reads a right.
+// parseRight parses a right.
 func parseRight(text string) (right, error) {
 	words, prefix, _ := strings.Cut(text, ":")
 	r := right{Prefix: prefix}
@@ -107,7 +108,7 @@ func newList(file *string) *cobra.Command {
 	}
 }
 
-// shown writes rights as --allow takes them.
+// shown formats rights in the form of --allow, with the prefix in quotes.
 func shown(rights []right) string {
 	var all []string
 	for _, r := range rights {
@@ -139,7 +140,7 @@ last until their leases end.`,
 	}
 }
 
-// one wants one argument and the file.
+// one requires one argument and the file.
 func one(what string, file *string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -23,8 +23,8 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// A grant is one token, as the file keeps it: not the token itself, but its SHA-256. A token has 256 random bits, so nobody finds it
-// by its hash, and a look-up by the hash takes no time that tells anything of a token.
+// A grant is one token in the file's form: its SHA-256, not the token itself. A token has 256 random bits, so its hash does
+// not reveal it, and the time of a look-up by the hash reveals nothing either.
 type grant struct {
 	Principal string  `json:"principal"`
 	Hash      string  `json:"sha256"`
@@ -37,15 +37,15 @@ type right struct {
 	Prefix string        `json:"prefix"`
 }
 
-// grants are the content of the file.
+// grants is the content of the file.
 type grants struct {
 	Tokens []grant `json:"tokens"`
 }
 
-// id names a token for people.
+// id returns the name of a token for people.
 func (g *grant) id() string { return g.Hash[:12] }
 
-// check returns why a grant is wrong, or nil.
+// check returns an error if a grant is invalid.
 func (g *grant) check() error {
 	if err := server.CheckPrincipal(g.Principal); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (g *grant) check() error {
 	return nil
 }
 
-// verbs says which ones there are.
+// verbs lists the verbs for a message.
 func verbs() string {
 	words := make([]string, len(server.Verbs))
 	for i, v := range server.Verbs {
@@ -72,7 +72,7 @@ func verbs() string {
 	return "there are " + strings.Join(words, ", ")
 }
 
-// readGrants reads the file, and says what kind of file it is. Nobody but its owner may read it or write to it.
+// readGrants reads the file, and returns its fs.FileInfo. It refuses a file that others than its owner may use.
 func readGrants(path string) (g grants, is fs.FileInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,13 +102,14 @@ func readGrants(path string) (g grants, is fs.FileInfo, err error) {
 	return g, is, nil
 }
 
-// changeGrants changes the file while no other command does. A server sees the old file or the new one, never a part.
+// changeGrants changes the file; only one command does so at a time. A server sees the old file or the new one, never a
+// part.
 func changeGrants(path string, change func(*grants) error) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	defer dir.Close() // which unlocks
+	defer dir.Close() // unlocks the folder
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
 		return &fs.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
@@ -127,7 +128,7 @@ func changeGrants(path string, change func(*grants) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(next.Name()) // after the rename it is no longer there
+	defer os.Remove(next.Name()) // after the rename there is nothing to remove
 	_, err = next.Write(append(text, '\n'))
 	err = errors.Join(err, next.Sync(), next.Close())
 	if err == nil {
@@ -142,7 +143,7 @@ func changeGrants(path string, change func(*grants) error) error {
 // addToken adds a token to the file, and returns it.
 func addToken(path, principal string, rights []right) (token string, g grant, err error) {
 	random := make([]byte, sha256.Size)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // cannot fail
 	token = "stile_" + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(token))
 	g = grant{principal, hex.EncodeToString(sum[:]), rights}
@@ -168,13 +169,13 @@ func removeToken(path, id string) error {
 	})
 }
 
-// tokens know the principals of requests by a file, which may change while they do. If the file cannot be used, nobody is let
-// in.
+// tokens authenticates requests by a file, which may change meanwhile. While the file cannot be used, every request is
+// refused.
 type tokens struct {
 	path string
-	warn func(error) // of what is wrong with the file, once each time it changes
+	warn func(error) // takes the fault of the file, once per change of the fault
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	is   fs.FileInfo
 	of   map[[sha256.Size]byte]*server.Principal
 	said string // the last warning
@@ -194,7 +195,7 @@ func (t *tokens) authenticate(r *http.Request) (*server.Principal, error) {
 	return of[sha256.Sum256([]byte(token))], nil
 }
 
-// current returns the principals of the file as it is now, by the hashes of their tokens.
+// current returns the file's current principals, by the hashes of their tokens.
 func (t *tokens) current() (map[[sha256.Size]byte]*server.Principal, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,7 +219,7 @@ func (t *tokens) current() (map[[sha256.Size]byte]*server.Principal, error) {
 			p.Rights = append(p.Rights, server.Right(r))
 		}
 		var sum [sha256.Size]byte
-		_, _ = hex.Decode(sum[:], []byte(one.Hash)) // it was checked
+		_, _ = hex.Decode(sum[:], []byte(one.Hash)) // check has checked it
 		t.of[sum] = p
 	}
 	return t.of, nil

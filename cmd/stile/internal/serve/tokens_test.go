@@ -22,8 +22,8 @@ func asked(t *testing.T, k *tokens, headers ...string) (*server.Principal, error
 	return k.authenticate(r)
 }
 
-// A token is known from when it is made until it is revoked. The file never has it, and only its owner may have the file; while the
-// file cannot be used, nobody is known, and a warning says why, once.
+// A token is known from when it is made until it is revoked. The file never has it, and only its owner may have the file;
+// while the file cannot be used, nobody is known, and a warning says why, once.
 func TestFileOfTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	var warned []string

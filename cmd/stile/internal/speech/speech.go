@@ -114,13 +114,15 @@ func eventText(e stile.Event) string {
 		return fmt.Sprintf("%q was lost after %v: %s", e.Name, phrase.Rounded(e.Held), WhyLost(e.Err, 0))
 	case stile.EventReleased:
 		if e.Err != nil {
-			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, phrase.Rounded(e.Held), e.Err)
+			return fmt.Sprintf("%q was released after %v, but the store did not confirm it: %v", e.Name, phrase.Rounded(e.Held),
+				e.Err)
 		}
 		return fmt.Sprintf("%q was released after %v", e.Name, phrase.Rounded(e.Held))
 	case stile.EventAsked:
 		return fmt.Sprintf("somebody asks for %q", e.Name)
 	case stile.EventDisplaced:
-		return fmt.Sprintf("the claim on %q is gone from the queue, lost or removed by hand, and enters again at the tail once its holder knows", e.Name)
+		return fmt.Sprintf("the claim on %q is gone from the queue, lost or removed by hand, and enters again at the tail once "+
+			"its holder knows", e.Name)
 	case stile.EventWaiting, stile.EventLeaked:
 	}
 	return ""
@@ -134,7 +136,8 @@ func WhyLost(err error, stood time.Duration) string {
 	}
 	why := lost.Reason.String()
 	if stood > 0 && (lost.Reason == stile.ReasonExpired || lost.Reason == stile.ReasonRemoved) {
-		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why, phrase.Rounded(stood))
+		return fmt.Sprintf("%s: stile itself did not run for %v: it was stopped, or the machine was suspended or overloaded", why,
+			phrase.Rounded(stood))
 	}
 	switch lost.Reason {
 	case stile.ReasonExpired:
@@ -148,7 +151,8 @@ func WhyLost(err error, stood time.Duration) string {
 		return why
 	case stile.ReasonSessionOver:
 		why += ": the store had not heard from this process for too long, or the session was ended by hand"
-	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit: // these texts explain it themselves
+	case stile.ReasonRemoved, stile.ReasonSuspended, stile.ReasonHeldLong, stile.ReasonShutdown, stile.ReasonUnfit:
+		// These texts explain it themselves.
 	}
 	if lost.Err != nil {
 		why += fmt.Sprintf(": %v", lost.Err)

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// RuntimeDir returns the folder for handles without a given file: the user's folder that ends with a restart, if the system has
-// one, else the state directory.
+// RuntimeDir returns the folder for handles without a given file: the user's folder that ends with a restart, if the system
+// has one, else the state directory.
 func RuntimeDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "stile"), nil
@@ -26,7 +26,8 @@ func stateDir() (string, error) {
 		return "", exit.Usage("no place for the handle, since there is no home directory: give --handle FILE")
 	}
 	if !filepath.IsAbs(home) {
-		return "", exit.Usage("no place for the handle, since the home directory %q is not an absolute path: give --handle FILE", home)
+		return "", exit.Usage("no place for the handle, since the home directory %q is not an absolute path: give --handle FILE",
+			home)
 	}
 	return filepath.Join(home, ".local", "state", "stile"), nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// whileOpening shows a person that a store has not answered yet: on a terminal by a line that is redrawn, with --verbose by a
-// line that stays, and otherwise not at all. The returned function ends this, and waits for the end.
+// whileOpening shows a person that a store has not answered yet: on a terminal by a line that is redrawn, with --verbose by
+// a line that stays, and otherwise not at all. The returned function ends this, and waits for the end.
 func whileOpening(a *driver.Address) (stop func()) {
 	if speech.Current == speech.Quiet || speech.Current == speech.Normal && !tty.Is(os.Stderr) {
 		return func() {}

@@ -1,5 +1,5 @@
-// Package store opens the store of the command line, or of the environment, for the verbs. Only this package knows the default
-// URL, and the places of a user's files.
+// Package store opens the store of the command line, or of the environment, for the verbs. Only this package knows the
+// default URL, and the places of a user's files.
 //
 // Of the other packages of the command it may import page, speech and tty.
 package store
@@ -25,8 +25,8 @@ import (
 	"github.com/stilelock/stile/store/sqldb"
 )
 
-// The environment has the store's URL in URLVariable, or the path of a file with the URL in URLFileVariable: CMD gets the latter
-// for a --url with a password.
+// The environment has the store's URL in URLVariable, or the path of a file with the URL in URLFileVariable: CMD gets the
+// latter for a --url with a password.
 const (
 	URLVariable     = "STILE_URL"
 	URLFileVariable = "STILE_URL_FILE"
@@ -68,7 +68,8 @@ func (s *Store) Chosen() bool {
 func (s *Store) Choose() (string, error) {
 	if s.Given() {
 		if s.URL == "" {
-			return "", exit.Usage("--url is empty: it is the URL of a store; leave it out for %s, or for the default store", URLVariable)
+			return "", exit.Usage("--url is empty: it is the URL of a store; leave it out for %s, or for the default store",
+				URLVariable)
 		}
 		return s.URL, nil
 	}
@@ -85,9 +86,11 @@ func (s *Store) Choose() (string, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case path == "":
-		return "", exit.Usage("%s is set, but empty: it is a file with the URL of a store; unset it for the default store", URLFileVariable)
+		return "", exit.Usage("%s is set, but empty: it is a file with the URL of a store; unset it for the default store",
+			URLFileVariable)
 	case errors.Is(err, fs.ErrNotExist):
-		return "", exit.Usage("%s: there is no %s, which a stile run makes for CMD, and removes when CMD ends", URLFileVariable, path)
+		return "", exit.Usage("%s: there is no %s, which a stile run makes for CMD, and removes when CMD ends", URLFileVariable,
+			path)
 	case err != nil:
 		return "", exit.Usage("%s: %w", URLFileVariable, err)
 	case strings.TrimSpace(string(text)) == "":
@@ -100,7 +103,8 @@ func (s *Store) Choose() (string, error) {
 func (s *Store) Address() (*driver.Address, string, error) {
 	a, url, err := s.anyAddress()
 	if err == nil && a.Scheme == "memory" {
-		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url out for a file on this machine")
+		return nil, "", exit.Usage("memory:// keeps locks within one process, so a command locks nothing in it; leave --url " +
+			"out for a file on this machine")
 	}
 	return a, url, err
 }
@@ -174,8 +178,8 @@ func (s *Store) Look(ctx context.Context) (*stile.Client, error) {
 // Nothing is a store in which no names are in use.
 func Nothing(ctx context.Context) (*stile.Client, error) { return stile.Open(ctx, "memory://", nil) }
 
-// Driver opens the driver of the store, for a verb that serves the store to others, and returns the store's name for people. The
-// store may be within this process, since the others reach it through the service.
+// Driver opens the driver of the store, for a verb that serves the store to others, and returns the store's name for people.
+// The store may be within this process, since the others reach it through the service.
 func (s *Store) Driver(ctx context.Context) (d driver.Driver, name string, err error) {
 	a, url, err := s.anyAddress()
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	browsing = 10 * time.Millisecond // at most, between two looks
 )
 
-// Browser is the program of a process that reads the number of tickets left while others sell, with the arguments DIR, TICKETS,
-// NAME and TTL.
+// Browser is the program of a process that reads the number of tickets left while others sell, with the arguments DIR,
+// TICKETS, NAME and TTL.
 func Browser(s *store.Store) *cobra.Command {
 	return processCommand(browserName, 4, func(ctx context.Context, args []string) error { return beginBrowser(ctx, s, args) })
 }

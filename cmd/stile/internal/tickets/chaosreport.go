@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile/internal/phrase"
 )
 
-// A ChaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always there.
+// A ChaosView is the outcome of stile demo tickets --chaos in JSON. Programs rely on the keys, all of which are always
+// there.
 type ChaosView struct {
 	Processes int            `json:"processes"`
 	Tickets   int            `json:"tickets"`
@@ -42,7 +43,8 @@ func (p *part) view() partView {
 	twice, _, _ := p.twice()
 	return partView{
 		Part: p.title, Sales: len(p.sales), Twice: twice, Late: p.lateTicket, Refused: append([]string{}, p.refused...),
-		Killed: sellerOf(p.killed), Next: answer.SecondsOf(p.following), Stopped: sellerOf(p.stopped), Pause: answer.SecondsOf(p.stoppedFor()),
+		Killed: sellerOf(p.killed), Next: answer.SecondsOf(p.following), Stopped: sellerOf(p.stopped),
+		Pause:  answer.SecondsOf(p.stoppedFor()),
 		Others: p.overtakers, Looks: p.seen.looks, Torn: p.seen.torn, Took: answer.SecondsOf(p.took),
 	}
 }
@@ -100,11 +102,13 @@ func (d *ticketsDemo) printChaos(parts []*part) error {
 // explainChaos explains the table in words.
 func explainChaos(d *ticketsDemo, parts []*part) {
 	if twice, worst, times := parts[0].twice(); twice > 0 {
-		d.Say("Without a lock, %d of %d tickets were sold more than once, number %d to %d customers.", twice, d.tickets, worst, times)
+		d.Say("Without a lock, %d of %d tickets were sold more than once, number %d to %d customers.", twice, d.tickets, worst,
+			times)
 	}
 	locked := parts[1]
 	if twice, _, _ := locked.twice(); twice > 0 {
-		d.Say("With the lock, %d were: seller %d was stopped past its lease, sold ticket %d after %d sales of others, and wrote that %d were left.",
+		d.Say("With the lock, %d were: seller %d was stopped past its lease, sold ticket %d after %d sales of others, and "+
+			"wrote that %d were left.",
 			twice, sellerOf(locked.stopped), locked.lateTicket, locked.overtakers, locked.lateTicket-1)
 	}
 	for _, p := range parts[2:] {
@@ -121,8 +125,10 @@ func explainChaos(d *ticketsDemo, parts []*part) {
 func chaosTimeline(parts []*part) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who sold when, who was killed, and who wrote late", Unit: "s",
-		Desc: "The sales with a lock, and then with lock and guard. One seller is killed while it holds: the next sale waits for the end of its " +
-			"lease. One is stopped past its lease right before it writes: without a guard it sells a ticket again, and with one its write is refused.",
+		Desc: "The sales with a lock, and then with lock and guard. One seller is killed while it holds: the next sale waits " +
+			"for the end of its " +
+			"lease. One is stopped past its lease right before it writes: without a guard it sells a ticket again, and with one " +
+			"its write is refused.",
 	}
 	for _, p := range parts {
 		t.To = max(t.To, p.took.Seconds())
@@ -133,7 +139,7 @@ func chaosTimeline(parts []*part) *draw.Timeline {
 	return t
 }
 
-// drawn returns the sellers in the picture: those that a fault hit, and some others.
+// drawn returns the sellers in the picture: the sellers that a fault hit, and some others.
 func (p *part) drawn() (numbers []int) {
 	hit := []int{sellerOf(p.killed), sellerOf(p.stopped)}
 	for number := 1; number <= len(p.pids); number++ {
@@ -148,14 +154,16 @@ func (p *part) lane(number int) draw.Lane {
 	lane := draw.Lane{Name: fmt.Sprintf("%s: seller %d", p.title, number)}
 	for _, s := range p.sales {
 		if s.seller == number {
-			lane.Spans = append(lane.Spans, draw.Span{From: s.from.Sub(p.begun).Seconds(), To: s.to.Sub(p.begun).Seconds(), Kind: draw.Held})
+			lane.Spans = append(lane.Spans,
+				draw.Span{From: s.from.Sub(p.begun).Seconds(), To: s.to.Sub(p.begun).Seconds(), Kind: draw.Held})
 		}
 	}
 	if number == sellerOf(p.killed) {
 		lane.Points = append(lane.Points, draw.Point{At: p.killedAt.Seconds(), Kind: draw.Failed, Text: "killed"})
 	}
 	if number == sellerOf(p.stopped) {
-		lane.Spans = append(lane.Spans, draw.Span{From: p.stoppedAt.Seconds(), To: p.goesOn.Seconds(), Kind: draw.Paused, Text: "stopped"})
+		lane.Spans = append(lane.Spans,
+			draw.Span{From: p.stoppedAt.Seconds(), To: p.goesOn.Seconds(), Kind: draw.Paused, Text: "stopped"})
 		text := "sold again"
 		if len(p.refused) > 0 {
 			text = "refused"

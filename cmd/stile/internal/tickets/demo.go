@@ -60,7 +60,8 @@ const (
 func New(s *store.Store) *cobra.Command {
 	d := &ticketsDemo{}
 	tickets := &cobra.Command{
-		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong, Args: cobra.ArbitraryArgs,
+		Use: "tickets", Short: "Sell tickets from many processes, without a lock and with one", Long: demoLong,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.Usage("stile demo %s takes flags only", cmd.Name())
@@ -81,7 +82,8 @@ func New(s *store.Store) *cobra.Command {
 	tickets.Flags().IntVar(&d.processes, "processes", 8, "how many sell")
 	tickets.Flags().IntVar(&d.tickets, "tickets", 100, "how many there are")
 	tickets.Flags().IntVar(&d.browsers, "browsers", 2, "how many look meanwhile what is left")
-	tickets.Flags().BoolVar(&d.chaos, "chaos", false, "kill one seller and stop one past its lease, and sell with lock and guard too")
+	tickets.Flags().BoolVar(&d.chaos, "chaos", false,
+		"kill one seller and stop one past its lease, and sell with lock and guard too")
 	return tickets
 }
 
@@ -146,7 +148,8 @@ func (d *ticketsDemo) run(ctx context.Context, s *store.Store) error {
 		return err
 	}
 	if twice, _, _ := free.twice(); twice == 0 {
-		return demo.Wrong("without a lock no ticket was sold twice in %d tries, so that this shows nothing; more --processes would help", demoTries)
+		return demo.Wrong("without a lock no ticket was sold twice in %d tries, so that this shows nothing; more --processes "+
+			"would help", demoTries)
 	}
 	return nil
 }
@@ -184,7 +187,8 @@ func (d *ticketsDemo) halfDone(b *box, how, name string, err error) error {
 		unknown = demo.ClaimsLeft(name, d.ttl)
 	}
 	twice, _, _ := b.twice()
-	return demo.HalfDone(err, fmt.Sprintf("%s %d tickets of %d were sold, %d of them more than once", how, d.tickets-b.unsold(), d.tickets, twice), unknown)
+	return demo.HalfDone(err, fmt.Sprintf("%s %d tickets of %d were sold, %d of them more than once", how, d.tickets-b.unsold(),
+		d.tickets, twice), unknown)
 }
 
 // sell runs one sale, with the progress on a terminal.
@@ -218,14 +222,16 @@ func (d *ticketsDemo) judge(b *box) error {
 	d.Say("  %d tickets sold in %v; waits p50 %v, p99 %v.", len(b.sales), b.took.Round(time.Millisecond),
 		quantile(waits, 0.5).Round(10*time.Microsecond), quantile(waits, 0.99).Round(10*time.Microsecond))
 	if d.browsers > 0 && b.seen.torn == 0 {
-		d.Say("  %d processes browsed meanwhile, as readers. In each of %d looks, what was sold and what was left were %d together.",
+		d.Say("  %d processes browsed meanwhile, as readers. In each of %d looks, what was sold and what was left were %d "+
+			"together.",
 			d.browsers, b.seen.looks, d.tickets)
 	}
 	twice, worst, times := b.twice()
 	rises := b.tokensRise()
 	switch {
 	case twice > 0:
-		return exit.With(exit.Failed, fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
+		return exit.With(exit.Failed,
+			fmt.Errorf("oversold with the lock: %d tickets more than once, number %d to %d customers", twice, worst, times))
 	case b.seen.torn > 0:
 		return demo.Wrong("with the lock, %d of %d looks saw a half-made sale", b.seen.torn, b.seen.looks)
 	case len(b.sales) != d.tickets:

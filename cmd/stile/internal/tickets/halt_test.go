@@ -19,7 +19,8 @@ import (
 	_ "github.com/stilelock/stile/store/sqlite"
 )
 
-// midWriteVariable names the SQLite file in which a test's process is in the middle of a write, until it goes on after a stop.
+// midWriteVariable names the SQLite file in which a test's process is in the middle of a write, until it goes on after a
+// stop.
 const midWriteVariable = "STILE_TEST_MID_WRITE"
 
 func TestMain(m *testing.M) {

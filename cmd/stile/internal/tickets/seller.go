@@ -56,7 +56,7 @@ func beginSeller(ctx context.Context, s *store.Store, args []string) error {
 	if name := args[2]; name != "" {
 		var tell func(stile.Event)
 		if seller.way != sellFast {
-			tell = func(stile.Event) {} // the demo itself says what happens to the lock
+			tell = func(stile.Event) {} // the demo itself reports the lock's events
 		}
 		c, err := s.Open(ctx, tell)
 		if err != nil {
@@ -137,7 +137,8 @@ func (s *seller) one(ctx context.Context, n *demo.Notice, begin time.Time) error
 	if err := left.write(context.WithoutCancel(ctx)); err != nil {
 		return s.halt(n, err)
 	}
-	line := fmt.Sprintf("%d %d %d %d %d %d\n", left.count, s.number, n.Token, from.Sub(begin).Microseconds(), from.UnixMicro(), time.Now().UnixMicro())
+	line := fmt.Sprintf("%d %d %d %d %d %d\n", left.count, s.number, n.Token, from.Sub(begin).Microseconds(), from.UnixMicro(),
+		time.Now().UnixMicro())
 	n.What = didSell
 	return demo.AppendTo(s.ledger(), line)
 }

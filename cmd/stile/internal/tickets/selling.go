@@ -90,7 +90,8 @@ func (s *selling) run(ctx context.Context, url string) error {
 		s.pids = append(s.pids, a.Cmd.Process.Pid)
 	}
 	for range s.browsers {
-		if _, err := s.Start(ctx, browserRole, "demo", browserName, s.dir, strconv.Itoa(s.tickets), s.name, s.ttl.String()); err != nil {
+		if _, err := s.Start(ctx, browserRole, "demo", browserName, s.dir, strconv.Itoa(s.tickets), s.name,
+			s.ttl.String()); err != nil {
 			return err
 		}
 	}

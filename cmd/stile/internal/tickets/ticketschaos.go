@@ -31,7 +31,8 @@ func (d *ticketsDemo) checkChaos() error {
 	case !d.chaos:
 		return nil
 	case d.processes < chaosSellers:
-		return exit.Usage("--processes %d: with --chaos it must be from %d to 64: one is killed, one is stopped, and one goes on", d.processes, chaosSellers)
+		return exit.Usage("--processes %d: with --chaos it must be from %d to 64: one is killed, one is stopped, and one goes on",
+			d.processes, chaosSellers)
 	case d.tickets < chaosFewest || d.tickets > chaosTickets:
 		return exit.Usage("--tickets %d: with --chaos it must be from %d to %d", d.tickets, chaosFewest, chaosTickets)
 	}
@@ -40,7 +41,8 @@ func (d *ticketsDemo) checkChaos() error {
 
 // wreak sells without a lock, with one, and with lock and guard, while sellers are killed and stopped.
 func (d *ticketsDemo) wreak(ctx context.Context, setup *demo.Setup) error {
-	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets, setup.Address, d.ttl)
+	d.Say("%d processes sell %d tickets from one file. The lock is kept in %s, with leases of %v.", d.processes, d.tickets,
+		setup.Address, d.ttl)
 	d.Say("One seller is killed while it holds, and one is stopped past its lease: each right before it writes.")
 	if d.tokenless {
 		d.Say("%s", demo.NoTokens)

@@ -38,7 +38,8 @@ func (d *ticketsDemo) view(free, locked *box) TicketsView {
 }
 
 func (b *box) view() saleView {
-	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Looks: b.seen.looks, Torn: b.seen.torn, Took: answer.SecondsOf(b.took)}
+	v := saleView{Sales: len(b.sales), Each: []int{}, First: "0", Last: "0", Rising: b.tokensRise(), Looks: b.seen.looks,
+		Torn: b.seen.torn, Took: answer.SecondsOf(b.took)}
 	v.Twice, _, _ = b.twice()
 	for i := range b.pids {
 		v.Each = append(v.Each, len(b.waits(i+1)))
@@ -61,7 +62,8 @@ const (
 func ticketsTimeline(free, locked *box) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who sold when, without a lock and with one", To: float64(drawnSale.Milliseconds()), Unit: "ms",
-		Desc: fmt.Sprintf("The first %v of both sales. A seller is at work from the moment in which it reads how many tickets are left until it "+
+		Desc: fmt.Sprintf("The first %v of both sales. A seller is at work from the moment in which it reads how many tickets "+
+			"are left until it "+
 			"has noted the sale. Without a lock many are at work at once; with one only one is.", drawnSale),
 	}
 	for _, sale := range []struct {

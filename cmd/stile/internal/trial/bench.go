@@ -64,7 +64,8 @@ func Bench(s *store.Store) *cobra.Command {
 			case len(args) > 0 && s.Given():
 				return exit.Usage("stile bench takes URLs by --url or as arguments, and got both")
 			case slices.Contains(args, ""):
-				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one",
+					store.URLVariable)
 			}
 			return nil
 		},
@@ -190,6 +191,7 @@ func (r *benchReport) progress(s bench.Step) {
 	}
 	left := time.Duration(s.Of-s.Number+1) * time.Duration(r.window) * 5 / 4
 	speech.Stderr.Draw(func(cells int) string {
-		return page.Cut("stile: "+phrase.Printable(what)+", round "+ratioText(s.Round, r.rounds)+", about "+page.Short(left)+" left", cells)
+		round := ratioText(s.Round, r.rounds)
+		return page.Cut("stile: "+phrase.Printable(what)+", round "+round+", about "+page.Short(left)+" left", cells)
 	})
 }

@@ -78,7 +78,8 @@ func (r *benchReport) write(w io.Writer) error {
 		fmt.Fprintf(&b, "%-9s %s\n", row.Key, row.What)
 	}
 	if two {
-		fmt.Fprintln(&b, "2 ÷ 1     what the second store came to for each of the first: the median of the rounds, the least and the most")
+		fmt.Fprintln(&b,
+			"2 ÷ 1     what the second store came to for each of the first: the median of the rounds, the least and the most")
 	}
 	if r.failed != nil {
 		fmt.Fprintln(&b, "\nNot everything was measured.")
@@ -119,7 +120,8 @@ func figures(s *bench.Side) []string {
 	if s.Rate() > 0 {
 		rate = strconv.FormatFloat(s.Rate(), 'f', 0, 64)
 	}
-	return []string{rate, brief(s.Times.Quantile(0.5)).String(), brief(s.Times.Quantile(0.99)).String(), brief(s.Times.Most).String()}
+	return []string{rate, brief(s.Times.Quantile(0.5)).String(), brief(s.Times.Quantile(0.99)).String(),
+		brief(s.Times.Most).String()}
 }
 
 // brief rounds a duration, unless it is shorter than a page can show.
@@ -241,7 +243,8 @@ type ratioView struct {
 
 // view returns the report for a program.
 func (r *benchReport) view() BenchView {
-	v := BenchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds, Window: answer.SecondsOf(time.Duration(r.window))}
+	v := BenchView{Complete: r.failed == nil, Begun: r.begun, Rounds: r.rounds,
+		Window: answer.SecondsOf(time.Duration(r.window))}
 	if r.failed != nil {
 		v.Error = phrase.OneLine(r.failed.Error())
 	}
@@ -265,7 +268,8 @@ func viewOfSide(s *bench.Side) *sideView {
 	}
 	h := &s.Times
 	v := &sideView{
-		Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P90: answer.NanosOf(h.Quantile(0.9)), P99: answer.NanosOf(h.Quantile(0.99)),
+		Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P90: answer.NanosOf(h.Quantile(0.9)),
+		P99:  answer.NanosOf(h.Quantile(0.99)),
 		P999: answer.NanosOf(h.Quantile(0.999)), Most: answer.NanosOf(h.Most),
 	}
 	if rate := s.Rate(); rate > 0 {

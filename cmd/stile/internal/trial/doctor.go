@@ -1,5 +1,5 @@
-// Package trial is the verbs that examine a store: doctor reports its promises, prove tests them under faults, and bench measures
-// its speed.
+// Package trial is the verbs that examine a store: doctor reports its promises, prove tests them under faults, and bench
+// measures its speed.
 //
 // Of the other packages of the command it may import bench, flags, page, prove, reserve, speech and store.
 package trial
@@ -61,7 +61,8 @@ func Doctor(s *store.Store) *cobra.Command {
 			case len(args) == 1 && s.Given():
 				return exit.Usage("stile doctor takes one URL, and got two: by --url and as an argument")
 			case len(args) == 1 && args[0] == "":
-				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one",
+					store.URLVariable)
 			}
 			return nil
 		},
@@ -94,7 +95,8 @@ func Doctor(s *store.Store) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&e.require, "require", nil, "traits that the store must have, with commas between: "+words(driver.Requirable()))
+	f.StringSliceVar(&e.require, "require", nil,
+		"traits that the store must have, with commas between: "+words(driver.Requirable()))
 	f.BoolVar(&e.probe, "probe", false, "take a lock of its own, and release it")
 	f.BoolVar(&e.json, "json", false, "print one JSON value")
 	return cmd

@@ -74,7 +74,8 @@ func Prove(s *store.Store) *cobra.Command {
 			case len(args) == 1 && s.Given():
 				return exit.Usage("stile prove takes one URL, and got two: by --url and as an argument")
 			case len(args) == 1 && args[0] == "":
-				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one", store.URLVariable)
+				return exit.Usage("URL is empty: it is the URL of a store; leave it out for the store of %s, or the default one",
+					store.URLVariable)
 			}
 			return nil
 		},

@@ -62,7 +62,8 @@ func (p *proof) write(w io.Writer, r *prove.Report) error {
 }
 
 func nameText(r *prove.Report, n *prove.Name) string {
-	text := phrase.Plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " + brief(n.Waits.Most).String()
+	text := phrase.Plural(n.Holds, "hold") + ", waits p50 " + brief(n.Waits.Quantile(0.5)).String() + ", longest " +
+		brief(n.Waits.Most).String()
 	if n.HandOvers.N > 0 {
 		text += ", hand-overs p50 " + brief(n.HandOvers.Quantile(0.5)).String() + ", longest " + brief(n.HandOvers.Most).String()
 	}
@@ -151,7 +152,8 @@ func (p *proof) view(r *prove.Report) ProofView {
 		v.Guarded = &writesView{r.Guarded.Count, r.Guarded.Lost, r.Refused}
 	}
 	for _, f := range r.Faults {
-		v.Faults = append(v.Faults, faultView{string(f.Kind), f.Worker + 1, answer.SecondsOf(f.Begin), answer.SecondsOf(f.End), f.Hit, f.Why})
+		v.Faults = append(v.Faults,
+			faultView{string(f.Kind), f.Worker + 1, answer.SecondsOf(f.Begin), answer.SecondsOf(f.End), f.Hit, f.Why})
 	}
 	for _, n := range r.Names {
 		v.Names = append(v.Names, provenView{
@@ -174,7 +176,8 @@ func safe(texts []string) []string {
 }
 
 func timesOf(h *histogram.Histogram) timesView {
-	v := timesView{Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P99: answer.NanosOf(h.Quantile(0.99)), Most: answer.NanosOf(h.Most), Histogram: []bucketView{}}
+	v := timesView{Count: h.N, P50: answer.NanosOf(h.Quantile(0.5)), P99: answer.NanosOf(h.Quantile(0.99)),
+		Most: answer.NanosOf(h.Most), Histogram: []bucketView{}}
 	for d, n := range h.All() {
 		v.Histogram = append(v.Histogram, bucketView{answer.NanosOf(d), n})
 	}

@@ -1,5 +1,5 @@
-// Package tty draws on a terminal: one line that is redrawn in place, or a page. It has the rules for drawing: nothing on other
-// files, no colours with NO_COLOR, no line that wraps.
+// Package tty draws on a terminal: one line that is redrawn in place, or a page. It has the rules for drawing: nothing on
+// other files, no colours with NO_COLOR, no line that wraps.
 //
 // Of the other packages of the command it may import none.
 package tty

@@ -76,8 +76,10 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 	if d.Quick {
 		ticks, locked.killAt, locked.stickAt = 3, 0, 1
 	}
-	d.Say("%d machines have a job that is due each second, and so have %d others with a lock, kept in %s.", d.machines, d.machines, setup.Address)
-	d.Say("One of those is killed in the run of tick %d, and the run of tick %d is stuck. A lease lasts %v.", locked.killAt+1, locked.stickAt+1, d.ttl)
+	d.Say("%d machines have a job that is due each second, and so have %d others with a lock, kept in %s.", d.machines,
+		d.machines, setup.Address)
+	d.Say("One of those is killed in the run of tick %d, and the run of tick %d is stuck. A lease lasts %v.", locked.killAt+1,
+		locked.stickAt+1, d.ttl)
 	defer forget(setup.Client, locked.name)
 	if err := d.runFleets(ctx, free, locked, setup.URL, ticks); err != nil {
 		return d.halfDone(locked, err)
@@ -91,7 +93,7 @@ func (d *cronDemo) run(ctx context.Context, s *store.Store) error {
 	return judgeTicks(free, locked)
 }
 
-// fits chooses the lease, and refuses a store that cannot show what the demo shows.
+// fits chooses the lease, and refuses a store that cannot show the point of the demo.
 func (d *cronDemo) fits(setup *demo.Setup) (err error) {
 	if t := &setup.Traits; t.OwnClient || t.ShortRecord {
 		return exit.Usage("%s keeps no record of the last tick that another machine can replace, so demo cron cannot show one; "+
@@ -135,7 +137,7 @@ func (d *cronDemo) runFleets(ctx context.Context, free, locked *fleet, url strin
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if cause := context.Cause(both); cause != nil { // the first failure: the other part only ended with it
+	if cause := context.Cause(both); cause != nil { // the first failure; it also ended the other part
 		return cause
 	}
 	return errors.Join(errs[:]...)
@@ -156,10 +158,11 @@ func forget(c *stile.Client, name string) {
 	}
 }
 
-// halfDone adds to an error what is known of the ticks, and what is unknown.
+// halfDone adds the known and the unknown facts about the ticks to an error.
 func (d *cronDemo) halfDone(h *fleet, err error) error {
 	once, more, none := h.count()
-	return demo.HalfDone(err, fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
+	return demo.HalfDone(err,
+		fmt.Sprintf("with the lock %d ticks came to their end once, %d more often, and %d not", once, more, none),
 		demo.ClaimsLeft(h.name, d.ttl)+", or after 24h")
 }
 
@@ -185,7 +188,7 @@ func (f *fleet) runs() (n int) {
 	return n
 }
 
-// judgeTicks returns an error that says what went wrong.
+// judgeTicks returns an error if a result is wrong.
 func judgeTicks(free, locked *fleet) error {
 	last := int64(0)
 	for i, t := range locked.ticks {
@@ -210,7 +213,7 @@ func judgeTicks(free, locked *fleet) error {
 
 func (t *tickPast) at() string { return t.Tick.UTC().Format(time.TimeOnly) }
 
-// wrong returns what went wrong with one tick with the lock.
+// wrong returns the mistake in one tick with the lock, or "".
 func (f *fleet) wrong(i int, t *tickPast) string {
 	complete := i < len(f.ticks)-1 || t.Done+t.CutOff > 0 // the last one may still be under way
 	switch {

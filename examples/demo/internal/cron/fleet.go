@@ -13,9 +13,9 @@ import (
 	"github.com/stilelock/stile/jobs"
 )
 
-// A fleet is the machines of one part of the demo, and the history of its ticks. With a lock, the machine that has begun
+// A fleet has the machines of one part of the demo, and the history of its ticks. With a lock, the machine that has begun
 // the tick number killAt is killed in that run, and the run of the tick number stickAt hangs. Both happen in answer to the
-// run's own notice, so that they hit it whatever the machines' speed is.
+// run's own notice, so they hit it at any speed of the machines.
 type fleet struct {
 	title           string
 	name            string // of the job; empty without a lock
@@ -103,7 +103,8 @@ func (f *fleet) hear(n demo.Heard) error {
 	case n.What == didTake:
 		return f.take(n)
 	case n.What == didOver && n.Outcome == string(jobs.Trouble):
-		return exit.With(exit.Store, fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.From.Number, n.Text))
+		return exit.With(exit.Store,
+			fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.From.Number, n.Text))
 	case n.What == didOver && n.Token != 0:
 		t := f.tick(n.Tick)
 		t.over(n, time.Since(f.begun))

@@ -36,9 +36,11 @@ type cronFleetView struct {
 }
 
 func (d *cronDemo) print(free, locked *fleet) error {
-	v := CronDemoView{Machines: d.machines, Lease: answer.SecondsOf(d.ttl), KilledAt: locked.killAt + 1, StuckAt: locked.stickAt + 1}
+	v := CronDemoView{Machines: d.machines, Lease: answer.SecondsOf(d.ttl), KilledAt: locked.killAt + 1,
+		StuckAt: locked.stickAt + 1}
 	for _, h := range []*fleet{free, locked} {
-		c := cronFleetView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: answer.SecondsOf(h.over), Took: answer.SecondsOf(h.took)}
+		c := cronFleetView{Column: h.title, Ticks: len(h.ticks), Runs: h.runs(), Over: answer.SecondsOf(h.over),
+			Took: answer.SecondsOf(h.took)}
 		c.Once, c.More, c.None = h.count()
 		for _, t := range h.ticks {
 			c.CutOff += t.CutOff
@@ -75,7 +77,8 @@ func (d *cronDemo) print(free, locked *fleet) error {
 			t.Runs[0].machine, again.machine, phrase.Rounded(locked.over), again.token, t.Runs[0].token)
 	}
 	if i := slices.IndexFunc(locked.ticks, func(t *tickPast) bool { return t.CutOff > 0 }); i >= 0 {
-		d.Say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine, cronMaxHold)
+		d.Say("The stuck run of machine %d was cut off after %v, and the ticks behind it ran.", locked.ticks[i].Runs[0].machine,
+			cronMaxHold)
 	}
 	return nil
 }
@@ -84,7 +87,8 @@ func (d *cronDemo) print(free, locked *fleet) error {
 func cronTimeline(fleets ...*fleet) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Which machine ran the job when", Unit: "s",
-		Desc: "The runs of each machine, without the lock and with it. With the lock one machine runs a tick; one is killed in its run, " +
+		Desc: "The runs of each machine, without the lock and with it. With the lock one machine runs a tick; one is killed in " +
+			"its run, " +
 			"after which another runs that tick, and one run is stuck until it is cut off.",
 	}
 	for _, h := range fleets {
@@ -112,7 +116,8 @@ func (r *tickRun) mark(lane *draw.Lane) {
 	case r.killed:
 		point(draw.Failed, "killed")
 	case r.outcome == jobs.CutOff:
-		lane.Spans = append(lane.Spans, draw.Span{From: r.begun.Seconds(), To: r.ended.Seconds(), Kind: draw.Paused, Text: "stuck"})
+		lane.Spans = append(lane.Spans,
+			draw.Span{From: r.begun.Seconds(), To: r.ended.Seconds(), Kind: draw.Paused, Text: "stuck"})
 	default:
 		point(draw.Held, "")
 	}

@@ -93,8 +93,9 @@ func (d *leaderDemo) runSuccession(ctx context.Context, setup *demo.Setup) (*Lea
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the terms took longer than %v", limit))
 	defer cancel()
 	r := &succession{
-		Processes: demo.NewProcesses(setup.URL), name: "demo/leader/" + rand.Text()[:8], client: setup.Client, ttl: d.ttl, tokenless: !d.guarded,
-		faults: []Fault{FaultKill, FaultStop, FaultDepose}, show: d.Progress,
+		Processes: demo.NewProcesses(setup.URL), name: "demo/leader/" + rand.Text()[:8], client: setup.Client, ttl: d.ttl,
+		tokenless: !d.guarded,
+		faults:    []Fault{FaultKill, FaultStop, FaultDepose}, show: d.Progress,
 	}
 	within, end := context.WithCancel(ctx)
 	defer func() {
@@ -118,7 +119,8 @@ func (d *leaderDemo) runSuccession(ctx context.Context, setup *demo.Setup) (*Lea
 	if err == nil && bad != nil {
 		err = exit.With(exit.Failed, bad)
 	}
-	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes, result.Guarded.Refused)
+	known := fmt.Sprintf("%d terms began, in which %d writes were made and %d refused", len(result.Terms), result.Plain.Writes,
+		result.Guarded.Refused)
 	return result, demo.HalfDone(err, known, demo.ClaimsLeft(r.name, d.ttl))
 }
 
@@ -133,7 +135,7 @@ func (d *leaderDemo) finish(r *LeaderResult) error {
 	return r.judge()
 }
 
-// judge returns an error that says what went wrong.
+// judge returns an error if a result is wrong.
 func (r *LeaderResult) judge() error {
 	if r.fail != nil {
 		return r.fail

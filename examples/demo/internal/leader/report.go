@@ -50,9 +50,10 @@ type leaderFileView struct {
 	Lost    int `json:"lost"`
 }
 
-// result sums up what was seen.
+// result sums up the observations.
 func (d *leaderDemo) result(s *succession, dir string) (*LeaderResult, error) {
-	r := &LeaderResult{succession: s, Lease: answer.SecondsOf(d.ttl), Terms: []termView{}, Notes: append([]string{}, s.notes...), Took: answer.SecondsOf(s.took)}
+	r := &LeaderResult{succession: s, Lease: answer.SecondsOf(d.ttl), Terms: []termView{},
+		Notes: append([]string{}, s.notes...), Took: answer.SecondsOf(s.took)}
 	for i := range s.terms {
 		r.Terms = append(r.Terms, s.termView(i))
 	}
@@ -114,7 +115,8 @@ func (s *succession) end(t *term) time.Duration {
 
 func (s *succession) termView(i int) termView {
 	t := s.terms[i]
-	v := termView{Candidate: t.leader.Number, Token: strconv.FormatInt(t.token, 10), Led: answer.SecondsOf(s.end(t) - t.begun), Fault: t.fault}
+	v := termView{Candidate: t.leader.Number, Token: strconv.FormatInt(t.token, 10), Led: answer.SecondsOf(s.end(t) - t.begun),
+		Fault: t.fault}
 	if over := cmp.Or(t.over, s.took); t.fault != "" {
 		v.Believed = answer.SecondsOf(over - t.struck)
 	}
@@ -182,11 +184,13 @@ func (d *leaderDemo) print(r *LeaderResult) error {
 	var rows [][]string
 	for i, t := range r.Terms {
 		rows = append(rows, []string{
-			"  " + strconv.Itoa(i+1), strconv.Itoa(t.Candidate), t.Token, secondsText(t.Led), cmp.Or(string(t.Fault), "still leads"), optionalText(t.Next), optionalText(t.Known),
+			"  " + strconv.Itoa(i+1), strconv.Itoa(t.Candidate), t.Token, secondsText(t.Led), cmp.Or(string(t.Fault),
+				"still leads"), optionalText(t.Next), optionalText(t.Known),
 		})
 	}
 	d.Say("")
-	if err := answer.Table(d.Out, "  TERM\tCANDIDATE\tTOKEN\tLED FOR\tTHEN\tNEXT LED AFTER\tOBSERVERS KNEW AFTER", rows); err != nil {
+	if err := answer.Table(d.Out, "  TERM\tCANDIDATE\tTOKEN\tLED FOR\tTHEN\tNEXT LED AFTER\tOBSERVERS KNEW AFTER",
+		rows); err != nil {
 		return err
 	}
 	d.Say("")
@@ -194,13 +198,17 @@ func (d *leaderDemo) print(r *LeaderResult) error {
 		return err
 	}
 	d.Say("")
-	d.Say("For %s nobody led. For %s the observers named one who no longer led: the store cannot know before the lease ends.", secondsText(r.Nobody), secondsText(r.Misnamed))
+	d.Say("For %s nobody led. For %s the observers named one who no longer led: the store cannot know before the lease ends.",
+		secondsText(r.Nobody), secondsText(r.Misnamed))
 	if r.Doubled > 0 {
-		d.Say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.", secondsText(r.Doubled))
+		d.Say("For %s two took themselves for the leader: one who is deposed, or was stopped, finds out a little later.",
+			secondsText(r.Doubled))
 	}
-	d.Say("The file without a guard took %s, and lost %d of %d.", phrase.Plural(r.Plain.Late, "late write"), r.Plain.Lost, r.Plain.Writes)
+	d.Say("The file without a guard took %s, and lost %d of %d.", phrase.Plural(r.Plain.Late, "late write"), r.Plain.Lost,
+		r.Plain.Writes)
 	if !r.tokenless {
-		d.Say("With the guard %s refused, and nothing was lost. What it said: %s", demo.Were(r.Guarded.Refused, "late write"), r.refusal())
+		d.Say("With the guard %s refused, and nothing was lost. What it said: %s", demo.Were(r.Guarded.Refused, "late write"),
+			r.refusal())
 	}
 	for _, note := range r.Notes {
 		d.Say("%s", note)
@@ -257,7 +265,8 @@ func optionalText(s *answer.Seconds) string {
 func (r *LeaderResult) timeline() *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who led, and who wrote late", From: 0, To: r.took.Seconds(), Unit: "s",
-		Desc: fmt.Sprintf("The terms of %d candidates, with the faults that hit the leaders, whom an observer named, and the writes: "+
+		Desc: fmt.Sprintf("The terms of %d candidates, with the faults that hit the leaders, whom an observer named, and the "+
+			"writes: "+
 			"%d were lost without a guard, and %d late ones refused with one.", candidates, r.Plain.Lost, r.Guarded.Refused),
 	}
 	for number := range candidates {

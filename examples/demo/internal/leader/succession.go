@@ -26,7 +26,7 @@ type succession struct {
 	name   string
 	client *stile.Client // the observer's, which also deposes
 	ttl    time.Duration
-	faults []Fault // those that are still to come
+	faults []Fault // still to come
 	show   func(format string, args ...any)
 
 	begun time.Time
@@ -37,7 +37,7 @@ type succession struct {
 	notes []string
 	done  bool
 	took  time.Duration
-	fail  error // two led at once though nothing was done to them
+	fail  error // two led at once without a fault
 
 	tokenless bool // the store's tokens need not rise
 }

@@ -62,7 +62,8 @@ func OpenMarket(url string) (rueidis.Client, error) {
 // stock gives users their funds.
 func (m *market) stock(ctx context.Context, users []string) error {
 	for _, name := range users {
-		cmd := m.db.B().Hset().Key(m.user(name)).FieldValue().FieldValue("name", name).FieldValue("funds", strconv.Itoa(startFunds)).Build()
+		cmd := m.db.B().Hset().Key(m.user(name)).FieldValue().FieldValue("name", name).FieldValue("funds",
+			strconv.Itoa(startFunds)).Build()
 		if err := m.db.Do(ctx, cmd).Error(); err != nil {
 			return err
 		}
@@ -112,8 +113,8 @@ func (m *market) cheapest() rueidis.Completed {
 	return m.db.B().Zrange().Key(m.offers()).Min("0").Max(strconv.Itoa(browsed - 1)).Withscores().Build()
 }
 
-// buyAny picks an offer and buys it, in a transaction that fails with errAborted if anybody changed the market or the buyer's
-// funds since they were read.
+// buyAny picks an offer and buys it, in a transaction that fails with errAborted if anybody changed the market or the
+// buyer's funds since they were read.
 func (m *market) buyAny(ctx context.Context, buyer string) error {
 	b := m.db.B
 	seen := m.db.DoMulti(ctx, b().Watch().Key(m.offers(), m.user(buyer)).Build(), m.cheapest(),
@@ -139,7 +140,8 @@ func (m *market) buyAny(ctx context.Context, buyer string) error {
 // errAborted if it went during the purchase, which the lock must prevent.
 func (m *market) buyThis(ctx context.Context, buyer string, o *offer) error {
 	b := m.db.B
-	seen := m.db.DoMulti(ctx, b().Zscore().Key(m.offers()).Member(o.member).Build(), b().Hget().Key(m.user(buyer)).Field("funds").Build())
+	seen := m.db.DoMulti(ctx, b().Zscore().Key(m.offers()).Member(o.member).Build(),
+		b().Hget().Key(m.user(buyer)).Field("funds").Build())
 	switch _, err := seen[0].AsFloat64(); {
 	case rueidis.IsRedisNil(err):
 		return errSold
@@ -207,7 +209,7 @@ type stocktaking struct {
 	bought       map[string]int64 // of each buyer: its inventory
 }
 
-// count counts what users have and what is offered.
+// count counts the possessions of the users and the offers.
 func (m *market) count(ctx context.Context, listers, buyers []string) (s stocktaking, err error) {
 	b := m.db.B
 	s.bought = map[string]int64{}

@@ -182,8 +182,10 @@ func (d *marketDemo) runMarkets(ctx context.Context, setup *demo.Setup, data rue
 	for _, cell := range cells {
 		bought += cell.Bought
 	}
-	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(Mixes)*len(Ways), phrase.Plural(int(bought), "purchase"))
-	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""), demo.ClaimsLeft(marketLock(id, 0), d.ttl))
+	known := fmt.Sprintf("%d of %d rows of the table came to their end, with %s", len(cells), len(Mixes)*len(Ways),
+		phrase.Plural(int(bought), "purchase"))
+	unknown := fmt.Sprintf("whether Redis still has keys that begin with %s, and %s", marketPrefix(id, ""),
+		demo.ClaimsLeft(marketLock(id, 0), d.ttl))
 	return cells, demo.HalfDone(err, known, unknown)
 }
 
@@ -195,7 +197,9 @@ func marketLock(id string, n int) string {
 	return "demo/market/" + id + "/" + strconv.Itoa(n)
 }
 
-func (d *marketDemo) trade(ctx context.Context, c *demo.Processes, data rueidis.Client, id string, left *leftover) (cells []*cell, err error) {
+func (d *marketDemo) trade(
+	ctx context.Context, c *demo.Processes, data rueidis.Client, id string, left *leftover,
+) (cells []*cell, err error) {
 	db, release := data.Dedicate()
 	defer release()
 	for _, m := range Mixes {
@@ -322,7 +326,7 @@ func users(role string, n int) (names []string) {
 	return names
 }
 
-// judgeCells returns an error that says what went wrong.
+// judgeCells returns an error if a result is wrong.
 func judgeCells(cells []*cell) error {
 	retried := false
 	for _, c := range cells {

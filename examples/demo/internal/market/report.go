@@ -68,7 +68,8 @@ func (d *marketDemo) print(cells []*cell) error {
 			return phrase.Tidy(time.Duration(math.Round(float64(s) * 1e9))).String()
 		}
 		rows = append(rows, []string{
-			"  " + mix, string(c.Way), strconv.FormatInt(c.Listed, 10), strconv.FormatInt(c.Bought, 10), strconv.FormatInt(c.Retries, 10),
+			"  " +
+				mix, string(c.Way), strconv.FormatInt(c.Listed, 10), strconv.FormatInt(c.Bought, 10), strconv.FormatInt(c.Retries, 10),
 			wait(c.Mean), wait(c.P99),
 		})
 	}
@@ -79,7 +80,8 @@ func (d *marketDemo) print(cells []*cell) error {
 	d.Say("")
 	d.Say("A wait is the time from one purchase of a buyer to its next, with all tries in between.")
 	last := v.Rows[len(v.Rows)-len(Ways):]
-	d.Say("At %s, buyers without a lock had to try %s again for %s.", Mixes[len(Mixes)-1], phrase.Plural(int(last[0].Retries), "trade"),
+	d.Say("At %s, buyers without a lock had to try %s again for %s.", Mixes[len(Mixes)-1],
+		phrase.Plural(int(last[0].Retries), "trade"),
 		phrase.Plural(int(last[0].Bought), "purchase"))
 	d.Say("With locks no trade had to be tried again, every buyer bought, and all money and items are there.")
 	return nil
@@ -101,7 +103,8 @@ func (d *marketDemo) timeline(cells []*cell) *draw.Timeline {
 	ms := func(at int64) float64 { return float64(at-begun) / 1000 }
 	t := &draw.Timeline{
 		Title: "Who traded when, with one lock for all", From: 0, To: max(ms(end), 1), Unit: "ms",
-		Desc: fmt.Sprintf("The first %v in which %d listers and %d buyers trade under one lock. Nobody trades while another does.", pictured, c.Listers, c.Buyers),
+		Desc: fmt.Sprintf("The first %v in which %d listers and %d buyers trade under one lock. Nobody trades while another does.",
+			pictured, c.Listers, c.Buyers),
 	}
 	for _, name := range slices.Concat(users("lister", c.Listers), users("buyer", c.Buyers)) {
 		lane := draw.Lane{Name: name}

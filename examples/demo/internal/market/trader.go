@@ -169,7 +169,8 @@ func (e *errand) run(ctx context.Context, locks *stile.Client, data rueidis.Clie
 	return sum, err
 }
 
-// on reports whether the trader goes on: until the time is over, and with a lock until it has traded once, though not much longer.
+// on reports whether the trader goes on: until the time is over, and with a lock until it has traded once, though not much
+// longer.
 func (t *trader) on(end time.Time) bool { return time.Now().Before(t.until(end)) }
 
 func (t *trader) until(end time.Time) time.Time {
@@ -200,7 +201,8 @@ func (t *trader) listNext(ctx context.Context, end time.Time, n int) error {
 		return dataError(err)
 	}
 	t.Minted++
-	did, err := t.once(ctx, end, t.itemLock(item), func(ctx context.Context) error { return t.list(ctx, t.user, item, 1+rand.Int64N(mostPrice)) })
+	did, err := t.once(ctx, end, t.itemLock(item),
+		func(ctx context.Context) error { return t.list(ctx, t.user, item, 1+rand.Int64N(mostPrice)) })
 	if did {
 		t.Listed++
 	}
@@ -239,7 +241,9 @@ func (t *trader) buyOne(ctx context.Context, end time.Time) (bool, error) {
 func (t *trader) itemLock(item string) *stile.Lock { return t.locks.Mutex(t.Lock + "/item/" + item) }
 
 // once trades once, in the chosen way, and reports whether the trade succeeded.
-func (t *trader) once(ctx context.Context, end time.Time, item *stile.Lock, trade func(ctx context.Context) error) (bool, error) {
+func (t *trader) once(
+	ctx context.Context, end time.Time, item *stile.Lock, trade func(ctx context.Context) error,
+) (bool, error) {
 	if t.Way == WayWatch {
 		return t.settle(trade(ctx))
 	}

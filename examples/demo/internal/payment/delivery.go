@@ -289,7 +289,8 @@ func (d *delivery) resume() error {
 	d.pause, d.paused, d.late, c.late = pauseOver, nil, nil, true
 	d.note(c, string(clerkStopped))
 	d.column.paused = time.Since(d.since)
-	d.column.waited = slices.ContainsFunc(d.clerks, func(other *clerk) bool { return other.state == clerkBusy && other != c && other.order == c.order })
+	d.column.waited = slices.ContainsFunc(d.clerks,
+		func(other *clerk) bool { return other.state == clerkBusy && other != c && other.order == c.order })
 	return errors.Join(c.Tell("go"), c.Cmd.Process.Signal(syscall.SIGCONT))
 }
 

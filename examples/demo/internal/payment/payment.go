@@ -103,7 +103,8 @@ func New(s *store.Store) *verb.Verb {
 	}
 	s.Flags(v.Flags)
 	p.Flags(v.Flags, "20 orders, and a lease of 1s")
-	v.Flags.StringVar(&p.data, "data", "", "the `URL` of the PostgreSQL or MySQL that the orders are in, such as postgres://localhost/shop")
+	v.Flags.StringVar(&p.data, "data", "",
+		"the `URL` of the PostgreSQL or MySQL that the orders are in, such as postgres://localhost/shop")
 	v.Flags.IntVar(&p.processes, "processes", 4, "how many take callbacks")
 	v.Flags.IntVar(&p.orders, "orders", 100, "how many there are")
 	return v
@@ -210,8 +211,8 @@ func (p *payment) columns(setup *demo.Setup) []*column {
 	return columns
 }
 
-// fillAll makes the payments of all columns: first those without a lock, then the others at the same time, since each waits
-// for the ends of its own leases.
+// fillAll makes the payments of all columns: first the payments without a lock, then the others at the same time, since each
+// waits for the ends of its own leases.
 func (p *payment) fillAll(ctx context.Context, columns []*column, setup *demo.Setup) error {
 	defer p.Erase()
 	id := strings.ToLower(rand.Text()[:8])
@@ -276,7 +277,7 @@ func (p *payment) fill(ctx context.Context, c *column, setup *demo.Setup, place 
 	return p.halfDone(c, failed)
 }
 
-// halfDone adds to an error what is known of the payments, and what is unknown.
+// halfDone adds the known and the unknown facts about the payments to an error.
 func (p *payment) halfDone(c *column, err error) error {
 	if err == nil {
 		return nil
@@ -285,7 +286,8 @@ func (p *payment) halfDone(c *column, err error) error {
 	if c.names != "" && c.way != payInTx {
 		unknown = demo.ClaimsLeft(c.names, p.ttl)
 	}
-	known := fmt.Sprintf("of %d orders %d were charged once, %d more often, and %d not", c.orders, c.once, len(c.twice), len(c.open))
+	known := fmt.Sprintf("of %d orders %d were charged once, %d more often, and %d not", c.orders, c.once, len(c.twice),
+		len(c.open))
 	return demo.HalfDone(fmt.Errorf("%s: %w", c.title, err), known, unknown)
 }
 
@@ -310,7 +312,7 @@ func failedUnless(err error) error {
 	return exit.With(exit.Failed, err)
 }
 
-// judgePayments returns an error that says what went wrong: without a lock, with one, and with lock and guard if there is a
+// judgePayments returns an error if a result is wrong: without a lock, with one, and with lock and guard if there is a
 // guard.
 func judgePayments(columns []*column) error {
 	for _, c := range columns {
@@ -352,7 +354,8 @@ func judgeTx(c *column) error {
 		return demo.Wrong("with the lock in the transaction, %d orders were charged more than once, and %d was taken for %d",
 			len(c.twice), c.taken, c.price)
 	case !c.waited:
-		return demo.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v", c.stopAt, phrase.Rounded(c.paused))
+		return demo.Wrong("with the lock in the transaction, nobody waited for order %d while its holder was stopped for %v",
+			c.stopAt, phrase.Rounded(c.paused))
 	}
 	return nil
 }
@@ -360,9 +363,11 @@ func judgeTx(c *column) error {
 func judgeGuard(c *column) error {
 	switch {
 	case len(c.twice) > 0 || c.taken != c.price:
-		return demo.Wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice), c.taken, c.price)
+		return demo.Wrong("with lock and guard, %d orders were charged more than once, and %d was taken for %d", len(c.twice),
+			c.taken, c.price)
 	case len(c.refused) == 0:
-		return demo.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v", phrase.Rounded(c.paused))
+		return demo.Wrong("the guard refused nothing: nobody got the lock while its holder was stopped for %v",
+			phrase.Rounded(c.paused))
 	}
 	return nil
 }
@@ -372,8 +377,10 @@ func judgeGuard(c *column) error {
 func (p *payment) timeline(columns []*column) *draw.Timeline {
 	t := &draw.Timeline{
 		Title: "Who took callbacks when, and who wrote late", Unit: "s",
-		Desc: fmt.Sprintf("The work of %d payment processes under locks. One is stopped past its lease right before it writes, and one is killed "+
-			"there: without a guard the late write charges the order again, with one it is refused, and a lock in the transaction keeps others waiting.",
+		Desc: fmt.Sprintf("The work of %d payment processes under locks. One is stopped past its lease right before it writes, "+
+			"and one is killed "+
+			"there: without a guard the late write charges the order again, with one it is refused, and a lock in the transaction "+
+			"keeps others waiting.",
 			p.processes),
 	}
 	for _, c := range columns {

@@ -17,8 +17,8 @@ type PaymentView struct {
 	Processes int            `json:"processes"`
 	Lease     answer.Seconds `json:"lease"`
 	StoppedAt int            `json:"stopped_at"` // the order at whose write a process was stopped
-	KilledAt  int            `json:"killed_at"`  // and the one at whose write a process was killed; 0 for none
-	Columns   []columnView   `json:"columns"`    // without lock, with lock, with a guard if the store gives tokens, and in a transaction with --data
+	KilledAt  int            `json:"killed_at"`  // likewise for a kill; 0 for none
+	Columns   []columnView   `json:"columns"`    // without a lock, with one, with a guard, and in a transaction
 	Notes     []string       `json:"notes"`
 }
 
@@ -77,7 +77,7 @@ func (p *payment) print(columns []*column) error {
 	return nil
 }
 
-// explain says in words what the table shows.
+// explain explains the table in words.
 func (p *payment) explain(columns []*column) {
 	free, locked := columns[0], columns[1]
 	if n := len(free.twice); n > 0 {
@@ -88,7 +88,8 @@ func (p *payment) explain(columns []*column) {
 	}
 	for _, c := range columns[2:] {
 		if c.way == payInTx {
-			p.Say("With the lock in the transaction, others waited for order %d while its holder was stopped for %v, past any lease: each of %d orders "+
+			p.Say("With the lock in the transaction, others waited for order %d while its holder was stopped for %v, past any "+
+				"lease: each of %d orders "+
 				"was charged exactly once.", c.stopAt, phrase.Rounded(c.paused), c.orders)
 			continue
 		}
@@ -102,7 +103,8 @@ func (p *payment) explain(columns []*column) {
 }
 
 func (p *payment) printJSON(columns []*column) error {
-	v := PaymentView{Orders: p.orders, Processes: p.processes, Lease: answer.SecondsOf(p.ttl), StoppedAt: p.stopAt(), KilledAt: p.killAt(), Notes: []string{}}
+	v := PaymentView{Orders: p.orders, Processes: p.processes, Lease: answer.SecondsOf(p.ttl), StoppedAt: p.stopAt(),
+		KilledAt: p.killAt(), Notes: []string{}}
 	if !p.guarded {
 		v.Notes = append(v.Notes, demo.NoTokens)
 	}

@@ -85,7 +85,8 @@ func OpenLedger(url string) (*Ledger, error) {
 	opening.Hide(a, url)
 	open := ledgers[a.Scheme]
 	if open == nil {
-		return nil, exit.Usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or mysql://", a)
+		return nil, exit.Usage("--data %s: the orders are kept in PostgreSQL or MySQL, so it must begin with postgres:// or "+
+			"mysql://", a)
 	}
 	l, err := open(a)
 	if err == nil {

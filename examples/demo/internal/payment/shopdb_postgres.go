@@ -59,5 +59,6 @@ func postgresUndid(err error) bool {
 // postgresRefuses reports whether a user, a password, a right or a database is missing.
 func postgresRefuses(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (strings.HasPrefix(e.Code, "28") || strings.HasPrefix(e.Code, "3D") || strings.HasPrefix(e.Code, "42") || e.Code == "25006")
+	return ok && (strings.HasPrefix(e.Code, "28") || strings.HasPrefix(e.Code, "3D") || strings.HasPrefix(e.Code, "42") ||
+		e.Code == "25006")
 }

@@ -29,7 +29,7 @@ import (
 	_ "github.com/stilelock/stile/store/zookeeper"
 )
 
-// A Store is where the locks are: in the store of --url, else of STILE_URL, else beside the demo's data, else in a file.
+// A Store is the store of the locks: --url, else STILE_URL, else beside the demo's data, else a file.
 type Store struct {
 	Beside string // the URL of the demo's data; empty if that is no store
 
@@ -40,12 +40,13 @@ type Store struct {
 
 // Flags adds --url.
 func (s *Store) Flags(f *flag.FlagSet) {
-	f.Func("url", "the `URL` of the store of the locks (default: STILE_URL, else beside the data, else a new SQLite file)", func(url string) error {
-		if s.given = url; url == "" {
-			return errors.New("it is the URL of a store; leave it out for a file")
-		}
-		return nil
-	})
+	f.Func("url", "the `URL` of the store of the locks (default: STILE_URL, else beside the data, else a new SQLite file)",
+		func(url string) error {
+			if s.given = url; url == "" {
+				return errors.New("it is the URL of a store; leave it out for a file")
+			}
+			return nil
+		})
 }
 
 // Choose implements [demo.Store].
@@ -69,7 +70,7 @@ func (s *Store) Choose(file string) (*driver.Address, string, error) {
 	return a, s.url, nil
 }
 
-// Warn says that a flag shows its password to others.
+// Warn warns that a flag shows its password to others.
 func Warn(flag string) {
 	fmt.Fprintf(os.Stderr, "demo: warning: everybody on this machine can read the password in --%s\n", flag)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package verb is the command line of a demo: its name, its flags and its help, and the roles of its processes.
+// Package verb is the command line of a demo: its name, flags and help, and the roles of its processes.
 package verb
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/internal/exit"
 )
 
-// A Verb is the name of a demo on the command line, with its flags.
+// A Verb is a demo on the command line, with its flags.
 type Verb struct {
 	Name, Short, Long string
 	Flags             *flag.FlagSet
@@ -57,7 +57,7 @@ func Terminal() bool {
 	return err == nil
 }
 
-// Help writes what the demo does, and its flags.
+// Help writes the description of the demo, and its flags.
 func (v *Verb) Help(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\nFlags:\n", v.Long)
 	v.Flags.VisitAll(func(f *flag.Flag) {
@@ -69,7 +69,7 @@ func (v *Verb) Help(w io.Writer) {
 	})
 }
 
-// A Role is the role of a demo's process, with its number of arguments.
+// A Role is a kind of process of a demo: its name on the command line, the number of its arguments, and its program.
 type Role struct {
 	Name  string
 	Count int

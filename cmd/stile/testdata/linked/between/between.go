@@ -1,4 +1,4 @@
-// Package between is the process between linked and CMD. As that of stile, it begins before the libraries do.
+// Package between is the process between linked and CMD. Like stile's, it begins before the libraries do.
 package between
 
 import (
