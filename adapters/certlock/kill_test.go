@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }
 
-// process has certmagic clean a storage again and again, which it does under a lock, and which lists the keys.
+// process makes certmagic clean a storage repeatedly, which lists the keys under a lock.
 func process(args []string, work func(int64)) error {
 	ctx := context.Background()
 	client, err := stile.Open(ctx, args[1], &stile.Options{LockOptions: stile.LockOptions{TTL: 4 * time.Second}})
@@ -43,7 +43,7 @@ func (l *listed) List(ctx context.Context, path string, recursive bool) ([]strin
 	return l.Storage.List(ctx, path, recursive)
 }
 
-// Two processes clean a storage. The one that is at work is killed, and the other goes on.
+// Two processes clean a storage. The working one is killed, and the other goes on.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// machines returns a maker of storages of one store, with clients of their own.
+// machines returns a function that makes storages over one store, each with a client of its own.
 func machines(t *testing.T) func() *Storage {
 	store := memory.NewStore()
 	return func() *Storage {
@@ -25,14 +25,14 @@ func machines(t *testing.T) func() *Storage {
 	}
 }
 
-// ended is a context in which nothing can be waited for.
+// ended returns a context that has ended.
 func ended(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// A lock excludes others until it is released. certmagic's test of its files is the same, but for the second machine.
+// A lock excludes others until it is released. certmagic's own test of its files is the same, except for the second machine.
 func TestLock(t *testing.T) {
 	machine := machines(t)
 	here, there := machine(), machine()
@@ -70,7 +70,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// The Unlock of one whose lease is lost does not release the lock that another goroutine has taken since.
+// The Unlock for a lost lease does not release the lock that another goroutine has taken since.
 func TestLost(t *testing.T) {
 	s := machines(t)()
 	if err := s.Lock(t.Context(), "storage_clean"); err != nil {
@@ -125,7 +125,7 @@ func TestCertmagic(t *testing.T) {
 	}
 }
 
-// A lock whose client is closed while it is held is lost, and each call says so.
+// A lock whose client is closed meanwhile is lost, and each call says so.
 func TestClosedWhileLocked(t *testing.T) {
 	s := machines(t)()
 	if err := s.Lock(t.Context(), "a"); err != nil {
@@ -141,7 +141,7 @@ func TestClosedWhileLocked(t *testing.T) {
 	}
 }
 
-// What cannot work says so, with the names of the adapter and of the lock.
+// An error names the adapter and the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)
 	over, s := machine(), machine()

@@ -11,14 +11,14 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Storage is a [certmagic.Storage] whose locks are in a store of stile. It is made by [New].
+// A Storage is a [certmagic.Storage] whose locks are in a store of stile. Make it with [New].
 type Storage struct {
 	certmagic.Storage
 	client *stile.Client
 	prefix string
 
 	mu   sync.Mutex
-	held map[string][]*stile.Lease // by certmagic's name of the lock, the oldest first; more than one only if the older are lost
+	held map[string][]*stile.Lease // by certmagic's name of the lock, the oldest first; several only if leases were lost
 }
 
 var (
@@ -27,8 +27,8 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// New returns a storage that keeps certificates in another one. The prefix stands before the names of its locks. The caller closes
-// the client when certmagic has stopped.
+// New returns a storage that keeps certificates in another one. The prefix precedes the names of its locks. The caller
+// closes the client when certmagic has stopped.
 func New(storage certmagic.Storage, client *stile.Client, prefix string) *Storage {
 	return &Storage{Storage: storage, client: client, prefix: prefix, held: map[string][]*stile.Lease{}}
 }
@@ -43,7 +43,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return nil
 }
 
-// TryLock takes a lock without waiting, and reports whether it did. That another has the lock is no error.
+// TryLock takes a lock without waiting, and reports whether it did. A lock that another has is no error.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	lease, err := s.client.Mutex(s.prefix + name).TryLock(ctx)
 	switch {
@@ -62,12 +62,12 @@ func (s *Storage) hold(name string, lease *stile.Lease) {
 	s.held[name] = append(s.held[name], lease)
 }
 
-// Unlock releases a lock. The error is [stile.ErrLost] if the lease was lost before, so that another machine may have been at work
-// at the same time; [stile.ErrUnknown] if the store did not answer, so that the lock stays taken until the lease runs out; and
-// [stile.ErrReleased] if the lock is not taken here. In each case it is no longer taken here.
+// Unlock releases a lock. The error is [stile.ErrLost] if the lease was lost before, so that another machine may have worked
+// at the same time; [stile.ErrUnknown] if the store did not answer, so that the lock stays taken until the lease runs out;
+// and [stile.ErrReleased] if this process does not have the lock. In each case this process no longer has the lock.
 //
-// If a lease was lost, and another goroutine of this process has taken the lock since, the first Unlock is for the one that is
-// lost: the lock stays taken until both have unlocked.
+// If a lease was lost, and another goroutine of this process has taken the lock since, the first Unlock is for the lost
+// lease: the lock stays taken until both have unlocked.
 func (s *Storage) Unlock(_ context.Context, name string) error {
 	s.mu.Lock()
 	leases := s.held[name]
@@ -87,8 +87,8 @@ func (s *Storage) Unlock(_ context.Context, name string) error {
 	return nil
 }
 
-// RenewLockLease returns nil if the lock is still held. It asks no store: the client renews the lease for as long as the process
-// lives, and not for the duration that certmagic says. Otherwise the error is [stile.ErrLost], and certmagic gives the work up.
+// RenewLockLease returns nil if the lock is still held. It does not ask the store: the client renews the lease while the
+// process lives, whatever duration certmagic gives. Otherwise the error is [stile.ErrLost], and certmagic stops the work.
 func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
 	lease := s.Lease(name)
 	if lease == nil {
@@ -100,8 +100,8 @@ func (s *Storage) RenewLockLease(_ context.Context, name string, _ time.Duration
 	return nil
 }
 
-// Lease returns the lease under which this process has a lock, by certmagic's name of it, or nil. A hook of certmagic that writes
-// elsewhere sends the lease's token.
+// Lease returns the lease under which this process has a lock, by certmagic's name of it, or nil. A hook of certmagic that
+// writes elsewhere sends the lease's token.
 func (s *Storage) Lease(name string) *stile.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()

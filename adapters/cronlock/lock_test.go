@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A machine is a locker with a client of its own, and what its logger heard.
+// A machine is a locker with a client of its own, and its log.
 type machine struct {
 	*Locker
 	client *stile.Client
@@ -22,7 +22,7 @@ type machine struct {
 func (m machine) Info(text string, pairs ...any)             { m.log <- "info: " + text + fmt.Sprint(pairs...) }
 func (m machine) Error(err error, text string, pairs ...any) { m.log <- "error: " + err.Error() }
 
-// machines returns so many machines on one store.
+// machines returns n machines on one store.
 func machines(t *testing.T, n int, o Options) (list []machine) {
 	t.Helper()
 	store := memory.NewStore()
@@ -42,7 +42,7 @@ func machines(t *testing.T, n int, o Options) (list []machine) {
 	return list
 }
 
-// said compares what a logger heard.
+// said checks the log.
 func (m machine) said(t *testing.T, want string) {
 	t.Helper()
 	var got string
@@ -55,7 +55,7 @@ func (m machine) said(t *testing.T, want string) {
 	}
 }
 
-// While a run has the lock, ticks of all machines are left out; after it one runs, unless AtLeast keeps the lock.
+// While a run has the lock, ticks of all machines are skipped. After it one runs, unless AtLeast keeps the lock.
 func TestSkipIfHeld(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -92,7 +92,7 @@ func TestSkipIfHeld(t *testing.T) {
 	}
 }
 
-// A run that waits runs when the other is over, and is left out when its time is.
+// A waiting run begins when the other is over, and is skipped after its time to wait.
 func TestDelayIfHeld(t *testing.T) {
 	ms := machines(t, 2, Options{AtLeast: time.Hour})
 	begun, over, done := make(chan bool), make(chan bool), make(chan bool)
@@ -117,7 +117,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// A run whose client is closed meanwhile has lost its lease, of which the logger hears, and no further one begins.
+// A run whose client is closed meanwhile loses its lease, which is logged, and no further run begins.
 func TestClosedWhileLocked(t *testing.T) {
 	m := machines(t, 1, Options{})[0]
 	m.SkipIfHeld("report")(cron.FuncJob(func() {
@@ -131,7 +131,7 @@ func TestClosedWhileLocked(t *testing.T) {
 	m.said(t, `error: cronlock: job "report": stile: try "report": `+stile.ErrClosed.Error())
 }
 
-// What cannot work says so, with the names of the adapter and of the job, and the job does not run.
+// An error names the adapter and the job, and the job does not run.
 func TestErrors(t *testing.T) {
 	if _, err := New(nil, &Options{AtLeast: -1}); err == nil || err.Error() != "cronlock: AtLeast is -1ns: it must not be negative" {
 		t.Errorf("negative time: %v", err)

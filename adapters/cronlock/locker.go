@@ -13,18 +13,19 @@ import (
 
 // Options are a locker's settings. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix stands before the names of jobs in the names of their locks.
+	// Prefix precedes the names of jobs in the names of their locks.
 	Prefix string
 
-	// AtLeast keeps the lock of a job that was taken by SkipIfHeld for this long after a run began, at most 24 h, so that a machine
-	// whose clock is late does not run the same tick again. It must be shorter than the time between two ticks. 0 means not.
+	// AtLeast makes SkipIfHeld keep the lock of a job for this time after a run began, at most 24 h, so that a machine whose
+	// clock is late does not run the same tick again. It must be shorter than the time between two ticks. 0 means that the
+	// lock is not kept.
 	AtLeast time.Duration
 
-	// Logger hears why a run was left out, and that a lease was lost in a run. nil means cron.DefaultLogger.
+	// Logger gets the reason why a run was skipped, and the loss of a lease in a run. Nil means cron.DefaultLogger.
 	Logger cron.Logger
 }
 
-// A Locker makes wrappers for the chains of jobs. It is made by [New], and serves one schedule or several.
+// A Locker makes wrappers for the chains of jobs. Make it with [New]. It serves one schedule or several.
 type Locker struct {
 	client *stile.Client
 	o      Options
@@ -33,7 +34,7 @@ type Locker struct {
 	runs map[string]*stile.Lease // by the job's name
 }
 
-// New returns a locker by a client. The caller closes the client after the context of cron's Stop has ended.
+// New returns a locker over a client. The caller closes the client after the context of cron's Stop has ended.
 func New(client *stile.Client, o *Options) (*Locker, error) {
 	l := &Locker{client: client, runs: map[string]*stile.Lease{}}
 	if o != nil {
@@ -48,15 +49,15 @@ func New(client *stile.Client, o *Options) (*Locker, error) {
 	return l, nil
 }
 
-// SkipIfHeld returns a wrapper by which a tick runs on one machine: it takes the lock of the job's name without waiting. If another
-// machine has the lock, or an earlier run of this one, the tick is left out, which the logger hears of as information. If the
-// lock cannot be had for another reason, the tick is left out too, and the logger hears of an error.
+// SkipIfHeld returns a wrapper by which a tick runs on one machine: it takes the lock of the job's name without waiting. If
+// another machine has the lock, or an earlier run of this machine, it skips the tick and logs this as information. If it
+// cannot take the lock for another reason, it skips the tick too, and logs an error.
 func (l *Locker) SkipIfHeld(job string) cron.JobWrapper {
 	return l.wrap(job, l.o.AtLeast, func(ctx context.Context, lock *stile.Lock) (*stile.Lease, error) { return lock.TryLock(ctx) })
 }
 
-// DelayIfHeld returns a wrapper by which runs of a job come one after the other over all machines. A run waits for the lock for atMost
-// and is then left out, as by SkipIfHeld. cron's Stop waits for runs that wait.
+// DelayIfHeld returns a wrapper by which the runs of a job on all machines come one after the other. A run waits for the
+// lock for atMost, and is then skipped, as in SkipIfHeld. cron's Stop waits for waiting runs.
 func (l *Locker) DelayIfHeld(job string, atMost time.Duration) cron.JobWrapper {
 	return l.wrap(job, 0, func(ctx context.Context, lock *stile.Lock) (*stile.Lease, error) { return lock.LockWithin(ctx, atMost) })
 }
@@ -85,8 +86,8 @@ func (l *Locker) wrap(job string, atLeast time.Duration, take func(context.Conte
 	}
 }
 
-// Lease returns the lease under which a job runs here, or nil. A run asks for it to send the lease's token with its writes,
-// and to end with the lease's context, as cron gives jobs no context.
+// Lease returns the lease under which a job runs here, or nil. A run uses it to send the lease's token with its writes, and
+// to end with the lease's context, as cron gives jobs no context.
 func (l *Locker) Lease(job string) *stile.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +100,7 @@ func (l *Locker) begin(job string, lease *stile.Lease) {
 	l.runs[job] = lease
 }
 
-// end forgets a run, but not one that began after its lease was lost.
+// end forgets a run, but not a run that began after this one's lease was lost.
 func (l *Locker) end(job string, lease *stile.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

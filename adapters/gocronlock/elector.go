@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// An Elector is a [gocron.Elector]: of all machines whose electors have the same name, one leads, and runs the jobs. It is
-// made by [NewElector].
+// An Elector is a [gocron.Elector]: of all machines whose electors have the same name, one leads, and runs the jobs. Make it
+// with [NewElector].
 //
 //	stands ──► leads ──► stands, when its lease is lost
 //	   └─────────┴──────► closed
 //
-// It has no goroutine. While it stands, each job that is due asks for the lead; while it leads, its client renews the lease.
+// It has no goroutine. While it stands, each due job asks for the lead; while it leads, its client renews the lease.
 type Elector struct {
 	name string
 	lock *stile.Lock
@@ -31,15 +31,15 @@ func NewElector(client *stile.Client, name, value string) *Elector {
 	return e
 }
 
-// IsLeader returns nil if this machine leads, or does so from now on because nobody else does. Otherwise the error is
+// IsLeader returns nil if this machine leads, or leads from now on because no other does. Otherwise the error is
 // [stile.ErrHeld], which names the leader, or says why the store could not be asked. After Close it is [stile.ErrClosed].
 func (e *Elector) IsLeader(ctx context.Context) error {
 	_, err := e.Lease(ctx)
 	return err
 }
 
-// Lease is IsLeader that returns the lease of the term. A job that runs for long ends with the lease's context, and sends its
-// token with its writes.
+// Lease is IsLeader, and returns the lease of the term. A long job ends with the lease's context, and sends its token with
+// its writes.
 func (e *Elector) Lease(ctx context.Context) (*stile.Lease, error) {
 	lease, err := e.take(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Elector) Lease(ctx context.Context) (*stile.Lease, error) {
 	}
 	if lease == nil || lease.Check() != nil {
 		if lease != nil {
-			_ = lease.Unlock() // it is lost, and its observers heard of that
+			_ = lease.Unlock() // it is lost, and its observers know
 		}
 		if lease, err = e.lock.TryLock(ctx); err != nil {
 			lease, err = nil, fmt.Errorf("gocronlock: %w", err)
@@ -57,7 +57,7 @@ func (e *Elector) Lease(ctx context.Context) (*stile.Lease, error) {
 	return lease, err
 }
 
-// take gets the term, which no other job then looks at: of two that ask the store, one would find the lock held by the other.
+// take gets the term for one job at a time: if two asked the store, one would find the lock held by the other.
 func (e *Elector) take(ctx context.Context) (*stile.Lease, error) {
 	select {
 	case lease, open := <-e.term:
@@ -71,7 +71,7 @@ func (e *Elector) take(ctx context.Context) (*stile.Lease, error) {
 }
 
 // Close ends the elector, and resigns if it leads, so that another machine leads at once. Call it after the scheduler has
-// shut down, as its runs would go on. Closing twice is harmless.
+// shut down, since its runs would go on. Closing twice is harmless.
 func (e *Elector) Close() error {
 	lease, open := <-e.term
 	if !open {

@@ -46,7 +46,7 @@ func process(args []string, work func(int64)) error {
 	select {}
 }
 
-// Two processes have the same job. The one that is at work is killed, and the other goes on.
+// Two processes have the same job. The working one is killed, and the other goes on.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// machines returns so many clients of one store.
+// machines returns n clients of one store.
 func machines(t *testing.T, n int) (clients []*stile.Client) {
 	t.Helper()
 	store := memory.NewStore()
@@ -29,7 +29,7 @@ func machines(t *testing.T, n int) (clients []*stile.Client) {
 	return clients
 }
 
-// One run excludes runs on other machines and on this one, until it is over, and then for as long as AtLeast says.
+// One run excludes runs on other machines and on this one, until it is over, and then for AtLeast.
 func TestLocker(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -75,12 +75,12 @@ func TestLocker(t *testing.T) {
 	}
 }
 
-// An elector leads until it is closed; others do not lead meanwhile, and one of them does at once after it.
+// An elector leads until it is closed. Meanwhile no other leads, and afterwards one leads at once.
 func TestElector(t *testing.T) {
 	ctx, clients := t.Context(), machines(t, 2)
 	a, b := NewElector(clients[0], "figures", "a"), NewElector(clients[1], "figures", "b")
 	var jobs sync.WaitGroup
-	for range 20 { // jobs that are due at once ask at once
+	for range 20 { // due jobs ask at the same time
 		jobs.Go(func() {
 			if err := a.IsLeader(ctx); err != nil {
 				t.Errorf("the first that asks: %v", err)
@@ -107,14 +107,14 @@ func TestElector(t *testing.T) {
 	if _, err := clients[0].Break(ctx, "figures", stile.BreakOptions{Head: true}); err != nil {
 		t.Fatal(err)
 	}
-	<-lease.Context().Done() // its client found out
+	<-lease.Context().Done() // its client has noticed
 	next, err := b.Lease(ctx)
 	if err != nil || next.Token() <= lease.Token() {
 		t.Errorf("deposed, it stands again: %v, want a token above %d", err, lease.Token())
 	}
 }
 
-// A lock whose client is closed while it is held is lost, and an elector whose client is closed leads no more.
+// A lock whose client is closed meanwhile is lost, and an elector whose client is closed no longer leads.
 func TestClosedWhileLocked(t *testing.T) {
 	ctx, client := t.Context(), machines(t, 1)[0]
 	lock, err := NewLocker(client, nil).Lock(ctx, "report")
@@ -139,7 +139,7 @@ func TestClosedWhileLocked(t *testing.T) {
 	}
 }
 
-// What cannot work says so, with the names of the adapter and of the job.
+// An error names the adapter and the job.
 func TestErrors(t *testing.T) {
 	ctx, clients := t.Context(), machines(t, 2)
 	ended, cancel := context.WithCancel(ctx)
@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// gocron takes both, and reports a run that another machine has.
+// gocron accepts both, and reports a run that another machine has.
 func TestSchedulers(t *testing.T) {
 	clients := machines(t, 2)
 	if _, err := NewLocker(clients[1], nil).Lock(t.Context(), "report"); err != nil {

@@ -12,15 +12,16 @@ import (
 
 // Options are a locker's settings. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix stands before the names of jobs in the names of their locks.
+	// Prefix precedes the names of jobs in the names of their locks.
 	Prefix string
 
-	// AtLeast keeps the lock of a job for this long after a run began, at most 24 h, so that a machine whose clock is late
-	// does not run the same tick again. It must be shorter than the time between two ticks. 0 means not.
+	// AtLeast keeps the lock of a job for this time after a run began, at most 24 h, so that a machine whose clock is late
+	// does not run the same tick again. It must be shorter than the time between two ticks. 0 means that the lock is not
+	// kept.
 	AtLeast time.Duration
 }
 
-// A Locker is a [gocron.Locker]. It is made by [NewLocker], and serves one scheduler or several.
+// A Locker is a [gocron.Locker]. Make it with [NewLocker]. It serves one scheduler or several.
 type Locker struct {
 	client *stile.Client
 	o      Options
@@ -31,7 +32,7 @@ type Locker struct {
 
 var _ gocron.Locker = (*Locker)(nil)
 
-// NewLocker returns a locker by a client, which the caller closes after the scheduler has shut down.
+// NewLocker returns a locker over a client. The caller closes the client after the scheduler has shut down.
 func NewLocker(client *stile.Client, o *Options) *Locker {
 	l := &Locker{client: client, runs: map[string]*stile.Lease{}}
 	if o != nil {
@@ -40,9 +41,9 @@ func NewLocker(client *stile.Client, o *Options) *Locker {
 	return l
 }
 
-// Lock takes the lock of a job without waiting. If another machine has it, the error is [stile.ErrHeld], and gocron leaves
-// this run out. Each job needs a name of its own, by gocron.WithName: without it gocron says the name of its function, which
-// jobs share that were made by the same function.
+// Lock takes the lock of a job without waiting. If another machine has it, the error is [stile.ErrHeld], and gocron skips
+// this run. Each job needs a name of its own, by gocron.WithName: otherwise gocron uses the name of its function, and jobs
+// made by the same function share it.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.o.AtLeast < 0 {
 		return nil, fmt.Errorf("gocronlock: job %q: AtLeast is %v: it must not be negative", key, l.o.AtLeast)
@@ -57,8 +58,8 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return &run{l, key, lease, time.Now()}, nil
 }
 
-// Lease returns the lease under which a job runs here, or nil. A run asks for it to send the lease's token with its writes,
-// and to end with the lease's context, as gocron's own context does not.
+// Lease returns the lease under which a job runs here, or nil. A run uses it to send the lease's token with its writes, and
+// to end with the lease's context, since gocron's own context does not.
 func (l *Locker) Lease(job string) *stile.Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +74,8 @@ type run struct {
 	begin time.Time
 }
 
-// Unlock releases the lock, or keeps it until AtLeast is over. It works also when the context has ended. The error is
-// [stile.ErrLost] if another machine may have run the job meanwhile; gocron does not look at it, but an Observer hears of it.
+// Unlock releases the lock, or keeps it until AtLeast is over, even if the context has ended. The error is [stile.ErrLost]
+// if another machine may have run the job meanwhile; gocron ignores it, but an Observer gets an event.
 func (r *run) Unlock(context.Context) error {
 	r.l.mu.Lock()
 	if r.l.runs[r.key] == r.lease {

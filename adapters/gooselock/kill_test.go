@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }
 
-// process migrates again and again, as goose does not look at what it did before if it keeps no versions.
+// process migrates repeatedly: without versions, goose does not check which migrations are done.
 func process(args []string, work func(int64)) error {
 	ctx := context.Background()
 	client, err := stile.Open(ctx, args[0], &stile.Options{LockOptions: stile.LockOptions{TTL: 4 * time.Second}})
@@ -42,7 +42,7 @@ func process(args []string, work func(int64)) error {
 	return err
 }
 
-// Two processes migrate. The one that is at work is killed, and the other goes on.
+// Two processes migrate. The working one is killed, and the other goes on.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{

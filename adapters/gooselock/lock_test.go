@@ -17,7 +17,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// machines returns a maker of clients of one store.
+// machines returns a function that makes clients of one store.
 func machines(t *testing.T) func() *stile.Client {
 	store := memory.NewStore()
 	return func() *stile.Client {
@@ -100,7 +100,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// One that ended before a lease was lost has its context as it was.
+// The context of a call that ended before its lease was lost is not cancelled by the loss.
 func TestContext(t *testing.T) {
 	locker := New(machines(t)(), "shop")
 	ctx, cancel := locker.Context(t.Context())
@@ -123,7 +123,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A lock whose client is closed while it is held is lost, and so is the context of the call.
+// If the client is closed while the lock is held, the lock is lost, and the context of the call ends.
 func TestClosedWhileLocked(t *testing.T) {
 	client := machines(t)()
 	locker := New(client, "shop")
@@ -144,7 +144,7 @@ func TestClosedWhileLocked(t *testing.T) {
 	}
 }
 
-// What cannot work says so, with the names of the adapter and of the lock.
+// An error names the adapter and the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)
 	here, there, client := New(machine(), "shop"), machine(), machine()

@@ -10,14 +10,14 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Locker is a [lock.Locker]. It is made by [New], and serves one provider or several.
+// A Locker is a [lock.Locker]. Make it with [New]. It serves one provider or several.
 //
 //	free ──► asks ──► locked ──► free
 //	  ▲        │
 //	  └────────┘ the lock could not be had
 //
-// Of several providers in one process one is served at a time, and it stays served until it unlocks, even if its lease is lost: so
-// one never unlocks what another has locked.
+// Several providers of one process take turns. A provider keeps its turn until it unlocks, even if its lease is lost, so one
+// never unlocks another's lock.
 type Locker struct {
 	lock *stile.Lock
 	name string
@@ -27,14 +27,14 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// A migration is one provider's work while it has the lock.
+// A migration is one provider's work under the lock.
 type migration struct {
 	lease  *stile.Lease
-	unbind func() bool // of the context of Locker.Context
+	unbind func() bool // releases the context of Locker.Context
 }
 
-// New returns a locker by a client, which the caller closes when the provider has done its work. All programs that migrate the
-// same database use the same name.
+// New returns a locker over a client. The caller closes the client when the provider has done its work. All programs that
+// migrate the same database use the same name.
 func New(client *stile.Client, name string) *Locker {
 	l := &Locker{lock: client.Mutex(name), name: name, free: make(chan struct{}, 1), held: make(chan *migration, 1)}
 	l.free <- struct{}{}
@@ -62,9 +62,9 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock releases the lock. The error is [stile.ErrLost] if the lease was lost before, so that another may have migrated at the
-// same time, and [stile.ErrReleased] if the lock was not taken. A release that the store did not answer is no error: the migration
-// was done, and the lease runs out.
+// Unlock releases the lock. The error is [stile.ErrLost] if the lease was lost before, so that another may have migrated at
+// the same time, and [stile.ErrReleased] if the lock was not taken. A release without an answer of the store is no error:
+// the migration was done, and the lease runs out.
 func (l *Locker) Unlock(context.Context, *sql.DB) error {
 	select {
 	case m := <-l.held:
@@ -80,7 +80,7 @@ func (l *Locker) Unlock(context.Context, *sql.DB) error {
 	}
 }
 
-// Lease returns the lease under which a provider migrates here, or nil. A migration in Go sends the lease's token with what it
+// Lease returns the lease under which a provider migrates here, or nil. A migration in Go sends the lease's token with its
 // writes elsewhere.
 func (l *Locker) Lease() *stile.Lease {
 	select {
@@ -92,8 +92,8 @@ func (l *Locker) Lease() *stile.Lease {
 	}
 }
 
-// Context returns a context for one call of a provider, which ends when the lease is lost under which the call migrates. A
-// migration in a transaction is then undone, and goose begins no other.
+// Context returns a context for one call of a provider. It ends when the call's lease is lost. A migration in a transaction
+// is then undone, and goose begins no other.
 func (l *Locker) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return context.WithValue(ctx, key{}, cancel), func() { cancel(context.Canceled) }

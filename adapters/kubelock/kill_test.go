@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { turntest.Main(m, process) }
 
-// process stands, and works while it leads, as a controller does.
+// process stands, and works while it leads, like a controller.
 func process(args []string, work func(int64)) error {
 	ctx := context.Background()
 	client, err := stile.Open(ctx, args[0], nil)
@@ -47,7 +47,7 @@ func process(args []string, work func(int64)) error {
 	}
 }
 
-// Two processes run client-go's elector. The one that leads is killed in its work, and the other leads.
+// Two processes run client-go's elector. The leader is killed in its work, and the other leads.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// A Lock is a [resourcelock.Interface]. It is made by [New], and serves one elector, as a LeaseLock does.
+// A Lock is a [resourcelock.Interface]. Make it with [New]. It serves one elector, like a LeaseLock.
 //
 //	stands ──► leads ──► deposed ──► stands, when the elector has stopped to lead
 //	   ▲         │
@@ -30,7 +30,7 @@ type Lock struct {
 	mu    sync.Mutex
 	state state
 	lease *stile.Lease                      // in states leads and deposed
-	term  resourcelock.LeaderElectionRecord // what the elector last said, in state leads
+	term  resourcelock.LeaderElectionRecord // the elector's last record, in state leads
 }
 
 var _ resourcelock.Interface = (*Lock)(nil)
@@ -55,8 +55,8 @@ func New(client *stile.Client, name, identity string) (*Lock, error) {
 	return &Lock{client: client, name: name, identity: identity}, nil
 }
 
-// Get returns the record of the leader, as the store has it now. That the store has it means that its lease is valid, so it
-// counts as renewed now. If nobody leads, the error is NotFound of package k8s.io/apimachinery/pkg/api/errors.
+// Get returns the leader's record as the store has it now. Since the store has it, its lease is valid, so it counts as
+// renewed now. If nobody leads, the error is NotFound of package k8s.io/apimachinery/pkg/api/errors.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if record := l.own(); record != nil {
 		return marshal(record)
@@ -92,7 +92,8 @@ func (l *Lock) own() *resourcelock.LeaderElectionRecord {
 	return &record
 }
 
-// Create takes the lead, if nobody has it. Otherwise the error is AlreadyExists, of package k8s.io/apimachinery/pkg/api/errors.
+// Create takes the lead, if nobody leads. Otherwise the error is AlreadyExists, of package
+// k8s.io/apimachinery/pkg/api/errors.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	state := l.state
@@ -121,8 +122,8 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update confirms the lead, or gives it up if the record has no holder. It asks no store: the client renews the lease. A
-// record that it takes means that nobody else leads for the record's duration. An error means that this cannot be said.
+// Update confirms the lead, or gives it up if the record has no holder. It does not ask the store: the client renews the
+// lease. When it accepts a record, nobody else leads for the record's duration. An error means that this is not certain.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	state, lease := l.state, l.lease
@@ -132,7 +133,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		return l.over()
 	case state == stands && record.HolderIdentity == "":
 		return nil
-	case state == stands: // what Get found is gone, or is about to be
+	case state == stands: // the claim that Get found is gone, or soon will be
 		return l.Create(ctx, record)
 	case record.HolderIdentity == "":
 		return l.giveUp(0)
@@ -154,7 +155,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// over is why nothing can be updated in state deposed.
+// over returns why nothing can be updated in state deposed.
 func (l *Lock) over() error {
 	return fmt.Errorf("kubelock: election %q: the term is over until the elector has stopped to lead: %w", l.name, stile.ErrLost)
 }
@@ -171,14 +172,14 @@ func (l *Lock) giveUp(keep time.Duration) error {
 	return nil
 }
 
-// RecordEvent hears that the elector has stopped to lead. Unless it gave the lead up before, its work may still be coming to
-// its end, so nobody else leads for LeaseDuration; see LeaderElectionConfig.ReleaseOnCancel.
+// RecordEvent is called when the elector has stopped leading. Unless it gave the lead up before, its work may not have ended
+// yet, so nobody else leads for LeaseDuration; see LeaderElectionConfig.ReleaseOnCancel.
 func (l *Lock) RecordEvent(event string) {
 	l.mu.Lock()
 	lease, duration := l.lease, l.term.LeaseDurationSeconds
 	l.mu.Unlock()
 	if event == "stopped leading" && lease != nil {
-		_ = l.giveUp(time.Duration(duration) * time.Second) // what may fail here leaves the lease to run out
+		_ = l.giveUp(time.Duration(duration) * time.Second) // after a failure the lease runs out
 	}
 }
 
@@ -188,8 +189,8 @@ func (l *Lock) Identity() string { return l.identity }
 // Describe returns the name of the election.
 func (l *Lock) Describe() string { return "stile/" + l.name }
 
-// Context returns a context that ends with the one it is given, and with the lease of the term, for what OnStartedLeading
-// does. [stile.Token] of it is the token of the term. If this lock does not lead, the context has ended, with cause
+// Context returns a context for the work of OnStartedLeading. It ends with the given context, and with the lease of the
+// term. [stile.Token] of it is the token of the term. If this lock does not lead, the context has ended, with cause
 // [stile.ErrLost].
 func (l *Lock) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	l.mu.Lock()

@@ -17,7 +17,7 @@ import (
 // duration is the elector's LeaseDuration.
 const duration = 10 * time.Second
 
-// candidates returns so many locks of one election, each of a client of its own.
+// candidates returns locks of one election, each with a client of its own.
 func candidates(t *testing.T, identities ...string) (locks []*Lock, drivers []*memory.Driver) {
 	t.Helper()
 	store := memory.NewStore()
@@ -37,12 +37,12 @@ func candidates(t *testing.T, identities ...string) (locks []*Lock, drivers []*m
 	return locks, drivers
 }
 
-// record is the record of an elector with this identity.
+// record returns the record of an elector with this identity.
 func record(identity string) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: identity, LeaseDurationSeconds: int(duration / time.Second), LeaderTransitions: 3}
 }
 
-// leader returns who leads, as a lock sees it.
+// leader returns the leader's identity, as a lock sees it.
 func leader(t *testing.T, l *Lock) string {
 	t.Helper()
 	got, text, err := l.Get(t.Context())
@@ -62,7 +62,7 @@ func lead(t *testing.T, l *Lock) {
 	}
 }
 
-// One candidate leads; others see it, renewed at each look, and cannot take the lead until it gives it up.
+// One candidate leads. Others see its record, renewed at each Get, and cannot take the lead until it gives it up.
 func TestTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks, _ := candidates(t, "a", "b")
@@ -71,7 +71,7 @@ func TestTerm(t *testing.T) {
 			t.Errorf("%q leads before anybody stands", got)
 		}
 		lead(t, a)
-		for range 10 { // a minute, in which the client renews
+		for range 10 { // for a minute the client renews
 			time.Sleep(6 * time.Second)
 			if err := a.Update(t.Context(), record("a")); err != nil {
 				t.Fatalf("Update of the leader: %v", err)
@@ -116,7 +116,7 @@ func TestTerm(t *testing.T) {
 	})
 }
 
-// A leader that loses its lease does not lead again, under whatever token, until its elector has stopped to lead.
+// A leader that loses its lease does not lead again, under any token, until its elector has stopped leading.
 func TestDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks, _ := candidates(t, "a", "b")
@@ -154,7 +154,8 @@ func TestDeposed(t *testing.T) {
 	})
 }
 
-// An update that succeeds says that nobody else leads for the elector's duration, so it fails while the lease is not renewed.
+// A successful update means that nobody else leads for the elector's duration, so updates fail while the lease is not
+// renewed.
 func TestNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks, drivers := candidates(t, "a", "b")
@@ -177,7 +178,7 @@ func TestNotRenewed(t *testing.T) {
 	})
 }
 
-// A leader whose client is closed has lost its lease, and cannot confirm the lead any more.
+// A leader whose client is closed has lost its lease, and can no longer confirm the lead.
 func TestClosedWhileLeading(t *testing.T) {
 	locks, _ := candidates(t, "a")
 	lead(t, locks[0])
@@ -194,7 +195,7 @@ func TestClosedWhileLeading(t *testing.T) {
 	}
 }
 
-// What cannot work says so.
+// Each failure has its own error.
 func TestErrors(t *testing.T) {
 	locks, _ := candidates(t, "a", "b")
 	closed, other := locks[0], locks[1]

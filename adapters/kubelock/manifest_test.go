@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The manifests of the examples have no field that Kubernetes does not know, and say what they are for.
+// The manifests of the examples have no unknown fields, and say their purpose.
 func TestManifests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/howto/kubernetes.md")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The manifests of the examples are right by the schemas that Kubernetes publishes, as client-go carries them.
+// The manifests of the examples are valid by the schemas that Kubernetes publishes, as client-go contains them.
 func TestManifestsBySchema(t *testing.T) {
 	for name, of := range map[string]struct{ group, schema, container string }{
 		"cronjob.yaml":    {"apis/batch/v1", "io.k8s.api.batch.v1.CronJob", "- name: nightly\n"},
@@ -47,7 +47,7 @@ func TestManifestsBySchema(t *testing.T) {
 	}
 }
 
-// bySchema returns how a manifest differs from its schema.
+// bySchema returns how a manifest violates its schema.
 func bySchema(schema *spec.Schema, text []byte) error {
 	var manifest any
 	if err := yaml.Unmarshal(text, &manifest); err != nil {
@@ -84,14 +84,14 @@ func published(group, name string) (*spec.Schema, error) {
 	return schema, json.Unmarshal(whole, schema)
 }
 
-// resolved puts schemas in the place of references to them. Those of manifests do not refer to themselves.
+// resolved replaces references by their schemas. Schemas of manifests do not refer to themselves.
 func resolved(v any, schemas map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if ref, ok := v["$ref"].(string); ok {
 			return resolved(schemas[strings.TrimPrefix(ref, "#/components/schemas/")], schemas)
 		}
-		if v["format"] == "int-or-string" { // which the validator does not know, and oneOf says again
+		if v["format"] == "int-or-string" { // unknown to the validator; oneOf repeats it
 			delete(v, "format")
 		}
 		whole := map[string]any{}

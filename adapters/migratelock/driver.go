@@ -12,7 +12,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Driver is a [database.Driver] that locks in a store, and leaves all else to the driver of a database. It is made by [New].
+// A Driver is a [database.Driver] that locks in a store, and leaves everything else to the driver of a database. Make it
+// with [New].
 //
 //	free ──► asks ──► locked ──► free
 //	  ▲        │
@@ -43,11 +44,11 @@ const (
 	closed
 )
 
-// New returns a driver that migrates by another one. The name is the lock's name, and the same for all programs that
-// migrate the database. The caller closes the client after the driver.
+// New returns a driver that migrates by another one. The name is the lock's name, and the same for all programs that migrate
+// the database. The caller closes the client after the driver.
 //
-// Lock gives up after wait, and at once if wait is 0. It must be shorter than migrate's LockTimeout, which is 15 s unless the
-// program sets it: after that migrate does not listen any more, and does not tell the driver.
+// Lock gives up after wait, and at once if wait is 0. It must be shorter than migrate's LockTimeout, which is 15 s unless
+// the program sets it: after that time migrate ignores the result, and the driver does not learn of this.
 func New(d database.Driver, client *stile.Client, name string, wait time.Duration) *Driver {
 	open, end := context.WithCancelCause(context.Background())
 	return &Driver{database: d, client: client, name: name, wait: wait, open: open, end: end}
@@ -62,7 +63,7 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	return New(opened, d.client, d.name, d.wait), nil
 }
 
-// Lock takes the lock. The error is [database.ErrLocked] if another has it for the whole time to wait, or this driver itself.
+// Lock takes the lock. The error is [database.ErrLocked] if another has it for the whole wait, or this driver itself.
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	was := d.state
@@ -82,7 +83,7 @@ func (d *Driver) Lock() error {
 	switch {
 	case d.state == closed:
 		if err == nil {
-			_ = lease.Unlock() // nobody asks for it any more; if the store does not answer, it runs out
+			_ = lease.Unlock() // nobody waits for it any more; if the store does not answer, it runs out
 		}
 		return d.closed("lock")
 	case errors.Is(err, stile.ErrHeld):
@@ -96,9 +97,9 @@ func (d *Driver) Lock() error {
 	return nil
 }
 
-// Unlock releases the lock. The error is [database.ErrNotLocked] if this driver has not taken it, and [stile.ErrLost] if the lease
-// was lost before, so that another may have migrated at the same time. A release that the store did not answer is no error: the
-// migrations ran, and the lease runs out.
+// Unlock releases the lock. The error is [database.ErrNotLocked] if this driver has not taken it, and [stile.ErrLost] if the
+// lease was lost before, so that another may have migrated at the same time. A release without an answer of the store is no
+// error: the migrations ran, and the lease runs out.
 func (d *Driver) Unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,8 +149,8 @@ func (d *Driver) Lease() *stile.Lease {
 	return d.lease
 }
 
-// holds returns why nothing may be written: the lease is lost. migrate writes only while it has the lock; others, such as tests of
-// drivers, may write without.
+// holds returns an error if the lease is lost, so that nothing may be written. migrate writes only while it has the lock;
+// others, such as tests of drivers, may write without it.
 func (d *Driver) holds(op string) error {
 	if lease := d.Lease(); lease != nil && lease.Check() != nil {
 		return fmt.Errorf("migratelock: %s: %w", op, lease.Check())
@@ -165,8 +166,8 @@ func (d *Driver) Run(migration io.Reader) error {
 	return d.database.Run(migration)
 }
 
-// SetVersion saves the version and whether it is dirty, unless the lease is lost. A migration in which the lease was lost thus
-// leaves the version dirty, as another may have migrated at the same time.
+// SetVersion saves the version and whether it is dirty, unless the lease is lost. So a migration in which the lease was lost
+// leaves the version dirty, since another may have migrated at the same time.
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	if err := d.holds("set version"); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (w worker) Run(io.Reader) error {
 	return nil
 }
 
-// process migrates up and down again and again.
+// process migrates up and down repeatedly.
 func process(args []string, work func(int64)) error {
 	client, err := stile.Open(context.Background(), args[0], &stile.Options{LockOptions: stile.LockOptions{TTL: 4 * time.Second}})
 	if err != nil {
@@ -57,7 +57,7 @@ func process(args []string, work func(int64)) error {
 	return err
 }
 
-// Two processes migrate. The one that is at work is killed, and the other goes on.
+// Two processes migrate. The working one is killed, and the other goes on.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{

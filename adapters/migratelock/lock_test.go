@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// machines returns a maker of clients of one store.
+// machines returns a function that makes clients of one store.
 func machines(t *testing.T) func() *stile.Client {
 	store := memory.NewStore()
 	return func() *stile.Client {
@@ -38,7 +38,7 @@ func newStub(t *testing.T) *stub.Stub {
 	return d.(*stub.Stub)
 }
 
-// These are golang-migrate's own tests of drivers, on one that is opened by a URL too.
+// These are golang-migrate's own tests of drivers, also for a driver that Open returned.
 func TestMigrate(t *testing.T) {
 	client := machines(t)()
 	d := New(newStub(t), client, "shop", 0)
@@ -50,7 +50,8 @@ func TestMigrate(t *testing.T) {
 	dbtesting.Test(t, opened, []byte("CREATE TABLE orders"))
 }
 
-// While one has the lock, another is told who has it, or waits; when the lock is free, the other migrates.
+// While one driver has the lock, another waits, or gets an error that names the holder. When the lock is free, the other
+// migrates.
 func TestLock(t *testing.T) {
 	machine := machines(t)
 	here, inner := New(newStub(t), machine(), "shop", 0), newStub(t)
@@ -81,7 +82,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A driver whose lease is lost writes nothing more, and leaves the version as it is.
+// A driver whose lease is lost writes nothing more, and leaves the version unchanged.
 func TestLost(t *testing.T) {
 	client, inner := machines(t)(), newStub(t)
 	run := func() {
@@ -114,7 +115,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Close releases the lock, and ends a Lock that waits.
+// Close releases the lock, and ends a waiting Lock.
 func TestClose(t *testing.T) {
 	machine := machines(t)
 	here, there := New(newStub(t), machine(), "shop", time.Minute), New(newStub(t), machine(), "shop", time.Minute)
@@ -161,7 +162,7 @@ func TestClosedWhileLocked(t *testing.T) {
 	}
 }
 
-// What cannot work says so, with the names of the adapter and of the lock.
+// An error names the adapter and the lock.
 func TestErrors(t *testing.T) {
 	machine := machines(t)
 	over, client, free := New(newStub(t), machine(), "shop", 0), machine(), New(newStub(t), machine(), "shop", 0)

@@ -12,18 +12,17 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// scope names what makes the measurements.
+// scope is the name of the source of the measurements.
 const scope = "github.com/stilelock/stile/adapters/otelstile"
 
 // Options are the settings of metrics. The zero value, and nil, mean the defaults.
 type Options struct {
-	// MeterProvider makes the instruments. Nil means the one of otel.GetMeterProvider, which the program may set
-	// later.
+	// MeterProvider makes the instruments. Nil means the result of otel.GetMeterProvider, which the program may set later.
 	MeterProvider metric.MeterProvider
 
-	// Class maps the name of a lock to its class, such as "order" for all of "order/4711". It must return one of a few: from
-	// the hundredth on, further classes count as "other". Several goroutines may call it. Nil means one class for all, without
-	// an attribute.
+	// Class maps the name of a lock to its class, such as "order" for all of "order/4711". It must return one of a few
+	// classes: from the hundredth on, further classes count as "other". Several goroutines may call it. Nil means one class
+	// for all, without an attribute.
 	Class func(name string) string
 
 	// NearMiss is the least rest of a lease when the store confirms its renewal; with less, it was a near miss. 0
@@ -31,10 +30,10 @@ type Options struct {
 	NearMiss time.Duration
 }
 
-// Metrics measure what happens to the leases of any number of clients. They are made by [New].
+// Metrics measure the leases of any number of clients. Make them with [New].
 type Metrics struct{ meter *metrics.Meter }
 
-// New makes the instruments. It fails if the provider does.
+// New makes the instruments. The error is the provider's.
 func New(o *Options) (*Metrics, error) {
 	if o == nil {
 		o = &Options{}
@@ -57,10 +56,10 @@ func New(o *Options) (*Metrics, error) {
 // Observer returns an observer for [stile.Options]. Each client has one of its own.
 func (m *Metrics) Observer() stile.Observer { return m.meter.Observer() }
 
-// A sink has for each metric what adds to its instrument.
+// A sink has a function for each metric that adds to its instrument.
 type sink map[*metrics.Metric]func(value float64, with metric.MeasurementOption)
 
-// instrument makes an instrument and returns what adds to it. An event has no context of the call that it is about.
+// instrument makes an instrument, and returns a function that adds to it. Events have no context of their calls.
 func instrument(meter metric.Meter, m *metrics.Metric) (func(float64, metric.MeasurementOption), error) {
 	ctx, help, unit := context.Background(), metric.WithDescription(m.Help), metric.WithUnit(m.Unit)
 	switch m.Kind {
@@ -76,7 +75,8 @@ func instrument(meter metric.Meter, m *metrics.Metric) (func(float64, metric.Mea
 	}
 }
 
-// The attributes' names. Those of stile are below its own name; why a lease ended has the name that OpenTelemetry has for errors.
+// The attributes' names. Those of stile begin with its name; the reason for a lease's end has OpenTelemetry's name for
+// errors.
 const (
 	classKey  = "stile.lock.class"
 	reasonKey = "error.type"

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/exported.txt anew")
 
-// measured returns metrics, and a reader of what they measured.
+// measured returns metrics, and a reader of their measurements.
 func measured(t *testing.T, o Options) (*Metrics, *sdk.ManualReader) {
 	t.Helper()
 	reader := sdk.NewManualReader()
@@ -59,7 +59,7 @@ func collected(t *testing.T, reader *sdk.ManualReader) map[string]metricdata.Met
 	return found
 }
 
-// points returns what an instrument is, and its values, or of a histogram how many there are, by their attributes.
+// points returns an instrument's kind and its values by their attributes; for a histogram, the counts.
 func points(t *testing.T, m metricdata.Metrics) (kind string, values map[string]int64) {
 	t.Helper()
 	values = map[string]int64{}
@@ -84,7 +84,7 @@ func points(t *testing.T, m metricdata.Metrics) (kind string, values map[string]
 	return kind, values
 }
 
-// What is measured of the same story as in promstile, without the buckets: renewals come at random moments.
+// The measurements of the same story as in promstile, without the buckets: renewals come at random moments.
 func TestExported(t *testing.T) {
 	m, reader := measured(t, Options{Class: metricstest.Class, NearMiss: metricstest.NearMiss})
 	metricstest.Live(t, m.Observer, func() {
@@ -203,7 +203,7 @@ func kindOf(m *metrics.Metric) string {
 	}
 }
 
-// The names and units keep the rules of OpenTelemetry's semantic conventions: lower case below a namespace, durations in seconds,
+// The names and units follow OpenTelemetry's semantic conventions: lower case below a namespace, durations in seconds,
 // counts in braces and the singular, counters in the plural, and neither the unit nor "total" in a name.
 func TestConventions(t *testing.T) {
 	name, count := regexp.MustCompile(`^[a-z]+(\.[a-z]+(_[a-z]+)*)+$`), regexp.MustCompile(`^\{[a-z]*[a-rt-z]\}$`)
@@ -223,7 +223,7 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// Without a provider, metrics go to the one of the program, and without classes no instrument has the attribute.
+// Without a provider, metrics go to the program's provider, and without classes no instrument has the attribute.
 func TestProgramsProvider(t *testing.T) {
 	reader := sdk.NewManualReader()
 	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))

@@ -16,7 +16,7 @@ func TestPage(t *testing.T) {
 	pagetest.Vet(t, page, "OpenTelemetry", `"strings"`, `"go.opentelemetry.io/otel"`, `"github.com/stilelock/stile/adapters/otelstile"`)
 }
 
-// The page lists the instruments that there are, in the same order, with their kinds, units and attributes.
+// The page lists the existing instruments, in the same order, with their kinds, units and attributes.
 func TestPageListsTheInstruments(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// The page says that a lease's context carries the span in which the lock was taken: spans of the work under it are below that.
+// The page says that a lease's context carries the span in which the lock was taken, so spans of the work under it are
+// children of that span.
 func TestSpans(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(recorder)).Tracer("shop")

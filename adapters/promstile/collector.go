@@ -12,9 +12,9 @@ import (
 
 // Options are the settings of a collector. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Class maps the name of a lock to its class, such as "order" for all of "order/4711". It must return one of a few: from
-	// the hundredth on, further classes count as "other". Several goroutines may call it. Nil means one class for all, "",
-	// which Prometheus takes for no label.
+	// Class maps the name of a lock to its class, such as "order" for all of "order/4711". It must return one of a few
+	// classes: from the hundredth on, further classes count as "other". Several goroutines may call it. Nil means one class
+	// for all, "", which Prometheus treats as no label.
 	Class func(name string) string
 
 	// NearMiss is the least rest of a lease when the store confirms its renewal; with less, it was a near miss. 0
@@ -22,13 +22,13 @@ type Options struct {
 	NearMiss time.Duration
 }
 
-// A Collector measures what happens to the leases of any number of clients. It is a [prometheus.Collector].
+// A Collector measures the leases of any number of clients. It is a [prometheus.Collector].
 type Collector struct {
 	meter *metrics.Meter
 	vecs  map[*metrics.Metric]vec
 }
 
-// New returns a collector, which is to be registered and whose Observer is to be given to clients.
+// New returns a collector. Register it, and give its Observer to clients.
 func New(o *Options) *Collector {
 	if o == nil {
 		o = &Options{}
@@ -44,14 +44,14 @@ func New(o *Options) *Collector {
 // Observer returns an observer for [stile.Options]. Each client has one of its own.
 func (c *Collector) Observer() stile.Observer { return c.meter.Observer() }
 
-// Describe sends what the metrics are.
+// Describe sends the descriptions of the metrics.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for _, v := range c.vecs {
 		v.Describe(to)
 	}
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the present metrics.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	for _, v := range c.vecs {
 		v.Collect(to)

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/exported.txt anew")
 
-// gathered returns a registry's metrics of a collector; this registry checks more than a program's.
+// gathered returns a collector's metrics, by a registry that checks more than a program's.
 func gathered(t *testing.T, c *Collector) []*dto.MetricFamily {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -30,7 +30,8 @@ func gathered(t *testing.T, c *Collector) []*dto.MetricFamily {
 	return families
 }
 
-// exported returns the text that Prometheus would read, without the lines of buckets and sums: renewals come at random moments.
+// exported returns the text that Prometheus would read, without the lines of buckets and sums: renewals come at random
+// moments.
 func exported(t *testing.T, c *Collector) string {
 	t.Helper()
 	var all, kept strings.Builder
@@ -66,7 +67,7 @@ func TestExported(t *testing.T) {
 	})
 }
 
-// Without classes all counters are there before anything happens, so that an alert sees the first loss.
+// Without classes all counters exist from the start, so that an alert sees the first loss.
 func TestCountersBeginAtZero(t *testing.T) {
 	text := exported(t, New(nil))
 	for _, line := range []string{

@@ -1,12 +1,12 @@
-// Package promstile has Prometheus measure what happens to the leases of a client of stile:
+// Package promstile makes Prometheus measure the leases of a client of stile:
 //
 //	metrics := promstile.New(nil)
 //	prometheus.MustRegister(metrics)
 //	locks, err := stile.Open(ctx, url, &stile.Options{Observer: metrics.Observer()})
 //
-// docs/reference/metrics.md says what each metric means and when to be alarmed. Beside this file stand dashboard.json, a
+// docs/reference/metrics.md says what each metric means and when to raise an alarm. The folder has dashboard.json, a
 // dashboard for Grafana, and alerts.yaml, rules for Prometheus.
 //
-// Names of locks are no labels, since there may be one for each order that was ever paid. [Options.Class] maps a name to one of
-// a few classes, which is the label class.
+// Names of locks are not labels, since there may be one for each order that was ever paid. [Options.Class] maps a name to
+// one of a few classes, which is the label class.
 package promstile

@@ -29,7 +29,7 @@ func series(t *testing.T) map[string][]string {
 	}
 	all := map[string][]string{}
 	for _, f := range gathered(t, c) {
-		labels := []string{"job"} // of what was scraped
+		labels := []string{"job"} // of the scraped target
 		for _, l := range f.GetMetric()[0].GetLabel() {
 			labels = append(labels, l.GetName())
 		}
@@ -43,25 +43,24 @@ func series(t *testing.T) map[string][]string {
 	return all
 }
 
-// The tokens of PromQL that the queries here need: strings, ranges, numbers, names, and signs.
+// The tokens of PromQL in these queries: strings, ranges, numbers, names, and signs.
 var token = regexp.MustCompile(`^(?:\s+|("[^"]*")|(\[[^\]]*\])|([0-9][0-9.]*)|([A-Za-z_:][A-Za-z0-9_:]*)|(=~|!~|!=|>=|<=|==|[(){},=<>+*/-]))`)
 
-// functions are what the queries call, and operators the words among them.
+// functions are the functions that queries call, and operators the words among them.
 var (
 	functions = []string{"sum", "rate", "increase", "histogram_quantile"}
 	ranges    = regexp.MustCompile(`^\[(\$__rate_interval|\$__range|\d+[mh])\]$`)
 )
 
-// A query has the parts of a query that the test reads: the metrics by name, and the labels by which it selects and
-// sums.
+// A query has the parsed parts of a query: the metrics by name, and the labels by which it selects and sums.
 type query struct {
 	metrics, labels []string
-	open            []string // the brackets that are not closed yet
+	open            []string // the open brackets
 	last            string
-	by              int // how deep a list of labels stands, or 0
+	by              int // the depth of a list of labels, or 0
 }
 
-// read takes a query apart, and says what it does not understand.
+// read parses a query. The error names a part that it does not understand.
 func read(text string) (*query, error) {
 	q := &query{}
 	for rest := text; rest != ""; {
@@ -119,7 +118,7 @@ func (q *query) take(word string, name bool, rest string) error {
 	return nil
 }
 
-// check reports what a query names that is not exported, and returns the metrics that it names.
+// check returns the metrics in a query. The error names an unknown metric or label.
 func check(text string, exported map[string][]string) (metrics []string, err error) {
 	q, err := read(text)
 	if err != nil {
@@ -179,7 +178,7 @@ type dashboard struct {
 	}
 }
 
-// The dashboard is JSON, its panels do not lie on each other, and its queries name what is exported, all of it.
+// The dashboard is JSON, its panels do not overlap, and its queries use exported metrics, all of them.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile("dashboard.json")
 	if err != nil {
@@ -227,7 +226,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// A rules is alerts.yaml, with no field that Prometheus does not know.
+// A rules is alerts.yaml, without fields unknown to Prometheus.
 type rules struct {
 	Groups []struct {
 		Name  string
@@ -239,8 +238,8 @@ type rules struct {
 	}
 }
 
-// The rules are decoded strictly, their expressions name what is exported, their templates have values, and the page says of
-// each what to do.
+// The rules are decoded strictly, their expressions use exported metrics, their templates have values, and the page has a
+// remedy for each.
 func TestAlerts(t *testing.T) {
 	text, err := os.ReadFile("alerts.yaml")
 	if err != nil {

@@ -18,7 +18,7 @@ func TestPage(t *testing.T) {
 		`"github.com/stilelock/stile/adapters/promstile"`)
 }
 
-// The page lists the metrics that there are, in the same order, with their kinds and labels.
+// The page lists the existing metrics, in the same order, with their kinds and labels.
 func TestPageListsTheMetrics(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
