@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A placement is on which cores the servers and the program that measures run; empty means on all.
+// A placement is the cores of the servers and of the measuring program; empty means all.
 type placement struct{ label, servers, program string }
 
 var anywhere = placement{}
@@ -21,11 +21,11 @@ var anywhere = placement{}
 // single are the scenarios in which one goroutine asks, and waits for each answer.
 var single = []string{"alone"}
 
-// placements returns where a scenario is measured on a store. With a server, one that asks alone is measured beside the
-// server on one core, and with a core for each. Left to itself the kernel moves the two from one of these to the other, by
-// chance and for as long as it likes, and which it is matters more than all that a revision does: on an idle machine of
-// two cores a lock and unlock with layout=setnx takes 33 µs on one core, and 170 on two, where each answer wakes a core
-// that has halted. With the kernel's choice the same program came to 35 µs in one round, and to 160 in the next.
+// placements returns the placements of a scenario on a store. With a server, a scenario of one goroutine runs on one core
+// together with the server, and on two cores. The kernel would move the two processes from one placement to the other by
+// chance, and the placement matters more than any change of a revision: on an idle machine of two cores a lock and unlock
+// with layout=setnx takes 33 µs on one core, and 170 on two, where each answer wakes a halted core. With the kernel's choice
+// the same program took 35 µs in one round, and 160 in the next.
 func (b *bench) placements(ctx context.Context, s *store, scenario string) []placement {
 	if !s.served || !slices.Contains(single, scenario) {
 		return []placement{anywhere}
@@ -42,7 +42,7 @@ func (b *bench) placements(ctx context.Context, s *store, scenario string) []pla
 	return []placement{{", one core", cores[0], cores[0]}, {", two cores", cores[0], cores[1]}}
 }
 
-// place has all processes that this one has started, and theirs, run on some cores: the servers.
+// place moves all processes below this one, which are the servers, to some cores.
 func place(ctx context.Context, cores string) error {
 	for _, pid := range descendants(os.Getpid()) {
 		_, err := output(ctx, "taskset", "--all-tasks", "--cpu-list", "--pid", cores, strconv.Itoa(pid))
@@ -53,7 +53,7 @@ func place(ctx context.Context, cores string) error {
 	return nil
 }
 
-// on returns a command that runs on the cores of a program.
+// on returns a command that runs on the cores of the program.
 func (p placement) on(command ...string) []string {
 	if p.program == "" {
 		return command
@@ -93,9 +93,9 @@ func coresIn(list string) (cores []string, err error) {
 	return cores, nil
 }
 
-// descendants returns the processes that a process has started, those that these have, and so on.
+// descendants returns the processes that a process has started, their processes, and so on.
 func descendants(pid int) (all []int) {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
 	for _, name := range lists {
 		text, _ := os.ReadFile(name) // a thread may have ended
 		for word := range strings.FieldsSeq(string(text)) {
@@ -112,11 +112,10 @@ func alive(pid int) bool {
 	return err == nil
 }
 
-// A clockTick is the unit of the times in /proc/PID/stat; it is the same on all of Linux (USER_HZ).
+// A clockTick is the unit of the times in /proc/PID/stat, the same on all Linux systems (USER_HZ).
 const clockTick = 10 * time.Millisecond
 
-// worked returns how long the processors have worked for processes, for those that they have started, and for those of these that
-// have ended.
+// worked returns the processor time of some processes, of their descendants, and of the ended children of each.
 func worked(pids []int) (sum time.Duration) {
 	all := slices.Clone(pids)
 	for _, pid := range pids {
@@ -124,17 +123,17 @@ func worked(pids []int) (sum time.Duration) {
 	}
 	slices.Sort(all)
 	for _, pid := range slices.Compact(all) {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // it may have ended; then its parent has its time
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // the process may have ended; then its parent has its time
 		sum += time.Duration(ticksIn(string(text))) * clockTick
 	}
 	return sum
 }
 
-// ticksIn returns the ticks in a line of /proc/PID/stat: utime, stime, and those of children that have ended, fields 14 to 17
-// of proc(5). What stands before the last bracket is the program's name, which may have spaces.
+// ticksIn returns the ticks in a line of /proc/PID/stat: utime, stime, and the same of ended children, fields 14 to 17 of
+// proc(5). The program's name, which may have spaces, ends at the last bracket.
 func ticksIn(stat string) (sum int64) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const utime, cstime = 11, 14 // counted from what follows the bracket, field 3
+	const utime, cstime = 11, 14 // counted from the field after the bracket, field 3
 	if len(fields) <= cstime {
 		return 0
 	}

@@ -38,7 +38,7 @@ func TestTicksIn(t *testing.T) {
 	}
 }
 
-// serve runs a script until the test ends, and returns its process id once it has said a line.
+// serve runs a script until the test ends, and returns its process id after its first line.
 func serve(t *testing.T, script string) int {
 	t.Helper()
 	server := exec.Command("sh", "-c", script)
@@ -55,7 +55,7 @@ func serve(t *testing.T, script string) int {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		_ = server.Wait() // it is over, however it ended
+		_ = server.Wait() // the way of its end does not matter
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the server said %q, %v", line, err)
@@ -63,7 +63,7 @@ func serve(t *testing.T, script string) int {
 	return server.Process.Pid
 }
 
-// Work counts after the process that did it has ended, if its parent is counted.
+// The work of a process counts after its end, if its parent counts.
 func TestWorked(t *testing.T) {
 	server := serve(t, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; echo done; read line")
 	if took := worked([]int{server}); took < 2*clockTick {
@@ -71,7 +71,7 @@ func TestWorked(t *testing.T) {
 	}
 }
 
-// TestPlace moves a server, and a process that the server has started, to one core and back.
+// TestPlace moves a server, and a process of the server, to one core and back.
 func TestPlace(t *testing.T) {
 	all := strings.Fields(coresOfAll(t, os.Getpid())[0])
 	first := all[0]

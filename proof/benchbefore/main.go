@@ -5,13 +5,13 @@
 //
 //	benchbefore [-rounds 9] [-seconds 1] [-stores memory,sqlite,redis] [-only regexp] [-link 1ms] revision
 //
-// In each round both sides run one scenario right after each other, so that whatever else the machine does meets both,
-// and the side that goes first changes from round to round. What one goroutine asks a server is measured with both on
-// one core and with a core for each, rather than where the kernel puts them; see [bench.placements]. With -link the servers are
-// reached over links that take so long each way, and what a round trip takes then is measured and printed. See [compare] for the
-// verdict.
+// In each round both sides run one scenario right after each other, so that other load of the machine meets both, and the
+// side that goes first changes from round to round. A scenario of one goroutine on a server runs with both on one core and
+// with a core for each, rather than where the kernel puts them; see [bench.placements]. With -link the clients reach the
+// servers over links with this delay each way, and the program measures and prints the time of a round trip. See [compare]
+// for the verdict.
 //
-// The status is 1 if anything is worse, and 2 if it could not be measured.
+// The status is 1 if a figure is worse, and 2 if the measurement failed.
 package main
 
 import (
@@ -95,15 +95,15 @@ const (
 	sides
 )
 
-// scenarios is where the program that both sides run is, in either tree.
+// scenarios is the folder of the program that both sides run, in either tree.
 const scenarios = "proof/bench/scenarios"
 
 // A bench is one run of the program.
 type bench struct {
 	host   *servertest.Host
-	times  int // that each side runs each scenario
+	times  int // how often each side runs each scenario
 	window time.Duration
-	link   time.Duration // each way; 0 means that there is none
+	link   time.Duration // each way; 0 means no link
 	stores []*store
 	only   *regexp.Regexp
 	log    io.Writer
@@ -112,8 +112,8 @@ type bench struct {
 	results  []*result
 }
 
-// build builds the scenarios of the working tree inside both revisions. The earlier one is a copy, which goes with the
-// program's folder.
+// build builds the scenarios of the working tree inside both revisions. The earlier revision is a copy in the program's
+// folder.
 func (b *bench) build(ctx context.Context, revision string) error {
 	top, err := output(ctx, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *bench) build(ctx context.Context, revision string) error {
 	return nil
 }
 
-// fit gives the Go files of a folder of an earlier tree the import paths of that tree.
+// fit adapts the Go files of a folder in an earlier tree to the import paths of that tree.
 func fit(tree, folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" || entry.IsDir() {
@@ -172,7 +172,7 @@ func fit(tree, folder string) error {
 	})
 }
 
-// output runs a command and returns what it prints. The error has what it complains of.
+// output runs a command and returns its output. The error has its error output.
 func output(ctx context.Context, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	text, err := cmd.Output()

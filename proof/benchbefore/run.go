@@ -18,7 +18,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A figure is a line that a scenario prints: what it came to, once.
+// A figure is a line that a scenario prints: one measured value.
 type figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
@@ -32,10 +32,11 @@ type result struct {
 	values      [sides][]float64
 }
 
-// slack is what a run may take beside its window, to connect and to clean up.
+// slack is the time that a run may take in addition to its window, to connect and to clean up.
 const slack = 30 * time.Second
 
-// measure runs all scenarios on one store. Each side has a server of its own: one may write what the other cannot read.
+// measure runs all scenarios on one store. Each side has its own server, since one may write data that the other cannot
+// read.
 func (b *bench) measure(ctx context.Context, s *store) error {
 	if b.link > 0 && !s.served {
 		fmt.Fprintf(b.log, "%s has no server, and so no link\n", s.key)
@@ -111,8 +112,8 @@ func (b *bench) rounds(ctx context.Context, s *store, scenario string, p placeme
 	return nil
 }
 
-// once runs a scenario on one side, at a placement. With servers it has one figure more: the time that their processors worked for
-// a turn.
+// once runs a scenario on one side, at a placement. With servers it adds a figure: the processor time of the servers for
+// each turn.
 func (b *bench) once(ctx context.Context, side int, scenario string, p placement, args []string, servers []int) ([]figure, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 5*b.window+slack, fmt.Errorf("%s hangs", scenario))
 	defer cancel()
@@ -135,10 +136,10 @@ func (b *bench) once(ctx context.Context, side int, scenario string, p placement
 	return figures, nil
 }
 
-// turnsName is a figure that is not compared: how many turns a scenario took in all.
+// turnsName is a figure without a comparison: the number of turns of a scenario.
 const turnsName = "turns"
 
-// read reads what a scenario prints.
+// read reads the output of a scenario.
 func read(from io.Reader) (figures []figure, err error) {
 	for lines := bufio.NewScanner(from); lines.Scan(); {
 		var f figure

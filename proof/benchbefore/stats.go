@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	sure        = 0.95 // of what the interval encloses
-	leastRounds = 6    // below that no interval is as sure
-	tolerance   = 0.05 // what does not matter
+	sure        = 0.95 // the confidence of the interval
+	leastRounds = 6    // fewer rounds give no interval with this confidence
+	tolerance   = 0.05 // a smaller change does not matter
 )
 
-// rank returns the largest k for which the k-th smallest and the k-th largest of n values enclose, with the probability
-// sure at least, the median of what the values are drawn from, and 0 if there is none.
+// rank returns the largest k for which the k-th smallest and the k-th largest of n values enclose, with the probability sure
+// at least, the median of the values' distribution, and 0 if there is no such k.
 //
-// Each value is below that median with probability 1/2, whatever the values are distributed like. So the k-th smallest is
-// above it when fewer than k of n tosses of a coin show heads, and the k-th largest is below it as often.
+// Each value is below that median with probability 1/2, for any distribution. So the k-th smallest is above it when fewer
+// than k of n tosses of a coin show heads, and the k-th largest is below it as often.
 func rank(n int) int {
 	outside, ways := 0.0, math.Pow(0.5, float64(n)) // ways is the probability of exactly k heads
 	for k := range n/2 + 1 {
@@ -41,15 +41,15 @@ func median(values []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// A comparison is how a figure changed.
+// A comparison is the change of a figure.
 type comparison struct {
 	before, after    float64 // medians
 	ratio, low, high float64 // of after to before: the median, and the interval around it
 	verdict          string
 }
 
-// compare compares the values of the same rounds. It is worse, or better, if the interval of the ratio lies wholly beyond
-// the tolerance; otherwise it is the same, as far as so few rounds can tell.
+// compare compares the values of the same rounds. The verdict is worse, or better, if the interval of the ratio lies wholly
+// beyond the tolerance; otherwise it is the same, as far as these few rounds show.
 func compare(before, after []float64, higher bool) (comparison, error) {
 	n := len(before)
 	k := rank(n)
@@ -81,7 +81,7 @@ func compare(before, after []float64, higher bool) (comparison, error) {
 	return c, nil
 }
 
-// ratio is 1 for nothing to nothing.
+// ratio returns after divided by before, and 1 if both are equal, also if both are 0.
 func ratio(before, after float64) float64 {
 	if before == after {
 		return 1
@@ -89,7 +89,7 @@ func ratio(before, after float64) float64 {
 	return after / before
 }
 
-// report prints the table, and returns how many figures are worse.
+// report prints the table, and returns the number of worse figures.
 func report(out io.Writer, results []*result) (worse int, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "store\tscenario\tbefore\tafter\tratio\t95 % interval\tverdict")

@@ -40,7 +40,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// times returns the values of the other side, each so many times what is 100 before.
+// times returns values of both sides with these ratios; the values before are near 100.
 func times(ratios ...float64) (before, after []float64) {
 	for i, r := range ratios {
 		scale := float64(100 + 10*i) // rounds differ, and the pairs do not
@@ -90,7 +90,7 @@ func TestCompareNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		before, after []float64
-		want          string // the verdict, or what the error has
+		want          string // the verdict, or a part of the error
 	}{
 		{"nothing to nothing", none, none, "same"},
 		{"something where nothing was", none, some, "worse"},

@@ -12,21 +12,21 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// A store is where locks are kept while they are measured.
+// A store is a store of locks to measure.
 type store struct {
 	key    string
-	local  bool // it is in the memory of the process that measures
-	served bool // by other processes
+	local  bool // the store is in the memory of the measuring process
+	served bool // other processes serve it
 	ttl    time.Duration
 	start  func(t servertest.TB, over linked) (url string)
 }
 
-// linked returns the address at which clients reach a server: its own, or that of a link to it.
+// linked returns the address at which clients reach a server: its own, or the address of a link to it.
 type linked func(addr string) string
 
 const (
 	defaultTTL = 15 * time.Second
-	redlockTTL = 3 * time.Second // servers that have just begun do not vote for so long
+	redlockTTL = 3 * time.Second // servers do not vote for this time after their start
 )
 
 var stores = []*store{
@@ -64,7 +64,7 @@ func redlock(t servertest.TB, over linked) string {
 	for range 3 {
 		addrs = append(addrs, over(servertest.Redis(t).Addr))
 	}
-	time.Sleep(redlockTTL + 2*time.Second) // a server tells for how long it has been up in whole seconds
+	time.Sleep(redlockTTL + 2*time.Second) // a server reports its uptime in whole seconds
 	return "redlock://" + strings.Join(addrs, ",") + "?max_ttl=" + redlockTTL.String()
 }
 
@@ -76,7 +76,7 @@ func known() string {
 	return strings.Join(keys, ",")
 }
 
-// storesOf returns the stores of a list with commas.
+// storesOf returns the stores of a comma-separated list.
 func storesOf(list string) (chosen []*store, err error) {
 	for key := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(stores, func(s *store) bool { return s.key == key })

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAdmin has an administrator make each fault on a store that has it. The store must hold to what it promises then too, and
-// where claims are deleted their holders must be told: whether a fault hits a holder is for chance to say.
+// TestAdmin has an administrator make each fault on a store that has it. The store must keep its promises then too, and a
+// holder must learn that its claim was deleted. Chance decides whether a fault hits a holder.
 func TestAdmin(t *testing.T) {
 	for _, tt := range []struct{ store, kind string }{
 		{"redis", killConnections}, {"postgres", killConnections}, {"mariadb", killConnections},
@@ -33,7 +33,8 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestAdminIsNamed sees that the faults of an administrator are drawn only if they are named, so that a seed draws what it drew.
+// TestAdminIsNamed checks that a schedule has an administrator's faults only if the plan names them, so that a seed keeps
+// its schedule.
 func TestAdminIsNamed(t *testing.T) {
 	draw := func(only []string) (text []string) {
 		l := (&run{}).newLane(1, only)

@@ -22,15 +22,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tested are one store of each kind of server and of check. A run of a few seconds takes its servers ten more to start and
-// to stop; the other topologies are for make chaos.
+// tested are one store of each kind of server and of check. A run of a few seconds needs ten more to start and stop its
+// servers; make chaos runs the other topologies.
 var tested = []string{"sqlite", "redis-cluster", "redlock-3", "memcached", "etcd", "zookeeper", "consul", "postgres", "mariadb"}
 
-// sure are faults that a short run must have on a store: the table of faults cites it, or one of three members is to be silent. Its
-// seed is the first that draws the fault at once, and has it last for longer than a lease.
+// sure are faults that a short run must have on a store: the table of faults cites it, or one of three members must be
+// silent. The seed of the run is the first that starts with the fault, for longer than a lease.
 var sure = map[string]string{"etcd": stopServer, "zookeeper": stopServer, "redlock-3": stopServer, "mariadb": stopServer}
 
-// drawing returns a seed that draws a fault first, for longer than a lease.
+// drawing returns a seed whose first fault is of this kind and lasts longer than a lease.
 func drawing(kind string) (seed uint64) {
 	for seed = 1; ; seed++ {
 		if f, last, _ := (&run{}).newLane(seed, nil).next(); f.kind == kind && last > ttl {
@@ -39,7 +39,7 @@ func drawing(kind string) (seed uint64) {
 	}
 }
 
-// TestRuns carries out a short run on some stores. make chaos has longer ones, and docs/explain/chaos.md what came of them.
+// TestRuns carries out a short run on some stores. make chaos has longer ones, and docs/explain/chaos.md their results.
 func TestRuns(t *testing.T) {
 	for _, name := range tested {
 		if stores[name] == nil {
@@ -64,7 +64,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestFailover has Sentinel replace a primary that is stopped, and sees that the run takes note.
+// TestFailover has Sentinel replace a stopped primary, and checks that the run reports it.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	const stopsThePrimary = 123
@@ -77,7 +77,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestControl sees that a store which locks nothing is found out: each process has one of its own.
+// TestControl checks that the run detects a store which locks nothing: each process has a store of its own.
 func TestControl(t *testing.T) {
 	stores["control"] = func(servertest.TB) *store { return (&store{}).at("memory://") }
 	defer delete(stores, "control")
@@ -90,8 +90,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestBlindWorkers sees that the faults and the check find workers that trust their leases for too long: one that stands
-// still while it holds, for longer than its lease, goes on. Whether it is a holder that stands still is for chance to say.
+// TestBlindWorkers checks that a run detects workers that trust their leases for too long: a worker that was stopped while
+// it held, for longer than its lease, goes on. Chance decides whether the fault stops a holder.
 func TestBlindWorkers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -117,7 +117,7 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// TestScheduleIsItsSeeds sees that one seed draws the same faults each time, and another one others.
+// TestScheduleIsItsSeeds checks that a seed always has the same faults, and another seed others.
 func TestScheduleIsItsSeeds(t *testing.T) {
 	draw := func(seed uint64) (text string) {
 		l := (&run{}).newLane(seed, nil)
@@ -132,7 +132,8 @@ func TestScheduleIsItsSeeds(t *testing.T) {
 	}
 }
 
-// TestInsist tries again what a slow store may answer, until its time is over, and nothing else.
+// TestInsist checks that insist repeats a call after an error that a slow store explains, until its time is over, and after
+// no other.
 func TestInsist(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -157,7 +158,7 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-// TestPlans refuses what cannot be run.
+// TestPlans checks that a plan that cannot run is refused.
 func TestPlans(t *testing.T) {
 	good := plan{during: time.Minute, workers: 2, only: []string{killServer}}
 	if err := good.check(true); err != nil {
@@ -178,7 +179,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestFewer leaves out what a failure does not need, within its bound.
+// TestFewer checks that fewer leaves out the faults that a failure does not need, within its limit of runs.
 func TestFewer(t *testing.T) {
 	runs := 0
 	needs := func(list ...string) func([]string) bool {
@@ -195,7 +196,7 @@ func TestFewer(t *testing.T) {
 	}
 }
 
-// TestKept sees that a run is appended to a log and its history saved.
+// TestKept checks that a run is appended to a log and its history saved.
 func TestKept(t *testing.T) {
 	o := &outcome{plan: plan{store: "redis", seed: 7, during: time.Minute, workers: 4}, grants: map[string]int{"a": 2, "b": 3},
 		faults: map[string]int{killServer: 4}, checked: 9, wrong: []string{"two hold"},

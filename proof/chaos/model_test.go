@@ -11,12 +11,12 @@ import (
 	"github.com/stilelock/stile/internal/history"
 )
 
-// lock is a grant that was asked for at call and believed from begin to end. Its lease would last to end + 5.
+// lock returns a grant that the worker requested at call and believed from begin to end. Its lease would last to end + 5.
 func lock(weight, token int64, call, begin, end time.Duration) *grant {
 	return &grant{Hold: history.Hold{Name: "x", Weight: weight, Token: token, Begin: begin, End: end}, call: call, until: end + 5}
 }
 
-// back is a grant that was given back between end and done.
+// back returns a grant that the worker released between end and done.
 func back(weight, token int64, call, begin, end, done time.Duration) *grant {
 	g := lock(weight, token, call, begin, end)
 	g.leave(end)
@@ -24,13 +24,13 @@ func back(weight, token int64, call, begin, end, done time.Duration) *grant {
 	return g
 }
 
-// lost is a grant that was lost in this way.
+// lost marks a grant as lost in this way.
 func lost(g *grant, end fate) *grant {
 	g.over(end, g.End+6)
 	return g
 }
 
-// away is a grant that was given back from its end on, without an answer.
+// away marks a grant as released at its end, without an answer.
 func away(g *grant) *grant {
 	g.leave(g.End)
 	g.over(leaving, g.End+9)
@@ -44,7 +44,7 @@ func TestModels(t *testing.T) {
 		capacity int64
 		grants   []*grant
 		lax      []span
-		want     string // nothing if the history is in order
+		want     string // empty if the history is in order
 	}{
 		{name: "mutex: one after the other", grants: []*grant{back(w, 1, 0, 1, 2, 3), back(w, 2, 0, 4, 5, 6)}},
 		{name: "mutex: granted while it is given back", grants: []*grant{back(w, 1, 0, 1, 2, 5), back(w, 2, 1, 3, 6, 7)}},
@@ -97,7 +97,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestTokensThatAreNotPromised sees that a store which promises none may let them fall.
+// TestTokensThatAreNotPromised checks that tokens may fall in a store that promises none.
 func TestTokensThatAreNotPromised(t *testing.T) {
 	o := &outcome{}
 	o.order([]*grant{back(driver.All, 2, 0, 1, 2, 3), back(driver.All, 1, 4, 5, 6, 7)}, map[string]int64{"x": driver.All}, nil)
@@ -106,8 +106,8 @@ func TestTokensThatAreNotPromised(t *testing.T) {
 	}
 }
 
-// TestInconclusive sees that a check which takes too long is not a run that passed: the last of many holds that nobody can
-// put in order is one too many, and to see that takes longer than there is.
+// TestInconclusive checks that a run whose check takes too long does not pass: the last of many holds is one too many, and
+// the search for their order takes longer than its time.
 func TestInconclusive(t *testing.T) {
 	var grants []*grant
 	for i := range int64(40) {
@@ -127,7 +127,7 @@ func TestInconclusive(t *testing.T) {
 	}
 }
 
-// TestHeard takes down what a worker says.
+// TestHeard checks how the run reads a worker's output.
 func TestHeard(t *testing.T) {
 	p := &process{holds: map[int]*grant{}}
 	for _, line := range []string{

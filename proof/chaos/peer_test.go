@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// lawless is a peer that locks nothing: everybody holds at once. It is there in workers of the test too.
+// lawless is a peer that locks nothing: everybody holds at once. Workers of the test have it too.
 const lawless = "lawless"
 
 func init() {
@@ -38,7 +38,7 @@ func (lawlessHolding) trusted() bool { return true }
 func (lawlessHolding) token() int64  { return 7 }
 func (lawlessHolding) unlock() error { return nil }
 
-// TestLawless sees that each figure tells of a library which locks nothing.
+// TestLawless checks that each figure shows the faults of a library which locks nothing.
 func TestLawless(t *testing.T) {
 	t.Parallel()
 	f, _ := playPeer(t, &plan{store: lawless, peer: lawless, during: time.Second, seed: 1, workers: 2})
@@ -50,7 +50,7 @@ func TestLawless(t *testing.T) {
 	}
 }
 
-// TestPeer carries out a short run of a library of others. What it promises is not for this test to say.
+// TestPeer carries out a short run of another library. It does not check that library's promises.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	f, servers := playPeer(t, &plan{store: "redis", peer: "redislock", during: time.Second, seed: 1, workers: 2, only: []string{dropConnections}})
@@ -102,14 +102,14 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestServed counts waiters, not holds, and takes down waits until they end, or their process does.
+// TestServed checks that the figures count waiters, not holds, and that a wait ends with its grant or with its process.
 func TestServed(t *testing.T) {
 	p := &process{holds: map[int]*grant{}, asks: map[int]*ask{}, died: 40}
 	for _, line := range []string{
 		"ask 0 a 1", "begin 0 a 1 0 1 5 5", "leave 0 6", "over 0 2 7", "quit 0 8", // held and freed
 		"ask 4 a 11", "begin 4 a 1 0 11 15 15", // the same waiter
-		"ask 1 a 12", "quit 1 14", // not had
-		"ask 2 a 20", // until it dies
+		"ask 1 a 12", "quit 1 14", // not granted
+		"ask 2 a 20", // until its process dies
 		"ask 3 b 20",
 	} {
 		p.heard(1, line)
@@ -129,7 +129,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestRegister has two holders update at the same time: without tokens an update is lost, and with them the older is refused.
+// TestRegister lets two holders update at the same time: without tokens an update is lost, and with tokens the register
+// refuses the older holder.
 func TestRegister(t *testing.T) {
 	r := &register{cells: map[cell]*tally{}}
 	do := func(m mode, token, value int64, write bool) (a Answer) {
@@ -184,7 +185,7 @@ func TestPeerFlags(t *testing.T) {
 	}
 }
 
-// TestBook keeps the runs of a peer beside each other, unless something else was measured.
+// TestBook checks that the book keeps the runs of a peer together, unless they measured something else.
 func TestBook(t *testing.T) {
 	path := t.TempDir() + "/peers.json"
 	b, err := readBook(path)

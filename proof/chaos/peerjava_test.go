@@ -13,7 +13,8 @@ import (
 	"github.com/stilelock/stile/internal/boottime"
 )
 
-// TestJavaWorker sees what the worker for Java is told, where it is looked for, and that it must be built.
+// TestJavaWorker checks the settings that the Java worker gets, the path of its program, and the error if nobody has built
+// it.
 func TestJavaWorker(t *testing.T) {
 	t.Chdir(t.TempDir())
 	b := &brief{url: "127.0.0.1:1,127.0.0.1:2", seed: 1003, peer: "curator", register: "127.0.0.1:3"}

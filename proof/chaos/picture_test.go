@@ -14,7 +14,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// TestPictures has a history of two names, one of which is in no order: that one is drawn, with who held and the fault.
+// TestPictures has a history of two names, one of them in no order: the picture shows that one, with its holders and the
+// fault.
 func TestPictures(t *testing.T) {
 	const w = driver.All
 	wrong, right := []*grant{back(w, 41, 0, 1, 8, 9), back(w, 42, 0, 3, 5, 6)}, back(w, 43, 0, 1, 2, 3)
@@ -54,7 +55,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestPacked has few rows, and no operation that lasts longer than all.
+// TestPacked checks that packed needs few rows, and bounds the operations that never end.
 func TestPacked(t *testing.T) {
 	got := packed([]porcupine.Operation{{Call: 5, Return: 6}, {Call: 1, Return: 3}, {Call: 2, Return: forever}, {Call: 4, Return: 4}})
 	want := []porcupine.Operation{

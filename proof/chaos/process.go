@@ -131,11 +131,11 @@ func (p *process) begun() bool {
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // the worker may have ended by itself
 	<-p.end
-	_ = p.cmd.Wait() // the status is that of a kill
+	_ = p.cmd.Wait() // killed
 	p.died = boottime.Now()
 }
 
-// If the worker has ended by itself, stop and goOn do nothing; others notice its end.
+// If the worker has ended by itself, stop and resume do nothing; others notice its end.
 func (p *process) stop()   { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 

@@ -39,7 +39,7 @@ type plan struct {
 type outcome struct {
 	plan
 	grants map[string]int
-	told   int            // grants whose holders learned that they had lost them
+	told   int            // the lost grants whose holders learned of the loss
 	faults map[string]int // how many were made, by kind
 	wrong  []string
 	holds  []*history.Hold // the holds that the workers reported
@@ -254,7 +254,7 @@ func insist(ctx context.Context, try func() error) error {
 	}
 }
 
-// left returns what is left in the store after everybody has gone.
+// left returns the claims in the store after all workers have ended.
 func (r *run) left() (wrong []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), clears)
 	defer cancel()
@@ -295,7 +295,7 @@ func fences(t driver.Traits) bool {
 	return t.Fencing == driver.DurableFencing || t.Fencing == driver.ClockFencing && t.Restart
 }
 
-// err returns what is wrong with the run, or could not be checked, or nil.
+// err returns the violations of the run and the checks without a result, or nil.
 func (o *outcome) err() error {
 	if len(o.wrong)+len(o.inconclusive) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestSeries has one seed after the other, the stores in turn. What the log has is counted, and not made again.
+// TestSeries runs one seed after the other, the stores in turn. Runs in the log count, and are not repeated.
 func TestSeries(t *testing.T) {
 	log := t.TempDir() + "/alarms.log"
 	const before = "etcd seed=8 for=8s pairs=false workers=4 faults=9 holds=4 checked=8 lax=0s excused=0 findings=2\n" +

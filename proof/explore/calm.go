@@ -10,9 +10,9 @@ import (
 // calmSteps bounds a calm path; no calm path takes so many steps.
 const calmSteps = 400
 
-// calmDown follows the calm path from a world, and returns what is wrong with it. The worker's path has the steps before
-// it. When it meets a state whose own calm path has ended well, it stops. States are marked only when the path has ended,
-// so a path that runs in a circle is not taken for a good one.
+// calmDown follows the calm path from a world, and returns the first violation. The worker's path has the steps before it.
+// The path stops at a state whose own calm path has ended well. States are marked only at the end of a path, so a path that
+// runs in a circle does not count as a good one.
 func (k *worker) calmDown(from *World) error {
 	w := from
 	for step := 0; ; step++ {
@@ -96,7 +96,7 @@ func urgency(k Kind) int {
 	}
 }
 
-// rests reports whether nothing is left to do.
+// rests reports whether no work is left.
 func (w *World) rests() bool {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -107,7 +107,7 @@ func (w *World) rests() bool {
 	return len(w.store.Entries) == 0
 }
 
-// restless returns what is wrong with a world in which nothing is left to do.
+// restless returns an error if a world without further events is not at rest.
 func (w *World) restless() error {
 	for i := range w.clients {
 		c := &w.clients[i]
@@ -126,7 +126,7 @@ func (w *World) restless() error {
 	return nil
 }
 
-// untimely returns what is wrong when time moves: without faults, all waits must have ended at once.
+// untimely returns an error if time moves during a wait: without faults, all waits must end at once.
 func (w *World) untimely() error {
 	if w.faults < w.conf.Faults || w.mute || w.conf.Acts&(Close|Detach) != 0 || w.conf.Keep > 0 || w.conf.Reclaim ||
 		w.conf.Linger > 0 && len(w.clients) > 1 {

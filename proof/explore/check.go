@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// check returns what is wrong with the world after an event.
+// check returns the first violation in the world after an event.
 func (w *World) check(ev Event) error {
 	w.forgetOrphans()
 	if err := w.checkTokens(); err != nil || w.again {
@@ -272,7 +272,7 @@ func (w *World) checkChanges() error {
 	return nil
 }
 
-// checkChange checks that the answer to a change is what the store did.
+// checkChange checks that the answer to a change agrees with the store.
 func (w *World) checkChange(c *client, x *goroutine, f *protocol.Effect) error {
 	at := w.entry(c.claims[x.claim].id)
 	switch {

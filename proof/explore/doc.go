@@ -1,6 +1,6 @@
 // Package explore walks every interleaving of the engine in small worlds: a few clients with a few goroutines each, one
 // name, and [driver.Queue] as the store. A world is a value; [World.Events] lists the events that may come next, and
-// [World.Step] makes one of them happen and returns what is wrong after it.
+// [World.Step] makes one of them happen and returns a violation, if there is one.
 //
 // Time moves only to the next moment at which something is due, and only when nothing else is left to do at once, unless a
 // fault says otherwise. A request is applied and answered in one step, since everything that others do in between commutes

@@ -7,8 +7,8 @@ import (
 	"github.com/stilelock/stile/internal/engine"
 )
 
-// implied are the fields without which the worlds of the test have as many states, and what holds the same in them.
-// [TestSameStatesDoTheSame] sees that no field is missing; one too many does no harm.
+// implied are the fields without which the worlds of the test have as many states, each with the reason.
+// [TestSameStatesDoTheSame] checks that no field is missing; one too many does no harm.
 var implied = map[string]string{
 	"line.asking":    "claim.stage tells which claim asks",
 	"claim.id":       "claims are written in the order of their ids",
@@ -27,7 +27,7 @@ var implied = map[string]string{
 	"turn.state":     "the explorer writes what a goroutine knows of its hold, and of a try whether it has met anybody",
 }
 
-// TestEveryFieldMatters takes each field out of the encoding, and sees the walk change.
+// TestEveryFieldMatters removes each field from the encoding, and checks that the walk changes.
 func TestEveryFieldMatters(t *testing.T) {
 	worlds := []Config{
 		{Name: "1x2", Clients: 1, Goroutines: 2, Wants: 1, Acts: plain | Close, Faults: 1, Kinds: Lost},
@@ -75,7 +75,7 @@ func TestEveryFieldMatters(t *testing.T) {
 	}
 }
 
-// TestKeptPartsAreTheSame sees that a hash with the parts that are kept of clients is the hash that is made anew.
+// TestKeptPartsAreTheSame checks that a hash with kept parts of clients equals a hash without them.
 func TestKeptPartsAreTheSame(t *testing.T) {
 	for _, conf := range []Config{
 		{Name: "tries", Clients: 2, Goroutines: 1, Acts: plain, Strays: 1},

@@ -24,7 +24,7 @@ const (
 	doPin
 	doAlarm
 	doClose
-	tick    // the engine does what is due
+	tick    // the engine does all due work
 	advance // time moves to the next moment
 	deliver // the request is applied and answered
 	apply   // the request is applied
@@ -196,7 +196,7 @@ func (w *World) goroutineEvents(to []Event, i int) []Event {
 	return to
 }
 
-// differs reports whether an idle goroutine differs from those before it: it would do other things.
+// differs reports whether an idle goroutine differs from the earlier ones: its next steps would differ.
 func differs(terms []protocol.Terms, c *client, g int) bool {
 	for f := range g {
 		x, y := &c.gs[f], &c.gs[g]

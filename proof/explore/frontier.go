@@ -58,7 +58,7 @@ type spot struct {
 	node uint32
 }
 
-// A climber makes worlds again. It keeps those on the path to the last one.
+// A climber makes worlds again. It keeps the worlds on the path to the last one.
 type climber struct {
 	path []stone
 	up   []uint32

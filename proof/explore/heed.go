@@ -7,7 +7,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// heed carries out the effects of a client's engine, and returns what is wrong with them.
+// heed carries out the effects of a client's engine, and returns an error if one of them is wrong.
 func (w *World) heed(i int) error {
 	c := &w.clients[i]
 	effects := c.e.Effects() // no method of the engine is called before they are carried out

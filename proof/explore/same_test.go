@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSameStatesDoTheSame sees that worlds with one encoding have one future: whichever of them a walk keeps, it visits
+// TestSameStatesDoTheSame checks that worlds with one encoding have one future: whichever of them a walk keeps, it visits
 // the same states.
 func TestSameStatesDoTheSame(t *testing.T) {
 	for _, conf := range []Config{

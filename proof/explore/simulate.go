@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Simulate takes a number of random steps in a world, and then lets it come to rest. It returns what is wrong, with a path
-// that is shortened by leaving out events, in the engine's words; or nil.
+// Simulate takes a number of random steps in a world, and then lets it come to rest. It returns the first violation with its
+// shortened path, in the engine's words, or nil.
 func Simulate(conf *Config, seed uint64, steps int) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := New(conf)
@@ -57,7 +57,7 @@ func shrink(conf *Config, path []Event, calm bool) []Event {
 	return path
 }
 
-// replay plays the events of a path that can happen, and returns them, and whether something is wrong then.
+// replay plays the possible events of a path, and returns them, and whether they lead to a violation.
 func replay(conf *Config, path []Event, calm bool) (played []Event, wrong bool) {
 	w := New(conf)
 	var events []Event

@@ -11,7 +11,7 @@ var (
 	seed  = flag.Uint64("seed", 0, "the first of them")
 )
 
-// TestSimulation lets worlds go at random that are too large to be walked.
+// TestSimulation takes random steps in worlds that are too large for a walk.
 func TestSimulation(t *testing.T) {
 	for _, conf := range []Config{
 		{Name: "3x3", Clients: 3, Goroutines: 3, Faults: 4, Kinds: All, Acts: plain | Share | Alarm, Linger: 20 * ms,

@@ -8,7 +8,7 @@ import (
 	"github.com/stilelock/stile/internal/engine/protocol"
 )
 
-// Step makes an event happen, and returns what is wrong after it.
+// Step makes an event happen, and returns the first violation after it.
 func (w *World) Step(ev Event) error {
 	if w.trace != nil {
 		w.say("%v", ev)

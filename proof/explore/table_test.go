@@ -39,7 +39,7 @@ func impossible(stage, event string) string {
 	return ""
 }
 
-// TestTable sees every event come in every stage, but for those that cannot, which must not.
+// TestTable checks that every event comes in every stage, except the impossible ones, which must not come.
 func TestTable(t *testing.T) {
 	var all Table
 	worlds := Small()

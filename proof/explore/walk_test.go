@@ -38,7 +38,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestNamesOfWorlds sees that no two worlds of one list have the same name.
+// TestNamesOfWorlds checks that no two worlds of one list have the same name.
 func TestNamesOfWorlds(t *testing.T) {
 	for _, worlds := range [][]Config{Small(), Full(), Long()} {
 		names := map[string]bool{}
@@ -51,7 +51,8 @@ func TestNamesOfWorlds(t *testing.T) {
 	}
 }
 
-// TestWorldsAreMadeAgain sees that a walk that makes nearly all worlds again from the tree is the walk that keeps them.
+// TestWorldsAreMadeAgain checks that a walk that makes nearly all worlds again from the tree equals the walk that keeps
+// them.
 func TestWorldsAreMadeAgain(t *testing.T) {
 	for _, conf := range []Config{
 		{Name: "2x1", Clients: 2, Goroutines: 1, Wants: 1, Faults: 1, Kinds: Requests | Unsent | Drift, Acts: plain},

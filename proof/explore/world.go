@@ -22,7 +22,7 @@ type World struct {
 	baton   baton
 	robbed  error // a claim that entered again removed a later run's claim
 	adrift  bool  // the answer to a request says that its session is over
-	lacks   bool  // the answer to a request says that the store lacks what is required
+	lacks   bool  // the answer to a request says that the store lacks a required trait
 	mute    bool
 	muted   engine.Time // since when the store is mute
 
@@ -58,7 +58,7 @@ type client struct {
 	apart  uint64 // how many requests it has sent that are not the engine's
 }
 
-// A seat is what the shell knows of a claim, by its slot.
+// A seat is the shell's knowledge of a claim, by its slot.
 type seat struct {
 	id     uint64 // in the store; 0 means that the slot is free
 	trust  engine.Time

@@ -27,7 +27,7 @@ const (
 	Drift                    // a claim is gone with its session, as a request finds out
 	Break                    // somebody removes a claim from the store
 	Mute                     // the store no longer answers anything
-	Lack                     // the store renews a claim, but lacks what is required
+	Lack                     // the store renews a claim, but lacks a required trait
 	Forget                   // the store forgets all claims
 )
 
@@ -76,7 +76,7 @@ type Config struct {
 	Split      bool // a request is applied and answered in two steps
 	Silent     bool // the store never answers anything
 	Says       bool // the store says that somebody removed a claim by hand
-	Tells      bool // the store reports what is left of the holder's lease
+	Tells      bool // the store reports the rest of the holder's lease
 	Reclaim    bool // each client is a run of the same owner, and reclaims
 	Depth      int  // where the walk stops; 0 means at its fixed point
 

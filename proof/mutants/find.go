@@ -17,8 +17,8 @@ type finding struct {
 	at          string // the world or the test
 	transitions string
 	seconds     float64
-	seeds       int    // how many of some have found it
-	as          string // what was said of it
+	seeds       int    // how many of some seeds have found it
+	as          string // the message of the finder
 	err         error
 }
 
@@ -75,7 +75,7 @@ func (m *mutant) try(w way) (f finding) {
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	end := *limit + time.Minute // a test gives up what it waits for in vain after a minute
+	end := *limit + time.Minute // a test stops waiting after a minute
 	cmd := exec.Command(binary, "-test.run", strings.Join(parts, "/"), "-test.timeout", end.String())
 	cmd.Dir = w.where
 	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+m.overlay)

@@ -1,18 +1,18 @@
-// Command mutants sees that what is known to be wrong is found: each patch of proof/mutants/testdata is
-// one mistake. It builds the explorer with that patch and walks until something is found, or looks in the way that the
-// patch's head names.
+// Command mutants checks that the explorer and the tests find known mistakes: each patch of proof/mutants/testdata makes
+// one. It builds the explorer with that patch and walks until it finds a violation, or runs the test that the patch's head
+// names.
 //
 //	go run ./proof/mutants [-some 10] [-for 60s] [-matrix | -write] [NAME...]
 //
-// Every patch must apply and compile. With -some, so many are looked for, which the commit's hash chooses; without, all
-// are. It fails if one is not found. The head of a patch says what is wrong in words, and then may have the lines
+// Every patch must apply and compile. With -some, the commit's hash chooses this many patches; without, the command looks
+// for all. It fails if it does not find one. The head of a patch describes the mistake, and then may have the lines
 //
 //	stands for: M1, defect 3
 //	found by: contract ./store/etcd TestContract/LateLeave
 //	found by: test ./internal/claims TestName/part of it
 //
-// A case of the contract is one of package drivertest, or of guardtest for guards. It may have been written for other mistakes;
-// a test is the mistake's own.
+// A case of the contract belongs to package drivertest, or to guardtest for guards. It may be written for other mistakes; a
+// test is written for this mistake.
 package main
 
 import (
@@ -93,8 +93,8 @@ func run(names []string) error {
 
 func nameOf(file string) string { return strings.TrimSuffix(filepath.Base(file), ".patch") }
 
-// all deals with the mutants, a few at once, prints what came of each in their order, and returns those that failed, and the
-// rows of those that were found.
+// all looks for the mutants, a few at once, prints the results in order, and returns the failed mutants, and the rows of the
+// found ones.
 func all(top, dir string, files, sought []string) (failed []string, rows map[string]string) {
 	rows = map[string]string{}
 	if !*table {
@@ -149,7 +149,7 @@ func all(top, dir string, files, sought []string) (failed []string, rows map[str
 	return failed, rows
 }
 
-// choose returns the patches that are looked for.
+// choose returns the patches to look for.
 func choose(files []string) ([]string, error) {
 	if *some == 0 || *some >= len(files) {
 		return files, nil

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// A finder looks for a mutant without knowing what is wrong with it. A mutant's own test, which was written for it, is
-// none.
+// A finder looks for a mutant without knowledge of the mistake. So a mutant's own test is no finder.
 type finder struct {
 	name  string
-	from  []string // the folders whose mistakes it can see
+	from  []string // the folders whose mistakes it can find
 	try   func(m *mutant) finding
 	seeds bool // it counts the seeds that found it
 }
@@ -40,13 +39,13 @@ var finders = []finder{
 		}},
 }
 
-// columns are the columns of the ways that a patch's head can name.
+// columns are the columns of the kinds of tests that a patch's head can name.
 var columns = map[string]string{"contract": "contract", "test": "own test"}
 
 // bySeed are the tests that draw worlds from seeds: they were written for no mistake in particular.
 var bySeed = regexp.MustCompile(`^(TestSimulation|TestStorm|TestFairWeather|TestFoulWeather|TestTokensRiseWhereGrantsExclude)$`)
 
-// column is the one that a way belongs to.
+// column returns the column of a way.
 func (w way) column() string {
 	if w.kind == "test" && bySeed.MatchString(w.test) {
 		return "seeds"
@@ -139,7 +138,7 @@ func (f finding) cell() string {
 	return fmt.Sprintf("`%s`, %.1f s", f.at, f.seconds)
 }
 
-// row is a mutant's line of the table. It is marked if nothing but its own test has found it.
+// row returns a mutant's line of the table, with a mark if only its own test has found it.
 func (f found) row(m *mutant) string {
 	cell := func(name string) string {
 		if r, ok := f[name]; ok {

@@ -15,9 +15,9 @@ import (
 
 type mutant struct {
 	name, patch, dir string
-	numbers          string   // that it stands for
-	files            []string // that it changes
-	ways             []way    // that its head names; the explorer looks for it if there is none
+	numbers          string   // the mistakes that it stands for
+	files            []string // the files that it changes
+	ways             []way    // the tests that its head names; the explorer looks for it if there are none
 	overlay          string
 }
 
@@ -34,7 +34,7 @@ var (
 	foundBy = regexp.MustCompile(`(?m)^found by: (\S+) (\S+) (.*)`)
 )
 
-// prepare makes the mutant's files, and sees that the packages compile that it changes.
+// prepare makes the mutant's files, and checks that the changed packages compile.
 func (m *mutant) prepare(top string) error {
 	text, err := os.ReadFile(m.patch)
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *mutant) prepare(top string) error {
 	return nil
 }
 
-// head reads what a patch's head says. A case of the contract must be one that package drivertest has.
+// head reads a patch's head. A case of the contract must exist in package drivertest or guardtest.
 func (m *mutant) head(text []byte) error {
 	if found := stands.FindSubmatch(text); found != nil {
 		m.numbers = string(found[1])
@@ -108,14 +108,14 @@ func (m *mutant) head(text []byte) error {
 	return nil
 }
 
-// suites are the contracts of drivers and of guards, each with the beginning of a case's name in its files.
+// suites are the contracts of drivers and of guards, each with a pattern for the start of a case in its files.
 var suites = map[string]string{"driver/drivertest": `(?m)^\s*(?:\{|Name:\s*)"%s",`, "internal/guardtest": `(?m)\bt\.Run\("%s"[,+ ]`}
 
-// inContract reports why a test is no part of the contract: a case's name is written once, in one of the suites.
+// inContract returns an error unless a test is part of the contract. A case's name stands once, in one of the suites.
 func inContract(test string) error {
 	name := path.Base(test)
 	if name == test {
-		return nil // a test of the whole contract, of the model or of many at once
+		return nil // a test of the whole contract, of the model or of many cases
 	}
 	for suite, begin := range suites {
 		files, err := filepath.Glob(suite + "/*.go")
@@ -136,7 +136,7 @@ func inContract(test string) error {
 	return fmt.Errorf("found by: contract %s: neither package drivertest nor guardtest has a case %s", test, name)
 }
 
-// hasTest reports why a package has no such test.
+// hasTest returns an error unless a package has this test.
 func hasTest(where, test string) error {
 	name, _, _ := strings.Cut(test, "/")
 	files, err := filepath.Glob(where + "/*_test.go")
@@ -156,8 +156,7 @@ func hasTest(where, test string) error {
 	return fmt.Errorf("found by: package %s has no test %s", where, name)
 }
 
-// packageOf is the package that a file is built into: the folder's own, or, of a script that is embedded, the nearest
-// above.
+// packageOf returns the package of a file: its folder's, or, for an embedded script, the nearest package above.
 func packageOf(file string) string {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		if sources, _ := filepath.Glob(filepath.Join(dir, "*.go")); len(sources) > 0 || dir == "." {

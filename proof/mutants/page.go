@@ -24,8 +24,8 @@ const header = `| mistake | stands for | exploration | seeds | contract | its ow
 
 var rowOf = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\|(.*)\\|$")
 
-// renew returns the page with these rows, by mistake, in place of its own rows of them. It keeps the others that have
-// a patch, in order, and counts again.
+// renew returns the page with these rows in place of its own rows of the same mistakes. It keeps the other rows whose patch
+// exists, in order, and counts again.
 func renew(text string, rows map[string]string, patches []string) (string, error) {
 	before, rest, ok := strings.Cut(text, begin)
 	table, after, okay := strings.Cut(rest, end)
@@ -53,7 +53,7 @@ func renew(text string, rows map[string]string, patches []string) (string, error
 	return b.String() + end + after, nil
 }
 
-// ownOnly reports whether a row says that nothing but the mistake's own test has found it.
+// ownOnly reports whether a row says that only the mistake's own test has found it.
 func ownOnly(row string) bool {
 	cells := strings.Split(strings.Trim(row, "|"), "|")
 	return strings.TrimSpace(strings.Join(cells[2:len(cells)-1], "")) == ""

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Rows of the mistakes that were run are replaced, others stay, those without a patch go, and the sum is right.
+// renew replaces the rows of the mistakes in the run, keeps others, removes rows without a patch, and corrects the sum.
 func TestRenew(t *testing.T) {
 	const (
 		one = "| `one` |  | 3 transitions, 0.0 s |  |  |  |\n"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each patch applies to the tree as it is, and its head names tests that exist. Whether it compiles and is found takes make mutants.
+// Each patch applies to this tree, and its head names tests that exist. make mutants checks that it compiles and is found.
 func TestPatchesApply(t *testing.T) {
 	t.Chdir("../..")
 	files, err := filepath.Glob(filepath.Join(patches, "*.patch"))

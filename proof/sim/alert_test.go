@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// An alarming driver cries wolf for every claim that enters, and loses the place of some.
+// An alarming driver raises a false alarm for each claim that enters, and refuses every third Enter with ErrSession.
 type alarming struct {
 	*memory.Driver
 	alert   func(...string)
@@ -30,7 +30,7 @@ func (a *alarming) Enter(ctx context.Context, c *driver.Claim) (driver.Place, er
 	return a.Driver.Enter(ctx, c)
 }
 
-// Alert may be called from any goroutine, also while a waiter begins again with another id.
+// Any goroutine may call Alert, also while a waiter starts again with another id.
 func TestAlertBesideAWaiterThatBeginsAnew(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var d *alarming

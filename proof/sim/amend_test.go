@@ -21,7 +21,7 @@ func TestDowngrade(t *testing.T) {
 		writer := w.inLine(w.Context(), b.Writer("x"))
 		last := w.inLine(w.Context(), b.Reader("x").With(stile.LockOptions{Reason: "last"}))
 		token := lease.Token()
-		for range 2 { // the second time it is a reader's already
+		for range 2 { // the second time the lease is already a reader's
 			if err := lease.Downgrade(w.Context()); err != nil {
 				w.Fatalf("downgrade: %v", err)
 			}
@@ -32,7 +32,7 @@ func TestDowngrade(t *testing.T) {
 		if err := lease.Check(); err != nil || lease.Token() != token {
 			w.Errorf("the lease: %v, token %d; want token %d", err, lease.Token(), token)
 		}
-		pass(time.Minute) // it is renewed
+		pass(time.Minute) // the client renews it
 		w.unlock(first)
 		w.unlock(second)
 		w.waits(writer)
@@ -42,7 +42,8 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// The store may have let readers in whatever the answer was: the lease is a reader's, and the store is asked again.
+// The store may have let readers in, whatever it answered: the lease becomes a reader's, and the client asks the store
+// again.
 func TestDowngradeThatIsNotAnswered(t *testing.T) {
 	for name, fault := range map[string]memory.Fault{
 		"request lost": {Verb: memory.Renew, Drop: true},
@@ -79,7 +80,7 @@ func TestDowngradeThatIsNotAnswered(t *testing.T) {
 		}
 		w.waits(reader)
 		a.d.Heal()
-		pass(5 * time.Second) // less than the lease: the store is asked until it answers
+		pass(5 * time.Second) // less than the lease: the client asks the store until it answers
 		w.unlock(w.got(reader))
 		if err := lease.Downgrade(w.Context()); err != nil {
 			w.Errorf("downgrade once more: %v", err)
@@ -265,7 +266,7 @@ func TestProclaimManyAtOnce(t *testing.T) {
 	})
 }
 
-// A change of a lease that ends meanwhile says why it ended.
+// A change of a lease that ends meanwhile returns the reason of the end.
 func TestAmendOfALeaseThatEnds(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)

@@ -17,10 +17,10 @@ import (
 // patience is the P of docs/reference/bounds.md.
 const patience = 4 * time.Second
 
-// longest is when the contexts of the calls end whose bound is measured.
+// longest is the deadline of the calls' contexts.
 const longest = 20 * patience
 
-// The lengths that stand in docs/reference/bounds.md.
+// lengths are the lengths that docs/reference/bounds.md states.
 var lengths = map[string]time.Duration{
 	"at once": 0, "P": patience, "¾ P": patience * 3 / 4, "1½ P": patience * 3 / 2,
 	"6 P": 6 * patience, "7 P": 7 * patience, "12 P + 4 s": 12*patience + 4*time.Second, "1 s": time.Second, "its turn + 2 P": 2 * patience,
@@ -35,19 +35,19 @@ var sentinels = map[string]error{
 type scene struct {
 	*world
 	a     *peer
-	lease *stile.Lease  // of "held", had before the store went bad
-	pair  *stile.Lease  // of two that are joined
+	lease *stile.Lease  // of "held", taken before the store failed
+	pair  *stile.Lease  // of two joined locks
 	left  stile.Handle  // of "left"
 	line  <-chan result // who waits for "taken"
 	took  *stile.Lease  // another client's, of "taken"
 
-	next func() error // the next yield of what was followed before
+	next func() error // the next yield of a loop that began before
 }
 
-// A measure makes a call. What it has returned before it may begin is not measured.
+// A measure makes a call. The test does not measure the setup before it.
 type measure func(s *scene, ctx context.Context) error
 
-// The calls of docs/reference/bounds.md.
+// measures are the calls of docs/reference/bounds.md.
 var measures = map[string]measure{
 	"`Open`": func(s *scene, ctx context.Context) error {
 		c, err := stile.Open(ctx, "paced://", &stile.Options{Patience: patience})
@@ -111,7 +111,7 @@ var measures = map[string]measure{
 	"`Close`":  func(s *scene, ctx context.Context) error { return s.a.Close() },
 }
 
-// followed has yielded once, and returns what waits for the error of the next yield.
+// followed runs the loop until its first yield, and returns a function that waits for the error of the next one.
 func followed[T any](s *scene, all iter.Seq2[T, error]) func() error {
 	next, stop := iter.Pull2(all)
 	s.Cleanup(stop)
@@ -125,7 +125,7 @@ func followed[T any](s *scene, all iter.Seq2[T, error]) func() error {
 	}
 }
 
-// The columns of docs/reference/bounds.md, and what becomes of the store.
+// columns are the columns of docs/reference/bounds.md, each with its fault of the store.
 var columns = map[string]func(s *scene){
 	"silent":      func(s *scene) { s.a.d.SetLink(memory.Silent) },
 	"slow":        func(s *scene) { s.a.d.Inject(memory.Fault{Times: -1, Before: patience * 3 / 4}) },

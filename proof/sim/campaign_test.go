@@ -21,7 +21,7 @@ func campaign(ctx context.Context, locks *stile.Client, save func(context.Contex
 			return save(ctx, stile.Token(ctx)) // the work of a leader: it returns when ctx ends
 		})
 		if errors.Is(err, stile.ErrClosed) || errors.Is(err, stile.ErrInvalid) || errors.Is(err, stile.ErrUnsupported) {
-			return err // the next try would fail in the same way
+			return err // the next try would fail the same way
 		}
 		if err != nil {
 			log.Print(err) // errors.Is(err, stile.ErrLost): the lease was lost while it led
@@ -34,7 +34,7 @@ func campaign(ctx context.Context, locks *stile.Client, save func(context.Contex
 	return context.Cause(ctx)
 }
 
-// The loop stands in docs/howto/leader.md as it is tested here.
+// The loop in docs/howto/leader.md is the loop that this file tests.
 func TestCampaignIsTheLoopOfTheDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/howto/leader.md")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestCampaignIsTheLoopOfTheDocs(t *testing.T) {
 	}
 }
 
-// Who stands for leader again and again does not ask without a pause when it is refused, and stops when that is for good.
+// A refused candidate does not ask again without a pause, and it stops if the refusal is permanent.
 func TestCampaignDoesNotSpin(t *testing.T) {
 	log.SetOutput(io.Discard)
 	defer log.SetOutput(os.Stderr)

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// errEnough is why the tests cancel.
+// errEnough is the cause with which the tests cancel.
 var errEnough = errors.New("enough")
 
 // TestCancelAtEveryAwaitPoint ends the caller's context at each point where an acquisition can stand still, and checks
@@ -70,7 +70,7 @@ func TestCancelAtEveryAwaitPoint(t *testing.T) {
 					if held != nil {
 						want = 1
 					}
-					pass(6 * time.Second) // a late request arrives, the clean-up is done
+					pass(6 * time.Second) // a late request arrives, the clean-up ends
 					if n := w.queued("x"); n != want {
 						w.Errorf("%d claims; want %d", n, want)
 					}
@@ -99,7 +99,7 @@ func take(ctx context.Context, c *stile.Client, op string) error {
 	return err
 }
 
-// TestCancelRacesGrant cancels at about the moment of the grant: whatever wins, the lock must be free after.
+// TestCancelRacesGrant cancels at about the moment of the grant: whichever comes first, the lock must be free afterwards.
 func TestCancelRacesGrant(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -145,7 +145,7 @@ func TestDeadContextDoesNoIO(t *testing.T) {
 	})
 }
 
-// In TestWaitersSurvive a waiter meets each fault, and gets its lock all the same.
+// In TestWaitersSurvive a waiter meets each fault, and still gets its lock.
 func TestWaitersSurvive(t *testing.T) {
 	for name, f := range map[string]memory.Fault{
 		"a lost reply while entering":   {Verb: memory.Enter, Times: 3, Lose: true},

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Close ends a Lock whose first request is out, at once, and lasts for Patience at most.
+// Close at once ends a Lock whose first request has no answer yet, and lasts for Patience at most.
 func TestCloseEndsWhoEnters(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		inWorld(t, func(w *world) {
@@ -42,7 +42,7 @@ func TestCloseEndsWhoEnters(t *testing.T) {
 	}
 }
 
-// Close ends an Attach and a Detach whose request is out, at once.
+// Close at once ends an Attach and a Detach whose request has no answer yet.
 func TestCloseEndsWhoAttachesOrDetaches(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -79,7 +79,7 @@ func TestCloseEndsWhoAttachesOrDetaches(t *testing.T) {
 	})
 }
 
-// Close spends Patience at most, though each of several claims that leave, and the observer, could take all of it.
+// Close takes Patience at most, although each of several Leaves, and the observer, could take all of it.
 func TestCloseSpendsPatienceOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		b := w.join(nil)
@@ -103,13 +103,13 @@ func TestCloseSpendsPatienceOnce(t *testing.T) {
 		if r := <-waits; !errors.Is(r.err, stile.ErrClosed) {
 			w.Errorf("got %v; want ErrClosed", r.err)
 		}
-		<-leaves //nolint:errcheck // what it says is of no interest here
+		<-leaves //nolint:errcheck // its result does not matter here
 		close(blocked)
 		w.unlock(held)
 	})
 }
 
-// Once the unlock was acknowledged, a reply that was lost long before costs Close nothing.
+// After the store has acknowledged the unlock, an earlier lost reply costs Close no request.
 func TestCloseDoesNotSweepForWhatLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -124,7 +124,7 @@ func TestCloseDoesNotSweepForWhatLeft(t *testing.T) {
 	})
 }
 
-// A Lock that was cancelled costs a few requests, not one every moment until Patience is over.
+// A cancelled Lock costs a few requests, not one every moment until the end of Patience.
 func TestCancelledLockCostsFewRequests(t *testing.T) {
 	for _, f := range []memory.Fault{{Hang: true}, {Hang: true, Lose: true}, {Before: 3 * time.Second, Late: true}} {
 		inWorld(t, func(w *world) {

@@ -17,22 +17,22 @@ type deaf struct{ *memory.Driver }
 
 func (deaf) Alert(func(ids ...string)) {}
 
-// forget removes all claims of a name without a word, as a restart without data does.
+// forget removes all claims of a name without an event, as a restart without data does.
 func (w *world) forget(p *peer, name string) {
 	list, err := p.d.List(w.Context(), &driver.Query{Name: name})
 	if err != nil || len(list) != 1 {
 		w.Fatal(list, err)
 	}
-	for _, c := range slices.Backward(list[0].Claims) { // the holder last, so that nobody comes to hold meanwhile
+	for _, c := range slices.Backward(list[0].Claims) { // the holder last, so that no waiter gets the lock meanwhile
 		if _, err := p.d.Break(w.Context(), &driver.BreakRequest{Name: name, Ticket: c.Ticket}); err != nil {
 			w.Fatal(err)
 		}
 	}
 }
 
-// In TestWaitersOutlastWhatTheStoreForgot a store forgets a holder and 50 waiters. Each of them holds in the end, and
-// none while the holder does not know. A newcomer may hold at once: the holder learns at its next renewal, a third of
-// its ttl later.
+// In TestWaitersOutlastWhatTheStoreForgot a store forgets a holder and 50 waiters. Each waiter holds in the end, and none
+// before the holder knows of its loss. A newcomer may hold at once: the holder learns of the loss at its next renewal, a
+// third of its ttl later.
 func TestWaitersOutlastWhatTheStoreForgot(t *testing.T) {
 	const waiters, ttl = 50, 15 * time.Second
 	for _, stranger := range []bool{false, true} {
@@ -88,7 +88,8 @@ func TestWaitersOutlastWhatTheStoreForgot(t *testing.T) {
 	}
 }
 
-// TestDisplacedReclaimerEnds sees that a waiter that reclaims does not enter again: a later run of its owner may have removed it.
+// TestDisplacedReclaimerEnds checks that a waiter that reclaims does not enter again: a later run of its owner may have
+// removed it.
 func TestDisplacedReclaimerEnds(t *testing.T) {
 	inWorld(t, func(w *world) {
 		silent := func(m *memory.Driver) driver.Driver { return deaf{m} }
@@ -105,7 +106,8 @@ func TestDisplacedReclaimerEnds(t *testing.T) {
 	})
 }
 
-// TestTryBesideADisplacedWaiter sees that a try is refused while waiters of its process wait for whoever held to know.
+// TestTryBesideADisplacedWaiter checks that the client refuses a try while its own waiters wait until the former holder
+// knows of its loss.
 func TestTryBesideADisplacedWaiter(t *testing.T) {
 	inWorld(t, func(w *world) {
 		silent := func(m *memory.Driver) driver.Driver { return deaf{m} }

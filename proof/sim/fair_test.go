@@ -14,10 +14,10 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// In fair weather each request is answered soon, but for one now and then that is lost or late. So more can be asked of the
-// clients than in a storm: no lease is lost, a call that is cancelled ends at once, what UnlockAfter keeps is kept, those who
-// join locks of two stores do not wait for each other, a client that was patient closes at once, nothing stays of a lease that
-// was given back, and a moment after the last call nothing is left in the store.
+// In fair weather the store answers each request soon, except a few that are lost or late. So the test can require more of
+// the clients than in a storm: no lease is lost, a cancelled call ends at once, UnlockAfter keeps the name taken for its
+// whole time, joined locks of two stores take their parts without a deadlock, a patient client closes at once, a released
+// lease leaves nothing in its client, and a moment after the last call the store is empty.
 func TestFairWeather(t *testing.T) {
 	bySeed(t, 40, func(w *world, seed int64) {
 		f := &fair{world: w, holders: map[string]int{}, kept: map[string]time.Time{}, away: map[*peer]*stile.Client{}}
@@ -30,13 +30,13 @@ func TestFairWeather(t *testing.T) {
 type fair struct {
 	*world
 	far     *memory.Store           // a second store
-	away    map[*peer]*stile.Client // each one's client of it
+	away    map[*peer]*stile.Client // each peer's client of the second store
 	mu      sync.Mutex              // guards what follows
 	holders map[string]int
-	kept    map[string]time.Time // until when UnlockAfter keeps a name
+	kept    map[string]time.Time // the end of each name's UnlockAfter
 }
 
-// fairTTL is the ttl of all leases: a request that is lost and one that is late leave time to renew.
+// fairTTL is the ttl of all leases: one lost request and one late request still leave time to renew.
 const fairTTL = 30 * time.Second
 
 // days lets two clients lock for some days, beside a third that is patient and new each day.
@@ -76,7 +76,7 @@ func (f *fair) days(random *rand.Rand, shut bool) {
 	}
 }
 
-// settle adds a client with some options. Those that are not refused must do.
+// settle adds a client with some options. The client must accept them, unless the margin is too large.
 func (f *fair) settle(random *rand.Rand) *peer {
 	o := &stile.Options{
 		LockOptions: stile.LockOptions{TTL: fairTTL, Reentrant: true},
@@ -99,8 +99,8 @@ func (f *fair) settle(random *rand.Rand) *peer {
 	}
 }
 
-// blow lets requests of clients meet a fault now and then, until their goroutines have ended, and returns how many
-// the hasty met. It may close the first.
+// blow lets the clients' requests meet a fault now and then, until their goroutines have ended, and returns the number of
+// faults of each hasty client. It may close the first one.
 func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, all ...*sync.WaitGroup) []int {
 	done := make(chan struct{})
 	go func() {
@@ -112,12 +112,12 @@ func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, 
 	faults := make([]int, len(hasty))
 	for {
 		for i, p := range append(slices.Clone(hasty), patient) {
-			p.d.Heal() // none is left of the last one
+			p.d.Heal() // the last fault is over
 			f := trouble(random)
 			if i < len(hasty) {
 				faults[i]++
 			} else if f.Verb != memory.Enter {
-				continue // Close would wait for what is out
+				continue // Close would wait for the request
 			}
 			p.d.Inject(f)
 		}
@@ -135,8 +135,7 @@ func (f *fair) blow(random *rand.Rand, shut bool, hasty []*peer, patient *peer, 
 	}
 }
 
-// trouble is the fault of one request. A renewal is not late by much, since a lease that was handed over may be
-// short.
+// trouble returns the fault of one request. A renewal is late by little only, since the lease after a handover may be short.
 func trouble(random *rand.Rand) memory.Fault {
 	verb, late := memory.Renew, time.Duration(100+random.IntN(200))*time.Millisecond
 	if random.IntN(3) > 0 {
@@ -147,11 +146,11 @@ func trouble(random *rand.Rand) memory.Fault {
 	return f
 }
 
-// endRound finds the store as it was when the round began.
+// endRound checks that the store is as it was when the round began.
 func (f *fair) endRound(day int, hasty []*peer, shut bool) {
 	rest := 6 * time.Second
 	if shut {
-		rest = fairTTL // what was held at Close runs out
+		rest = fairTTL // the claims of the closed client run out
 	}
 	for _, p := range hasty {
 		p.d.Heal()
@@ -173,7 +172,7 @@ func (f *fair) endRound(day int, hasty []*peer, shut bool) {
 	}
 }
 
-// held is told that a name is held by one more, and by one less.
+// held notes that a name has one more holder, or one less.
 func (f *fair) held(name string, change int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +185,7 @@ func (f *fair) held(name string, change int) {
 	}
 }
 
-// noteKept notes until when a name is kept.
+// noteKept notes the time until which a name stays taken.
 func (f *fair) noteKept(name string, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,7 +194,7 @@ func (f *fair) noteKept(name string, until time.Time) {
 	}
 }
 
-// A worker locks now and then. One who is hasty gives up.
+// A worker locks now and then. A hasty worker gives up.
 type worker struct {
 	*fair
 	*peer
@@ -229,7 +228,7 @@ func (c *worker) spend(day *sync.WaitGroup) (calls int) {
 	return 2 * turns // a joined lock is two in the near store
 }
 
-// join takes some of three locks at once, which it gives in any order, and one of which is in the second store.
+// join joins two or three of three locks, in random order. One of the three is in the second store.
 func (c *worker) join() {
 	names := []string{"x", "y", "far x"}
 	locks := map[string]*stile.Lock{"x": c.Mutex("x"), "y": c.Mutex("y"), "far x": c.away[c.peer].Mutex("x")}
@@ -326,7 +325,7 @@ func (c *worker) use(name string, lease *stile.Lease) {
 	}
 }
 
-// hold lets some time pass, now and then as long as a few leases last, but no more than Close does.
+// hold waits for a while, sometimes for as long as a few leases, but not beyond the end of the lease.
 func (c *worker) hold(l *stile.Lease) {
 	most := 1000
 	if c.random.IntN(20) == 0 {
@@ -338,7 +337,7 @@ func (c *worker) hold(l *stile.Lease) {
 	}
 }
 
-// release releases a lease. Its context ends, and no other context does.
+// release releases a lease and checks that its context ends, and no other context.
 func (c *worker) release(l *stile.Lease, keep time.Duration, others []*stile.Lease) {
 	own := l.Context()
 	if own.Err() != nil || l.Check() != nil {
@@ -366,7 +365,7 @@ func (c *worker) release(l *stile.Lease, keep time.Duration, others []*stile.Lea
 	}
 }
 
-// spoilt reports an end that none but Close may bring.
+// spoilt reports an end that only Close may cause.
 func (c *worker) spoilt(what string, err error) {
 	if c.shutAt.Load() == nil {
 		c.Errorf("%s: %v", what, err)

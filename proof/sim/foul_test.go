@@ -15,9 +15,9 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// In foul weather the store is away for longer than Patience, again and again, or keeps no claim, or promises less
-// than is required. All the same, a call that begins while the store is away ends with Patience, Close ends every
-// call at once, a watch reports what ended it, and a store that is unfit grants nothing.
+// In foul weather the store is away for longer than Patience, again and again, or keeps no claim, or promises less than the
+// client requires. Still, a call that begins while the store is away ends with Patience, Close ends every call at once, a
+// watch reports the error that ended it, and an unfit store grants nothing.
 func TestFoulWeather(t *testing.T) {
 	bySeed(t, 40, func(w *world, seed int64) {
 		random := newRand(seed)
@@ -27,7 +27,7 @@ func TestFoulWeather(t *testing.T) {
 		}
 		f.demanding(random)
 		f.all.Wait()
-		pass(foulTTL + time.Second) // what is left of unknown outcome has run out
+		pass(foulTTL + time.Second) // the claims of unknown outcome have run out
 		for _, name := range []string{"x", "own0", "own1", "own2"} {
 			if n := w.queued(name); n != 0 {
 				w.Errorf("%d claims of %s are left", n, name)
@@ -49,12 +49,12 @@ const foulTTL = 12 * time.Second
 // foulPatience is the clients' Patience: the default.
 const foulPatience = 5 * time.Second
 
-// A moody store is not always what it was.
+// A moody store changes its behaviour.
 type moody struct {
 	*memory.Driver
-	heap   bool                    // it has no queue
-	unfit  atomic.Bool             // it promises less than is required
-	adrift atomic.Pointer[[]error] // what its Enters get, one after another; nil while it keeps claims
+	heap   bool                    // the store has no queue
+	unfit  atomic.Bool             // the store promises less than the client requires
+	adrift atomic.Pointer[[]error] // the errors of its next Enters, one after another; nil while the store keeps claims
 	next   atomic.Int64
 }
 
@@ -85,7 +85,7 @@ func (f *foul) moodyClient(heap bool, require ...driver.Trait) (*peer, *moody) {
 	return p, store
 }
 
-// A soul is a goroutine of a client whose store goes away. No other uses the name that it locks.
+// A soul is a goroutine of a client whose store goes away. No other soul locks its name.
 type soul struct {
 	*foul
 	*peer
@@ -96,12 +96,12 @@ type soul struct {
 	away []absence
 }
 
-// An absence is when the store was away; it lasts while to is zero.
+// An absence is a time in which the store was away. It still lasts if to is zero.
 type absence struct{ from, to time.Time }
 
 func (s *soul) Errorf(format string, args ...any) { s.world.Errorf(format, args...) }
 
-// exposed adds a client whose store goes away, and which is closed in the end, in whatever weather.
+// exposed adds a client whose store goes away. Its goroutine closes the client in the end, in any weather.
 func (f *foul) exposed(random *rand.Rand, own string, heap bool) {
 	p, store := f.moodyClient(heap)
 	s := &soul{foul: f, peer: p, store: store, random: newRand(random.Int64())}
@@ -135,7 +135,7 @@ func (s *soul) blow(wind *rand.Rand, ends time.Time) {
 	}
 	<-time.After(time.Duration(wind.IntN(15_000)) * time.Millisecond)
 	if time.Now().After(ends) && wind.IntN(2) == 0 {
-		return // it is away while the client is closed
+		return // the client closes while the store is away
 	}
 	s.mu.Lock()
 	s.away[len(s.away)-1].to = time.Now()
@@ -145,7 +145,7 @@ func (s *soul) blow(wind *rand.Rand, ends time.Time) {
 	<-time.After(time.Duration(500+wind.IntN(5000)) * time.Millisecond)
 }
 
-// wasAway reports whether the store was away from a moment on for as long as Patience.
+// wasAway reports whether the store was away from a time on for Patience.
 func (s *soul) wasAway(began time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *soul) live(name string) {
 	}
 }
 
-// take acquires the lock in some way, which is called with or without a context.
+// take acquires the lock in some way, with or without a context.
 func (s *soul) take(lock *stile.Lock) (lease *stile.Lease, way string, err error) {
 	var none context.Context
 	limit := time.Duration(1+s.random.IntN(2000)) * time.Millisecond
@@ -202,7 +202,7 @@ func (s *soul) take(lock *stile.Lock) (lease *stile.Lease, way string, err error
 	}
 }
 
-// nothing makes calls with a context that is nil.
+// nothing makes calls with a nil context.
 func (s *soul) nothing(none context.Context) {
 	uses := usesOf(s.peer.Client, none)
 	for name, use := range uses {
@@ -217,7 +217,7 @@ func (s *soul) nothing(none context.Context) {
 	}
 }
 
-// recovered turns a panic of a call into its error.
+// recovered returns the panic of a call as an error.
 func recovered(call func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -227,7 +227,7 @@ func recovered(call func() error) (err error) {
 	return call()
 }
 
-// watch follows a name until the client is closed, which it must be told of.
+// watch follows a name until the client closes, which the watch must report.
 func (s *soul) watch() {
 	var last error
 	if s.store.heap {
@@ -244,7 +244,7 @@ func (s *soul) watch() {
 	}
 }
 
-// demanding adds a client that requires a store that is fit, which its store is not always, and a neighbour that requires
+// demanding adds a client that requires the trait fit of a store that sometimes lacks it, and a neighbour that requires
 // nothing.
 func (f *foul) demanding(random *rand.Rand) {
 	p, store := f.moodyClient(false, driver.TraitFit)
@@ -285,7 +285,7 @@ func (f *foul) demanding(random *rand.Rand) {
 			if long := since(); long > foulTTL && lease.Check() == nil {
 				f.Errorf("a store has been unfit for %v, and the lease goes on", long)
 			}
-			_ = lease.Unlock() //nolint:errcheck // it may be lost by now
+			_ = lease.Unlock() //nolint:errcheck // the lease may be lost already
 		}
 	})
 	f.all.Go(func() {

@@ -26,7 +26,7 @@ func TestDetachAndAttach(t *testing.T) {
 		if err := a.Close(); err != nil {
 			w.Fatal(err)
 		}
-		pass(59 * time.Second) // its whole ttl counts from then, and nobody renews
+		pass(59 * time.Second) // its whole ttl counts from then, and no client renews
 		if n := w.queued("x"); n != 1 {
 			w.Fatalf("%d claims; want the detached one", n)
 		}
@@ -111,8 +111,8 @@ func TestAttachRefusesWhatDetachDidNotMake(t *testing.T) {
 	})
 }
 
-// A claim of which a request may yet arrive is not left to another process: it could come back after it ran out, under a
-// token that is not the largest any more.
+// A client does not leave a claim to another process while a request for it may still arrive: the claim could come back
+// after its end, with a token that is no longer the largest.
 func TestDetachRefusesWhatMayComeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -129,7 +129,7 @@ func TestDetachRefusesWhatMayComeBack(t *testing.T) {
 	})
 }
 
-// A leader that dies goes on with its term, by the handle that it kept.
+// A leader that dies continues its term with the handle that it kept.
 func TestHandleAfterACrash(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b, c := w.join(nil), w.join(nil), w.join(nil)
@@ -139,11 +139,11 @@ func TestHandleAfterACrash(t *testing.T) {
 			w.Fatal(err)
 		}
 		here, next := w.inLine(w.Context(), a.Candidate("x", "one").With(stile.LockOptions{TTL: time.Minute})), w.inLine(w.Context(), c.Candidate("x", "other"))
-		pass(10 * time.Minute) // it is renewed
+		pass(10 * time.Minute) // the client renews it
 		if err := lease.Check(); err != nil {
 			w.Fatalf("the lease: %v; want it to go on", err)
 		}
-		a.d.SetLink(memory.Silent) // it dies
+		a.d.SetLink(memory.Silent) // the leader dies
 		again, err := b.Attach(w.Context(), handle)
 		if err != nil || again.Token() != lease.Token() {
 			w.Fatalf("attach: %v, %v; want token %d", again, err, lease.Token())
@@ -161,7 +161,7 @@ func TestHandleAfterACrash(t *testing.T) {
 	})
 }
 
-// The turns of a claim end with the handle: a token that was given out by it is not followed by the smaller one of the handle.
+// Handle ends the turns of a claim, so that no turn with a larger token comes before the handle's smaller one.
 func TestHandleEndsTheTurns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// When a holder's lease runs out, the client that is next asks, and not every one that waits: none of the others could hold.
+// When a holder's lease runs out, the next client asks, and not every waiting client: none of the others could hold.
 func TestLeaseEndsForOne(t *testing.T) {
 	const waiters, ttl = 200, 6 * time.Second // waiters ask each 4 s as well, to keep their places
 	inWorld(t, func(w *world) {
@@ -33,7 +33,7 @@ func TestLeaseEndsForOne(t *testing.T) {
 					w.unlock(lease)
 				}
 			})
-			pass(time.Millisecond) // so that they ask in the order of the queue
+			pass(time.Millisecond) // so that the clients ask in the order of the queue
 		}
 		enters := func() (n int) {
 			for _, p := range w.clients {

@@ -8,13 +8,13 @@ import (
 	"github.com/stilelock/stile/internal/hooks"
 )
 
-// newAsleep is stile.New with a machine whose time asleep the test decides.
+// newAsleep is stile.New on a machine whose time asleep the test controls.
 func newAsleep(d driver.Driver, o *stile.Options, slept func() time.Duration) (*stile.Client, error) {
 	return hooks.NewAsleep.(func(driver.Driver, *stile.Options, func() time.Duration) (*stile.Client, error))(d, o, slept)
 }
 
-// names returns how many names a client has something to do with.
+// names returns the number of names for which a client has work.
 func names(p *peer) int { return hooks.Names.(func(*stile.Client) int)(p.Client) }
 
-// beside returns how many leases of its hold a client minds.
+// beside returns the number of leases of its hold that a client tracks.
 func beside(l *stile.Lease) int { return hooks.Beside.(func(*stile.Lease) int)(l) }

@@ -112,7 +112,7 @@ func TestWatchYieldsEveryChange(t *testing.T) {
 	}
 }
 
-// noWatcher is a driver that cannot tell of changes.
+// noWatcher is a driver that cannot report changes.
 type noWatcher struct {
 	driver.Driver
 	driver.Lister
@@ -170,7 +170,7 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// The holder's observer is told once each time, at its next renewal, and the lease goes on.
+// The holder's observer gets each request once, at its next renewal, and the lease goes on.
 func TestAsk(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// places are stores that are joined, in the order of their ids, each with what opens another client of it.
+// places are the stores of joined locks, in the order of their ids, each with a function that opens another client.
 type places struct {
 	*testing.T
 	stores []*memory.Store
@@ -54,7 +54,7 @@ func (p *places) open(d driver.Driver) *stile.Client {
 	return c
 }
 
-// queued is how many claims a name has in a store.
+// queued returns the number of a name's claims in a store.
 func (p *places) queued(store int, name string) int {
 	p.Helper()
 	list, err := p.stores[store].Driver().List(p.Context(), &driver.Query{Name: name})
@@ -70,14 +70,14 @@ func (p *places) queued(store int, name string) int {
 // idless is a store that keeps no id.
 type idless struct{ driver.Driver }
 
-// A rightless store could keep an id, if somebody did what it says.
+// A rightless store could keep an id, but returns an error that names the missing step.
 type rightless struct{ driver.Driver }
 
 func (rightless) Identity(context.Context) (string, error) {
 	return "", fmt.Errorf("%w: ask the owner", driver.ErrUnsupported)
 }
 
-// parts are the names of a lease's parts.
+// parts returns the names of a lease's parts.
 func parts(l *stile.Lease) (names []string) {
 	for _, p := range l.Parts() {
 		names = append(names, p.Name())
@@ -145,7 +145,7 @@ func TestJoinAcrossStoresRefuses(t *testing.T) {
 	})
 }
 
-// What one store does while a lock is taken in two, and what becomes of the other's part.
+// The test makes one store fail while a client takes a lock in two stores, and checks the part in the other.
 func TestJoinStoreFails(t *testing.T) {
 	for name, fails := range map[string]memory.Fault{
 		"its id":         {Verb: memory.Identity, Err: errors.New("no right to read it"), Times: -1},
@@ -172,7 +172,7 @@ func TestJoinStoreFails(t *testing.T) {
 	}
 }
 
-// A store that fails while the lock is held takes the joined lease with it, in time; the other part is held until the release.
+// If a store fails while the client holds, the joined lease ends in time; the other part stays held until the release.
 func TestJoinStoreFailsLater(t *testing.T) {
 	inPlaces(t, 2, func(p *places) {
 		d := p.stores[1].Driver()
@@ -200,7 +200,7 @@ func TestJoinStoreFailsLater(t *testing.T) {
 	})
 }
 
-// The id is asked for each time, as a store that lost everything has another; and not for locks of one client.
+// A joined lock asks for the ids each time, since a store that lost everything has a new one; locks of one client need none.
 func TestJoinAsksForIDs(t *testing.T) {
 	inPlaces(t, 2, func(p *places) {
 		d := p.stores[0].Driver()
@@ -221,7 +221,7 @@ func TestJoinAsksForIDs(t *testing.T) {
 	})
 }
 
-// A wait that is given up says who holds the part that was not to be had, also where the store does not tell waiters.
+// A wait that ends early names the holder of the missing part, also where the store names no blocker to waiters.
 func TestJoinNamesTheHolder(t *testing.T) {
 	inPlaces(t, 2, func(p *places) {
 		holder := p.open(p.stores[1].Driver())
@@ -241,7 +241,7 @@ func TestJoinNamesTheHolder(t *testing.T) {
 	})
 }
 
-// untold is a store that does not tell a waiter who is in the way.
+// untold is a store that does not name the blocker to a waiter.
 type untold struct{ *memory.Driver }
 
 func (u untold) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {

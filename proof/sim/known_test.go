@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A lease is over here before the store is asked to let it go: others may hold the lock from then on.
+// A lease ends in the client before the store gets the Leave: from then on others may hold the lock.
 func TestLeaseEndsBeforeTheStoreIsTold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -30,7 +30,7 @@ func TestLeaseEndsBeforeTheStoreIsTold(t *testing.T) {
 	})
 }
 
-// The margin is taken off what is trusted of a lease.
+// The client subtracts the margin from the time for which it trusts a lease.
 func TestMarginIsTakenOff(t *testing.T) {
 	for margin, want := range map[time.Duration]time.Duration{0: time.Second, 2 * time.Second: 2 * time.Second} {
 		inWorld(t, func(w *world) {
@@ -45,7 +45,7 @@ func TestMarginIsTakenOff(t *testing.T) {
 	}
 }
 
-// The answer to a renewal that is out is no answer to the Unlock that came after it.
+// The answer to an earlier renewal does not answer the Unlock after it.
 func TestRenewalDoesNotAnswerForTheRelease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -53,7 +53,7 @@ func TestRenewalDoesNotAnswerForTheRelease(t *testing.T) {
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Before: time.Second})
 		a.d.Inject(memory.Fault{Verb: memory.Leave, Times: -1, Hang: true})
 		for a.d.Calls(memory.Renew) == 0 {
-			pass(time.Millisecond) // until the renewal is on its way
+			pass(time.Millisecond) // until the renewal is under way
 		}
 		var err error
 		if d := took(func() { err = lease.Unlock() }); d != 5*time.Second || !errors.Is(err, stile.ErrUnknown) {
@@ -72,7 +72,7 @@ func (h heap) Traits() driver.Traits {
 	return t
 }
 
-// Whoever waits for a claim of the same client to be out of the way has Patience once, for that and for its own.
+// A waiter behind an old claim of its own client has Patience once, for that claim and for its own.
 func TestPatienceIsOneBehindOurOwnClaims(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.over(nil, func(d *memory.Driver) driver.Driver { return heap{d} })

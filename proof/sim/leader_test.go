@@ -15,7 +15,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// sights are what an observer sees.
+// sights are the events that an observer sees.
 type sights struct {
 	*world
 	cancel context.CancelFunc
@@ -52,7 +52,7 @@ func (s *sights) see(l stile.Leader, err error) {
 	}
 }
 
-// saw fails unless what was seen since the last call is this. No time passes.
+// saw fails unless the observer saw exactly these since the last call. No time passes.
 func (s *sights) saw(want ...string) {
 	s.Helper()
 	synctest.Wait()
@@ -173,7 +173,7 @@ func TestObserveYieldsEveryLeader(t *testing.T) {
 				cancel()
 				<-gaveUp
 				pass(time.Minute)
-				s.saw() // neither those who wait nor renewals are a change
+				s.saw() // neither waiters nor renewals are a change
 				w.unlock(first)
 				second := w.got(waiting)
 				soon()
@@ -184,7 +184,7 @@ func TestObserveYieldsEveryLeader(t *testing.T) {
 				w.lock(a.Candidate("x", "one"))
 				soon()
 				s.saw("one")
-				for range 2 { // elected again, by tokens that are others
+				for range 2 { // elected again, each time with another token
 					if _, err := w.store.Driver().Steal("x", time.Minute); err != nil {
 						w.Error(err)
 					}
@@ -197,8 +197,8 @@ func TestObserveYieldsEveryLeader(t *testing.T) {
 	}
 }
 
-// A store that does not push is asked; one that does is asked when something has changed, and twice a minute, since it may
-// tell nothing any more.
+// Observe polls a store that does not push. It asks a store that pushes after a change, and twice a minute, since the store
+// may stop pushing without an error.
 func TestObserveHardlyAsksAStoreThatPushes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -235,7 +235,7 @@ func TestObserveOutlivesAnOutage(t *testing.T) {
 				s := w.observe(b.Client, "x")
 				s.failed(stile.ErrUnreachable)
 				pass(2 * time.Second)
-				s.saw() // it is told once
+				s.saw() // the observer gets it once
 				pass(time.Minute)
 				s.saw("one")
 				s.stop()
@@ -270,7 +270,7 @@ func TestObserveEndsWithAnErrorThatWillNotPass(t *testing.T) {
 	})
 }
 
-// A lingering driver takes its time to end a watch.
+// A lingering driver ends a watch with a delay.
 type lingering struct {
 	*memory.Driver
 	watches atomic.Int64
@@ -284,7 +284,7 @@ func (d *lingering) Watch(ctx context.Context, name string, changed func()) erro
 	return err
 }
 
-// Nothing of the watch is left when the loop is.
+// The end of the loop leaves nothing of the watch.
 func TestALoopOverLeadersCanBeLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		d := &lingering{Driver: w.store.Driver()}
@@ -312,7 +312,7 @@ func TestALoopOverLeadersCanBeLeft(t *testing.T) {
 	})
 }
 
-// A record that another program wrote is shown as it is, if it is text.
+// The observer shows a record of another program unchanged if it is text.
 func TestForeignLeader(t *testing.T) {
 	for record, want := range map[string]string{
 		"10.0.0.7:80":                           "10.0.0.7:80",
@@ -341,7 +341,8 @@ func TestForeignLeader(t *testing.T) {
 	}
 }
 
-// A whole term is Do: a leader that is removed by hand is told, and may stand again, behind the others.
+// Do lasts for a whole term: a leader whose claim an administrator removes learns of it, and may stand again, behind the
+// others.
 func TestATermEndsWithTheLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -36,7 +36,7 @@ func TestLeaseIsRenewedWhileItsClientLives(t *testing.T) {
 	})
 }
 
-// Leases that are renewed together are renewed when the first of them wants it, and that is not much before a third of the ttl.
+// The client renews leases together when the first of them is due, not much before a third of the ttl.
 func TestManyLeasesAreRenewedAsOftenAsOne(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -154,7 +154,7 @@ func TestMaxHold(t *testing.T) {
 		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != stile.ReasonHeldLong {
 			w.Errorf("the cause is %v; want held long", context.Cause(ctx))
 		}
-		w.waits(other) // the work under it may not have stopped
+		w.waits(other) // the work under it may still go on
 		pass(15 * time.Second)
 		w.unlock(w.got(other))
 		if err := lease.Unlock(); !errors.Is(err, stile.ErrLost) {
@@ -184,7 +184,7 @@ func TestLinger(t *testing.T) {
 		pass(11 * time.Millisecond)
 		w.unlock(w.got(other))
 
-		// A hot loop does not keep others out for longer than the turn and the linger allow.
+		// A hot loop keeps others out no longer than the turn and the linger allow.
 		stop := make(chan struct{})
 		done := make(chan struct{})
 		go func() {
@@ -280,7 +280,7 @@ func TestForgottenLeaseIsReported(t *testing.T) {
 	}
 	defer c.Close()
 	forget := func() {
-		lease, err := c.Mutex("x").Lock(t.Context()) // the line that is named
+		lease, err := c.Mutex("x").Lock(t.Context()) // the line that the error names
 		if err != nil {
 			t.Fatal(err)
 		}

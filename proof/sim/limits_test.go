@@ -12,7 +12,7 @@ import (
 
 const forever = time.Duration(math.MaxInt64)
 
-// The longest durations mean that there is no limit.
+// The longest durations mean no limit.
 func TestTheLongestTimesDoNotOverflow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		o := &stile.Options{Turn: forever, Patience: forever, LockOptions: stile.LockOptions{MaxHold: forever}}
@@ -50,7 +50,7 @@ func TestTheLongestTimesDoNotOverflow(t *testing.T) {
 	})
 }
 
-// A drift that is no small part of the time is refused when the client is made.
+// New refuses a drift that is a large part of the time.
 func TestDriftIsChecked(t *testing.T) {
 	for _, drift := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -0.01, 0.11, 1} {
 		c, err := stile.New(memory.New(), &stile.Options{Drift: drift})
@@ -63,7 +63,7 @@ func TestDriftIsChecked(t *testing.T) {
 	}
 }
 
-// What leaves no time to renew is refused; what is accepted is held for as long as the store answers.
+// New refuses options that leave no time to renew. With accepted options a lease lasts as long as the store answers.
 func TestMarginAndDriftLeaveTimeToRenew(t *testing.T) {
 	for _, drift := range []float64{0, 0.05, 0.1} {
 		for _, margin := range []time.Duration{0, time.Second, 3 * time.Second, 6 * time.Second, 7 * time.Second, 15 * time.Second, forever} {

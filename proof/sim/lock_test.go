@@ -16,7 +16,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Whoever waits does not keep the lock in memory: a program that makes one for each call has many that wait.
+// A waiter does not keep its lock in memory: a program that makes a lock for each call has many waiters.
 func TestAWaiterDoesNotKeepItsLock(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.join(nil)
@@ -84,7 +84,7 @@ func TestReadersShareAndAWriterStopsThem(t *testing.T) {
 		a, b, c := w.join(nil), w.join(nil), w.join(nil)
 		r1, r2 := w.lock(a.Reader("x")), w.lock(b.Reader("x"))
 		writer := w.inLine(w.Context(), c.Writer("x"))
-		pass(10 * time.Millisecond) // beyond the turn in which readers of one process may still join
+		pass(10 * time.Millisecond) // beyond the turn in which readers of one process may still share
 		r3 := w.inLine(w.Context(), a.Reader("x"))
 		w.waits(r3)
 		w.unlock(r1)
@@ -405,7 +405,7 @@ func TestUnsupportedPowers(t *testing.T) {
 	}
 }
 
-// poor is a driver with none of the optional powers.
+// poor is a driver without the optional methods.
 type poor struct{ driver.Driver }
 
 func (poor) Traits() driver.Traits { return driver.Traits{Store: "poor", MinTTL: time.Millisecond} }

@@ -135,7 +135,7 @@ func TestSuspensionIsSeen(t *testing.T) {
 				a := w.join(nil)
 				lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 				ctx := lease.Context()
-				a.asleep.Add(int64(tt.sleep)) // the store's clock went on, this machine's timers did not
+				a.asleep.Add(int64(tt.sleep)) // the store's clock went on, this machine's timers stopped
 				if err := lease.Check(); errors.Is(err, stile.ErrLost) != tt.lost {
 					w.Errorf("at once after waking: %v", err)
 				}
@@ -212,7 +212,7 @@ func TestReleaseDuringARenewal(t *testing.T) {
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		a.d.Inject(memory.Fault{Verb: memory.Renew, Before: time.Second})
 		for a.d.Calls(memory.Renew) == 0 {
-			pass(time.Millisecond) // until the renewal is on its way
+			pass(time.Millisecond) // until the renewal is under way
 		}
 		start := time.Now()
 		w.unlock(lease)
@@ -234,7 +234,7 @@ func TestUnknownUnlock(t *testing.T) {
 		a := w.join(nil)
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		a.d.Inject(memory.Fault{Verb: memory.Leave, Lose: true})
-		w.unlock(lease) // the second try finds nothing, and that is as it should be
+		w.unlock(lease) // the second try finds nothing, as it should
 
 		lease = w.lock(a.Mutex("x").With(stile.LockOptions{TTL: ttl}))
 		a.d.Inject(memory.Fault{Verb: memory.Leave, Times: -1, Drop: true})
@@ -265,7 +265,7 @@ func TestUnknownLock(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
 		a.d.Inject(memory.Fault{Verb: memory.Enter, Lose: true})
-		w.unlock(w.lock(a.Mutex("x"))) // the second try finds the claim where it stands
+		w.unlock(w.lock(a.Mutex("x"))) // the second try finds the claim in the store
 
 		a.d.Inject(memory.Fault{Verb: memory.Enter, Times: -1, Lose: true})
 		_, err := a.Mutex("x").Lock(w.Context())
@@ -400,7 +400,7 @@ func TestHandedOverLeaseIsRenewedAtOnce(t *testing.T) {
 	})
 }
 
-// A lease that was handed over is short, and outlives a renewal that is lost all the same.
+// The lease after a handover is short, but outlasts a lost renewal.
 func TestHandedOverLeaseOutlivesALostRenewal(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -420,7 +420,7 @@ func TestHandedOverLeaseOutlivesALostRenewal(t *testing.T) {
 	})
 }
 
-// An alarm is a driver that can be made to see a claim in danger.
+// An alarm is a driver that can report a claim in danger on demand.
 type alarm struct {
 	driver.Driver
 	endangered func(ids ...string)

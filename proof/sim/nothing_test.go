@@ -64,7 +64,7 @@ func usesOfLock(lock func() *stile.Lock, ctx context.Context) map[string]func() 
 	}
 }
 
-// invalid fails the test unless each use says ErrInvalid in words that help.
+// invalid fails the test unless each call returns ErrInvalid with helpful text.
 func invalid(t *testing.T, uses map[string]func() error, says string) {
 	t.Helper()
 	for name, use := range uses {
@@ -74,7 +74,7 @@ func invalid(t *testing.T, uses map[string]func() error, says string) {
 	}
 }
 
-// What was not made as it should be says so, and never panics.
+// A client or lock that no constructor made returns an error and never panics.
 func TestClientsThatWereNeverMade(t *testing.T) {
 	made, err := stile.New(memory.New(), nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestClientsThatWereNeverMade(t *testing.T) {
 	}
 }
 
-// A nil context is refused by each call that takes one.
+// Each call refuses a nil context.
 func TestNilContext(t *testing.T) {
 	c, err := stile.New(memory.New(), nil)
 	if err != nil {
@@ -141,7 +141,7 @@ func TestLocksThatWereNeverMade(t *testing.T) {
 	invalid(t, usesOfLock(func() *stile.Lock { return stile.Join() }, t.Context()), "at least one")
 }
 
-// A lease that was never had counts as lost, so that nobody goes on with it.
+// A nil lease, or a zero one, counts as lost, so that no program relies on it.
 func TestLeasesThatWereNeverHad(t *testing.T) {
 	for name, l := range map[string]*stile.Lease{"nil": nil, "zero": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestDriversThatAreNil(t *testing.T) {
 	}
 }
 
-// The words for what a later version may add, or for a zero value, are no panic.
+// String of a value that a later version may add, or of a zero value, does not panic.
 func TestWordsOfValuesOutOfRange(t *testing.T) {
 	for _, n := range []int{-1, 0, 99} {
 		for _, text := range []string{stile.State(n).String(), stile.Kind(n).String(), stile.Reason(n).String()} {

@@ -14,7 +14,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// tardy is a store that is not there before a time has passed.
+// tardy is a store that starts after some time.
 type tardy struct {
 	after time.Duration
 	err   error
@@ -47,14 +47,14 @@ func init() {
 	})
 }
 
-// A store that cannot be reached while it is opened is waited for, like in every call: until ctx ends, or for Patience.
+// Open waits for an unreachable store, like every call: until ctx ends, or for Patience.
 func TestOpenWaits(t *testing.T) {
 	electing, full := driver.Unreachable(errors.New("no leader")), errors.New("not allowed")
 	for _, test := range []struct {
 		name   string
 		store  tardy
-		within time.Duration // of the caller
-		want   []error       // of the error; none means that it opens
+		within time.Duration // the caller's timeout
+		want   []error       // in the error; none means that it opens
 		took   time.Duration // at most
 	}{
 		{"it comes in time", tardy{after: 3 * time.Second, err: electing}, time.Minute, nil, 4 * time.Second},
@@ -87,7 +87,7 @@ func TestOpenWaits(t *testing.T) {
 	}
 }
 
-// A store that says nothing while it is opened is said to do so, and not to have a context.
+// The error of Open names the silence of the store, not a context that ended.
 func TestOpenOfASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := stile.Open(context.WithValue(t.Context(), tardyKey{}, &tardy{silent: true}), "tardy://", nil)
@@ -98,7 +98,7 @@ func TestOpenOfASilentStore(t *testing.T) {
 	})
 }
 
-// A client that requires what its store lacks is not made, and says what to set.
+// New refuses a store that lacks a required trait, and the error names the option to set.
 func TestRequire(t *testing.T) {
 	for _, require := range [][]driver.Trait{nil, {driver.TraitFencing, driver.TraitOrder}} {
 		c, err := stile.New(memory.New(), &stile.Options{Require: require})

@@ -10,7 +10,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Watch and Observe tell of what ends them, also if they told of an outage just before.
+// Watch and Observe report the error that ends them, also if they have just reported an outage.
 func TestWatchTellsOfItsEndAfterAnOutage(t *testing.T) {
 	follow := map[string]func(*peer, context.Context, func(error) bool){
 		"watch": func(p *peer, ctx context.Context, see func(error) bool) {

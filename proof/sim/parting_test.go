@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Detach and Unlock may be called at once: one of them has the lease, and the other is told so.
+// A program may call Detach and Unlock at once: one of them gets the lease, and the other an error.
 func TestDetachBesideUnlock(t *testing.T) {
 	for _, slow := range []time.Duration{0, time.Second} {
 		inWorld(t, func(w *world) {
@@ -43,7 +43,7 @@ func TestDetachBesideUnlock(t *testing.T) {
 	}
 }
 
-// The same with nothing in between: Unlock comes in the moment in which the lease is detached.
+// The same without a pause: Unlock starts in the moment of the detach.
 func TestDetachRacesUnlock(t *testing.T) {
 	c, err := stile.New(memory.New(), nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestDetachRacesUnlock(t *testing.T) {
 	}
 }
 
-// Unlock while Detach is on its way has the lease; Detach says that it came too late.
+// Unlock during a Detach gets the lease; Detach reports that it came too late.
 func TestUnlockDuringDetach(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -101,13 +101,13 @@ func TestUnlockDuringDetach(t *testing.T) {
 	})
 }
 
-// MaxHold goes on through Detach and Attach: the handle has what is left of it.
+// MaxHold continues through Detach and Attach: the handle carries the rest of it.
 func TestHandleKeepsMaxHold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
 		lease := w.lock(a.Mutex("x").With(stile.LockOptions{MaxHold: time.Hour}))
 		pass(20 * time.Minute)
-		a.d.Inject(memory.Fault{Verb: memory.Renew, After: 2 * time.Second}) // it is held until Detach returns
+		a.d.Inject(memory.Fault{Verb: memory.Renew, After: 2 * time.Second}) // the client holds until Detach returns
 		h, err := lease.Detach(w.Context())
 		if err != nil {
 			w.Fatal(err)

@@ -13,19 +13,19 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// took is how long f lasts.
+// took returns how long f lasts.
 func took(f func()) time.Duration {
 	began := time.Now()
 	f()
 	return time.Since(began)
 }
 
-// lasts is how long a call goes on, whatever it answers.
+// lasts returns how long a call lasts, whatever it answers.
 func lasts(f func() error) time.Duration {
 	return took(func() { _ = f() }) // other tests look at the answer
 }
 
-// A caller's context ends that caller's wait and nobody else's, whatever its cause says.
+// The end of a caller's context ends the wait of that caller and no other, whatever its cause says.
 func TestOneCallersEndIsNobodyElses(t *testing.T) {
 	for _, cause := range []error{
 		errEnough, context.DeadlineExceeded, stile.ErrClosed, stile.ErrUnsupported, stile.ErrForeign,
@@ -52,7 +52,7 @@ func TestOneCallersEndIsNobodyElses(t *testing.T) {
 	}
 }
 
-// A store that never answers is ErrUnreachable after Patience, not the end of a context that is the client's own.
+// A silent store makes the call fail with ErrUnreachable after Patience, not with the end of the client's own context.
 func TestSilenceIsUnreachable(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -67,7 +67,7 @@ func TestSilenceIsUnreachable(t *testing.T) {
 	})
 }
 
-// A long is a store whose List takes 30 s, and says every 3 s that it goes on, until it falls silent.
+// A long is a store whose List takes 30 s, and reports progress every 3 s until it falls silent.
 type long struct {
 	*memory.Driver
 	silentAfter time.Duration
@@ -85,7 +85,7 @@ func (l *long) List(ctx context.Context, q *driver.Query) ([]driver.Listing, err
 	return l.Driver.List(ctx, q)
 }
 
-// A listing that makes progress lasts for as long as it needs, and one that stands still ends after Patience.
+// A listing with progress lasts as long as it needs; one without ends after Patience.
 func TestPatienceIsForSilence(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for silentAfter, want := range map[time.Duration]time.Duration{time.Hour: 30 * time.Second, 9 * time.Second: 14 * time.Second} {
@@ -104,7 +104,7 @@ func TestPatienceIsForSilence(t *testing.T) {
 	})
 }
 
-// A waiter that stands in the store's queue asks twelve times as long as Patience.
+// A waiter in the store's queue asks for twelve times Patience.
 func TestQueuedWaiterOutlastsAnOutage(t *testing.T) {
 	for _, link := range []memory.Link{memory.Silent, memory.Refused} {
 		inWorld(t, func(w *world) {
@@ -123,7 +123,7 @@ func TestQueuedWaiterOutlastsAnOutage(t *testing.T) {
 	}
 }
 
-// Unlock says ErrUnknown, after Patience, if the store did not answer.
+// Unlock returns ErrUnknown after Patience if the store does not answer.
 func TestUnlockOfASilentStoreIsUnknown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -139,7 +139,7 @@ func TestUnlockOfASilentStoreIsUnknown(t *testing.T) {
 	})
 }
 
-// Each call has the whole of Patience, once.
+// Each call has all of Patience, once.
 func TestPatienceIsEachCallersOwn(t *testing.T) {
 	for _, link := range []memory.Link{memory.Silent, memory.Refused} {
 		inWorld(t, func(w *world) {
@@ -169,7 +169,7 @@ func TestPatienceIsEachCallersOwn(t *testing.T) {
 	}
 }
 
-// A renewal in flight does not hold up who unlocks or detaches.
+// A renewal under way delays neither Unlock nor Detach.
 func TestReleaseDoesNotWaitForARenewal(t *testing.T) {
 	for _, op := range []string{"unlock", "detach"} {
 		t.Run(op, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestReleaseDoesNotWaitForARenewal(t *testing.T) {
 	}
 }
 
-// A joined lock gives its parts back together, and spends Patience once on a store that does not answer.
+// A joined lock releases its parts together, and spends Patience once on a silent store.
 func TestJoinedUnlockSpendsPatienceOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A worsening driver promises less from some moment on, as a store may after a failover.
+// A worsening driver promises less from some time on, as a store may after a failover.
 type worsening struct {
 	*memory.Driver
 	unfit atomic.Bool
@@ -27,8 +27,8 @@ func (d *worsening) Traits() driver.Traits {
 	return t
 }
 
-// What is required is looked at again whenever the store lets a claim hold: a store that promises less by then has its
-// leases lost and its grants refused, and nothing is left in it.
+// The client checks its requirements again whenever the store lets a claim hold: if the store promises less by then, its
+// leases are lost and its grants refused, and no claim stays in it.
 func TestRequiredIsLookedAtAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var d *worsening
@@ -79,7 +79,7 @@ func TestRequiredIsLookedAtAgain(t *testing.T) {
 			waited <- err
 		}()
 		pass(time.Second)
-		d.unfit.Store(true) // its turn comes before it asks for its place again
+		d.unfit.Store(true) // the claim's turn comes before the client asks for its place again
 		w.unlock(behind)
 		if err := <-waited; !errors.Is(err, stile.ErrUnsupported) {
 			t.Errorf("a waiter whose turn comes at once = %v; want ErrUnsupported", err)

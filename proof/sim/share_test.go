@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A refused try leaves nothing behind, also if a waiter who gave up had sent its request.
+// A refused try leaves no claim behind, also if a waiter that gave up had sent its request.
 func TestRefusedTryLeavesNoGhost(t *testing.T) {
 	for _, kind := range []string{"writer", "reader", "permits"} {
 		t.Run(kind, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRefusedTryLeavesNoGhost(t *testing.T) {
 	}
 }
 
-// MaxHold ends the lease that it was asked for, not those that share its claim.
+// MaxHold ends its own lease, not the other leases of the claim.
 func TestMaxHoldIsOneLeasesOwn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -89,7 +89,7 @@ func TestMaxHoldIsOneLeasesOwn(t *testing.T) {
 	})
 }
 
-// An unused claim that lingers does not stand in the way of its own process.
+// A lingering unused claim does not block its own process.
 func TestLingeringClaimMakesWayForItsOwnProcess(t *testing.T) {
 	kinds := map[string]func(*peer) *stile.Lock{
 		"writer":      func(p *peer) *stile.Lock { return p.Writer("x") },
@@ -114,7 +114,7 @@ func TestLingeringClaimMakesWayForItsOwnProcess(t *testing.T) {
 	}
 }
 
-// Re-entering costs nothing that stays until the outer lease ends.
+// Re-entering leaves nothing in memory until the outer lease ends.
 func TestReenteringLeavesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(&stile.Options{LockOptions: stile.LockOptions{Reentrant: true}})
@@ -146,7 +146,7 @@ func TestReenteringLeavesNothing(t *testing.T) {
 	})
 }
 
-// Of leases that share a hold the longest UnlockAfter counts, from the call that asked for it.
+// The longest UnlockAfter of the leases of a hold counts, from its call.
 func TestInnerUnlockAfterCounts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(&stile.Options{LockOptions: stile.LockOptions{Reentrant: true}}), w.join(nil)
@@ -176,7 +176,7 @@ func TestInnerUnlockAfterCounts(t *testing.T) {
 	})
 }
 
-// The time that an inner lease asked for reaches the store with the last release. If that fails, its caller learns so.
+// The time of an inner UnlockAfter reaches the store with the last release. If that fails, the last caller gets the error.
 func TestInnerUnlockAfterFailsWithTheLast(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(&stile.Options{LockOptions: stile.LockOptions{Reentrant: true}}), w.join(nil)
@@ -201,7 +201,7 @@ func TestInnerUnlockAfterFailsWithTheLast(t *testing.T) {
 	})
 }
 
-// A lease's context ends when that lease is released, though another that shares its hold lives on.
+// A lease's context ends with that lease, although another lease of its hold goes on.
 func TestContextEndsWithItsOwnLease(t *testing.T) {
 	for _, first := range []string{"inner", "outer"} {
 		t.Run(first, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestContextEndsWithItsOwnLease(t *testing.T) {
 	}
 }
 
-// A panic of the function that Do runs releases the lock, and goes on.
+// A panic in the function of Do releases the lock, and continues.
 func TestPanicInDoReleases(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

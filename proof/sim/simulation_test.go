@@ -16,8 +16,8 @@ import (
 
 func newRand(seed int64) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 1)) }
 
-// A skewed driver is of a client whose clock is slower than the store's: what is a whole lease for the client is part of
-// a lease for the store.
+// A skewed driver belongs to a client whose clock is slower than the store's: by the client's clock the store's leases are
+// shorter than their TTL.
 type skewed struct {
 	*memory.Driver
 	part float64
@@ -53,14 +53,14 @@ func (d skewed) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal 
 // A believer is a process that may believe that it holds the lock.
 type believer struct {
 	*peer
-	margin time.Duration // what follows a look at the lease is done within this
+	margin time.Duration // the time of a step after a look at the lease
 
 	mu     sync.Mutex
 	lease  *stile.Lease
 	ctx    context.Context
 	works  bool      // it acts on the lease until it unlocks
-	until  time.Time // what it does by its last look may last until then
-	broken time.Time // since when its lease is over; zero while it is not
+	until  time.Time // the latest end of the step that its last look allows
+	broken time.Time // the time since which its lease is over; zero while it is not
 }
 
 func (b *believer) set(l *stile.Lease, works bool) {
@@ -90,7 +90,7 @@ func (b *believer) believes() bool {
 	return true
 }
 
-// unaware is for how long the lease has been over without an end of its context.
+// unaware returns how long the lease has been over while its context has not ended.
 func (b *believer) unaware() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,20 +100,20 @@ func (b *believer) unaware() time.Duration {
 	return time.Since(b.broken)
 }
 
-// sleep lets the machine sleep for so long that its claims have run out in the store when it wakes.
+// sleep lets the machine sleep until its claims have run out in the store.
 func (b *believer) sleep(ttl time.Duration) {
 	if b.believes() {
 		if _, err := b.d.Steal("x", time.Millisecond); err != nil {
-			return // it is about to unlock
+			return // the process is about to unlock
 		}
 	}
 	b.asleep.Add(int64(2 * ttl))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.until = time.Time{} // it looks again before its next step
+	b.until = time.Time{} // the process looks again before its next step
 }
 
-// volunteer adds a process whose clock is as slow as its Drift allows, or less so, and which is told of events late.
+// volunteer adds a process whose clock is as slow as its Drift allows, or less, and which gets events late.
 func volunteer(w *world, r *rand.Rand, first bool) *believer {
 	const drift = 0.05
 	part := 1 - 2*drift*r.Float64()
@@ -166,7 +166,7 @@ func simulate(w *world, r *rand.Rand) {
 				b.set(lease, true)
 				select {
 				case <-lease.Context().Done():
-					<-time.After(b.margin) // the step that it was in
+					<-time.After(b.margin) // the current step
 				case <-time.After(time.Duration(mine.IntN(3000)) * time.Millisecond):
 				}
 				b.set(lease, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// observed adds a client with this observer, which gets the client too.
+// observed adds a client with this observer, which also gets the client.
 func (w *world) observed(see func(*stile.Client, stile.Event)) *peer {
 	w.Helper()
 	var client atomic.Pointer[stile.Client]
@@ -27,7 +27,7 @@ func (w *world) observed(see func(*stile.Client, stile.Event)) *peer {
 	return p
 }
 
-// A lease's context ends by its deadline, whether the observer is quick or not.
+// A lease's context ends by its deadline, whether the observer is quick or slow.
 func TestSlowObserverDelaysNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var slow atomic.Bool
@@ -60,7 +60,7 @@ func TestSlowObserverDelaysNothing(t *testing.T) {
 	})
 }
 
-// What an observer is too slow for is dropped and counted.
+// The client drops and counts the events for which an observer is too slow.
 func TestSlowObserverIsToldHowMuchItMissed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		blocked := make(chan struct{})
@@ -71,7 +71,7 @@ func TestSlowObserverIsToldHowMuchItMissed(t *testing.T) {
 			dropped += e.Dropped
 		})
 		w.unlock(w.lock(a.Mutex("x")))
-		synctest.Wait()     // now it is busy with the first
+		synctest.Wait()     // now the observer is busy with the first
 		const rounds = 3000 // of two events
 		for range rounds {
 			w.unlock(w.lock(a.Mutex("x")))
@@ -109,7 +109,7 @@ func TestObserverUsesItsClient(t *testing.T) {
 	})
 }
 
-// Close may be called by the observer, and ends then too.
+// The observer may call Close, which ends then too.
 func TestObserverClosesItsClient(t *testing.T) {
 	inWorld(t, func(w *world) {
 		lasted := make(chan time.Duration, 1)

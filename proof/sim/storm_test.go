@@ -14,13 +14,13 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// Whatever fault the store meets, no call lasts longer than docs/reference/bounds.md says, none fails with what is another's, and
-// nothing is left when it is over.
+// Under any fault of the store no call lasts longer than docs/reference/bounds.md says, no call returns the error of
+// another, and nothing stays in the store at the end.
 func TestStorm(t *testing.T) {
 	bySeed(t, 100, func(w *world, seed int64) { storm(w, uint64(seed)) })
 }
 
-// bySeed runs a simulation in worlds that are drawn from seeds, until three have failed.
+// bySeed runs a simulation in worlds drawn from seeds, until three have failed.
 func bySeed(t *testing.T, seeds int64, run func(w *world, seed int64)) {
 	t.Helper()
 	failed := 0
@@ -78,7 +78,7 @@ func storm(w *world, seed uint64) {
 	b.d.Heal()
 	all.Wait()
 	leaves := a.d.Calls(memory.Leave) + b.d.Calls(memory.Leave)
-	pass(3 * time.Minute) // what was left of unknown outcome has run out
+	pass(3 * time.Minute) // the claims of unknown outcome have run out
 	if n := w.queued("x") + w.queued("y"); n != 0 || names(a) != 0 || names(b) != 0 {
 		w.Errorf("%d claims are left, and the clients mind %d and %d names", n, names(a), names(b))
 	}
@@ -90,7 +90,7 @@ func storm(w *world, seed uint64) {
 // slack is how much longer than its bound a call may last in virtual time, in which only timers have a length.
 const slack = time.Millisecond
 
-// mostLeaves is how often two clients with twelve callers send Leave when all of them have gone.
+// mostLeaves is the number of Leaves that two clients with twelve callers send at most when all callers have ended.
 const mostLeaves = 60
 
 // A stormWorker takes the lock in one way or another, again and again.
@@ -114,7 +114,7 @@ func (s *stormWorker) lockAgain() {
 		<-time.After(time.Duration(s.random.IntN(3000)) * time.Millisecond)
 		if s.random.IntN(4) == 0 && len(lease.Parts()) == 1 {
 			if lease = s.leave(lease, hold > 0, began.Add(hold)); lease == nil {
-				continue // it runs out, or is over
+				continue // the lease runs out, or is over
 			}
 			ctx = lease.Context()
 		}
@@ -128,7 +128,7 @@ func (s *stormWorker) lockAgain() {
 	}
 }
 
-// question asks what is there.
+// question queries the store.
 func (s *stormWorker) question() {
 	var err error
 	ask := []func(){
@@ -142,7 +142,7 @@ func (s *stormWorker) question() {
 	}
 }
 
-// choose returns a lock, its MaxHold, and of how many parts it is.
+// choose returns a lock, its MaxHold, and the number of its parts.
 func (s *stormWorker) choose() (lock *stile.Lock, hold time.Duration, parts int) {
 	c := s.peer.Client
 	lock, parts = c.Reader("x"), 1
@@ -164,7 +164,7 @@ func (s *stormWorker) choose() (lock *stile.Lock, hold time.Duration, parts int)
 
 // take acquires a lock in one of three ways, and returns nil if that fails.
 func (s *stormWorker) take(lock *stile.Lock, parts int) (lease *stile.Lease) {
-	back := time.Duration(parts-1) * 5 * time.Second // a part that was had is given back
+	back := time.Duration(parts-1) * 5 * time.Second // the lock gives back a part that it got
 	limit := time.Duration(s.random.IntN(8000)) * time.Millisecond
 	enough := errors.New("enough of " + limit.String())
 	var err error
@@ -203,8 +203,8 @@ func (s *stormWorker) take(lock *stile.Lock, parts int) (lease *stile.Lease) {
 
 var waysIn = [...]string{"TryLock", "LockWithin", "Lock"}
 
-// leave detaches a lease and attaches it again, sometimes while it is unlocked. If that is
-// bounded, it may be held until over, beside the time in which nobody has it.
+// leave detaches a lease and attaches it again, sometimes during an unlock. If the lease is bounded, it may be held until
+// over, plus the time between Detach and Attach.
 func (s *stormWorker) leave(lease *stile.Lease, bounded bool, over time.Time) *stile.Lease {
 	unlocked := make(chan error, 1)
 	beside := s.random.IntN(2) == 0
@@ -238,7 +238,8 @@ func (s *stormWorker) leave(lease *stile.Lease, bounded bool, over time.Time) *s
 	return again
 }
 
-// The claim of a waiter who gave up is not had by nobody, if its turn comes just after the try that shared it was refused.
+// The claim of a waiter that gave up does not stay held by nobody if its turn comes just after the refusal of the try that
+// shared it.
 func TestRefusedTryLeavesNoGhostAtTheHead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

@@ -12,14 +12,14 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A grant is one that was seen, with what it took of the name's capacity.
+// A grant is a grant of the run, with its share of the name's capacity.
 type grant struct {
 	token  int64
 	weight int
 }
 
-// TestTokensRiseWhereGrantsExclude has readers, writers and permits of three processes come and go, and checks of each
-// two grants that cannot be held together that the later one has the larger token.
+// TestTokensRiseWhereGrantsExclude runs readers, writers and permits of three processes, and checks that of two grants that
+// exclude each other the later one has the larger token.
 func TestTokensRiseWhereGrantsExclude(t *testing.T) {
 	const of = 3
 	for name, lock := range map[string]func(c *stile.Client, weight int) *stile.Lock{
@@ -86,7 +86,7 @@ func TestTokensRiseWhereGrantsExclude(t *testing.T) {
 	}
 }
 
-// TestOneSentenceAboutTokens checks that the same is promised wherever tokens are explained.
+// TestOneSentenceAboutTokens checks that every explanation of tokens makes the same promise.
 func TestOneSentenceAboutTokens(t *testing.T) {
 	const promise = "two grants of a name exclude each other, the later one has the larger token"
 	for _, path := range []string{
@@ -103,7 +103,7 @@ func TestOneSentenceAboutTokens(t *testing.T) {
 	}
 }
 
-// A modest driver promises no fencing at some times, as a store does whose address leads to a worse server.
+// A modest driver promises no fencing at some times, like a store whose address leads to a worse server.
 type modest struct {
 	*memory.Driver
 	fences atomic.Bool
@@ -117,7 +117,8 @@ func (d *modest) Traits() driver.Traits {
 	return t
 }
 
-// TestNoTokenWithoutFencing sees that each grant has a token or none by what the store promised when it was granted, and keeps that.
+// TestNoTokenWithoutFencing checks that the store's promise at the time of a grant decides whether the grant has a token,
+// and that this stays.
 func TestNoTokenWithoutFencing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var d *modest

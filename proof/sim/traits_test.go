@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A declared driver says other things of itself than memory does.
+// A declared driver declares other traits than memory.
 type declared struct {
 	*memory.Driver
 	change func(*driver.Traits)
@@ -33,7 +33,7 @@ func (w *world) declaring(change func(*driver.Traits)) *stile.Client {
 	return c
 }
 
-// A claim that lives in its client's session, or connection, cannot be left to another client.
+// A client cannot leave a claim to another client if the claim ends with the session, or the connection.
 func TestBoundClaimsCannotBeDetached(t *testing.T) {
 	for kind, change := range map[string]func(*driver.Traits){
 		"bound":  func(t *driver.Traits) { t.InSession = true },
@@ -72,8 +72,8 @@ func TestLockDelayIsRefusedWhereThereIsNone(t *testing.T) {
 	})
 }
 
-// An aged driver gives leases that are shorter than asked for, as of a session that is some time old: they last until
-// the session does. Renewing a claim makes the session young again.
+// An aged driver gives shorter leases than the client requests, as a session of some age does: they last until the session
+// ends. A renewal of a claim renews the session.
 type aged struct {
 	*memory.Driver
 	left func() time.Duration
@@ -95,7 +95,7 @@ func (d *aged) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	return d.Driver.Renew(ctx, short)
 }
 
-// Renewal goes by the lease that the store gave, not by the one that was asked for.
+// The client renews by the lease that the store gave, not by the one that it requested.
 func TestAShorterLeaseThanAskedForIsRenewedInTime(t *testing.T) {
 	for name, left := range map[string]func(calls int) time.Duration{
 		"always short":  func(int) time.Duration { return 2 * time.Second },

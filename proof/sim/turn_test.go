@@ -105,8 +105,8 @@ func TestTurnsAreBoundedInNumber(t *testing.T) {
 	})
 }
 
-// TestProcessQueuesWhileItHolds checks that a process whose turn is over stands in the store's queue for the next one
-// before it has released the last, so that it is not behind those who came later.
+// TestProcessQueuesWhileItHolds checks that a process whose turn is over enters the store's queue for the next turn before
+// it has released the last, so that later clients do not come first.
 func TestProcessQueuesWhileItHolds(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -123,8 +123,8 @@ func TestProcessQueuesWhileItHolds(t *testing.T) {
 	})
 }
 
-// TestReclaimSparesOneself has a process queue for its next turn while it holds: with Reclaim, too, it must not throw its
-// own claim out.
+// TestReclaimSparesOneself lets a process queue for its next turn while it holds: with Reclaim, too, it must not remove its
+// own claim.
 func TestReclaimSparesOneself(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
@@ -162,7 +162,7 @@ func TestTriesBesideWaiters(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.join(nil)
 		a.d.Inject(memory.Fault{Verb: memory.Enter, After: time.Second})
-		first := w.inLine(w.Context(), a.Mutex("x")) // not answered yet
+		first := w.inLine(w.Context(), a.Mutex("x")) // without an answer yet
 		tried := make(chan error, 1)
 		go func() {
 			_, err := a.Mutex("x").TryLock(w.Context())
@@ -175,7 +175,7 @@ func TestTriesBesideWaiters(t *testing.T) {
 		}
 		w.unlock(lease)
 
-		// Tries that come together: one has it.
+		// Of tries at the same time one gets the lock.
 		var errs []error
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -196,7 +196,7 @@ func TestTriesBesideWaiters(t *testing.T) {
 			w.Errorf("%d of 10 tries got it, or failed in another way; want 1", n)
 		}
 
-		// Readers who try together share.
+		// Readers that try at the same time share.
 		a.d.Inject(memory.Fault{Verb: memory.Enter, After: time.Second})
 		leases := make(chan *stile.Lease, 2)
 		for range 2 {
@@ -213,8 +213,8 @@ func TestTriesBesideWaiters(t *testing.T) {
 	})
 }
 
-// TestSimulation lets several processes, with connections that fail in every way, fight for a name, and checks at every
-// moment that at most one of them is entitled to believe that it holds, and that tokens rise.
+// TestSimulation lets several processes, with connections that fail in every way, compete for a name, and checks at every
+// moment that at most one of them may believe that it holds, and that tokens rise.
 func TestSimulation(t *testing.T) {
 	for seed := range int64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

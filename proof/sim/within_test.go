@@ -13,7 +13,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// LockWithin returns in time on a store that does not answer, and says that it does not.
+// LockWithin returns in time on a silent store, and reports the silence.
 func TestLockWithinOfAnUnreachableStore(t *testing.T) {
 	for _, link := range []memory.Link{memory.Silent, memory.Refused} {
 		inWorld(t, func(w *world) {
@@ -30,7 +30,7 @@ func TestLockWithinOfAnUnreachableStore(t *testing.T) {
 	}
 }
 
-// Who waits in the queue of a store that is gone since is not told of a holder that was there before.
+// After the store has gone away, the error of a waiter in its queue does not name the former holder.
 func TestLockWithinOfAStoreThatWentAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -57,7 +57,7 @@ func TestLockWithinOfAStoreThatWentAway(t *testing.T) {
 	})
 }
 
-// A grant and the end of a wait may come at the same moment. The lock is had then, or somebody was in the way; the store answered.
+// A grant and the end of a wait may come at the same moment. Then the caller gets the lock or ErrHeld; the store did answer.
 func TestLockWithinUntilTheGrant(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)
@@ -76,7 +76,7 @@ func TestLockWithinUntilTheGrant(t *testing.T) {
 	})
 }
 
-// mute is a store that does not tell those who wait who is before them.
+// mute is a store that does not name the blocker to waiters.
 type mute struct{ *memory.Driver }
 
 func (m mute) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -85,7 +85,7 @@ func (m mute) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) 
 	return p, err
 }
 
-// LockWithin says who held the lock, and does not wait for long if the store does not tell.
+// LockWithin names the holder, and does not wait long if the store does not.
 func TestLockWithinAsksForTheHolderForASecond(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		inWorld(t, func(w *world) {
@@ -111,7 +111,7 @@ func TestLockWithinAsksForTheHolderForASecond(t *testing.T) {
 	}
 }
 
-// adrift is a store that keeps no claim: each Enter gets the next of these errors.
+// adrift is a store that keeps no claim: each Enter returns the next of these errors.
 type adrift struct {
 	*memory.Driver
 	errs []error
@@ -123,7 +123,7 @@ func (a *adrift) Enter(context.Context, *driver.Claim) (driver.Place, error) {
 	return driver.Place{}, a.errs[a.next%len(a.errs)]
 }
 
-// Lock ends with its context, and with Patience, whatever a store answers instead of a place.
+// Lock ends with its context, and with Patience, whatever error a store returns instead of a place.
 func TestLockEndsThoughTheStoreKeepsNoClaim(t *testing.T) {
 	down := driver.Unreachable(errors.New("connection refused"))
 	for _, errs := range [][]error{
@@ -147,7 +147,7 @@ func TestLockEndsThoughTheStoreKeepsNoClaim(t *testing.T) {
 	}
 }
 
-// A slowStart is a context that takes its time when it is first asked, as a process does that was stopped.
+// A slowStart is a context that is slow when a call first uses it, as in a process that was stopped.
 type slowStart struct {
 	context.Context
 	once sync.Once
@@ -158,8 +158,8 @@ func (s *slowStart) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// If the time is over before the store was asked, LockWithin still names the obstacle: a caller can distinguish a
-// lock that is held from a store that is gone.
+// If the time ends before the client asked the store, LockWithin still names the cause: a caller can distinguish a held lock
+// from an unreachable store.
 func TestLockWithinThatBeginsLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.join(nil), w.join(nil)

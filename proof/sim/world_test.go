@@ -15,26 +15,26 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// A world is a store and its clients, in virtual time. When it ends, every goroutine must have ended.
+// A world is a store and its clients, in virtual time. Every goroutine must end before the world does.
 type world struct {
 	*testing.T
 	store   *memory.Store
 	clients []*peer
-	ends    []func() // called before the clients are closed
+	ends    []func() // run before the clients close
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 
 	// kept are leases until the clients are closed: one that is forgotten is reported from outside the bubble, which ends
 	// the program.
 	kept []any
 }
 
-// A peer is one client, as another process would have it.
+// A peer is one client, as in a process of its own.
 type peer struct {
 	*stile.Client
 	d      *memory.Driver
-	asleep atomic.Int64              // how long its machine has slept
-	shutAt atomic.Pointer[time.Time] // when it was closed
+	asleep atomic.Int64              // the time that its machine has slept
+	shutAt atomic.Pointer[time.Time] // the time of its close
 
 	mu     sync.Mutex
 	events []stile.Event
@@ -70,7 +70,7 @@ func (w *world) join(o *stile.Options) *peer {
 	return w.admit(p, p.d, p.observed(o))
 }
 
-// observed are options with an observer that keeps the peer's events.
+// observed returns options with an observer that keeps the peer's events.
 func (p *peer) observed(o *stile.Options) *stile.Options {
 	with := *o
 	with.Observer = func(e stile.Event) {
@@ -81,7 +81,7 @@ func (p *peer) observed(o *stile.Options) *stile.Options {
 	return &with
 }
 
-// over adds a client whose driver is another, made of the world's.
+// over adds a client with another driver, made of the world's.
 func (w *world) over(o *stile.Options, wrap func(*memory.Driver) driver.Driver) *peer {
 	w.Helper()
 	p := &peer{d: w.store.Driver()}
@@ -99,14 +99,14 @@ func (w *world) admit(p *peer, d driver.Driver, o *stile.Options) *peer {
 	return p
 }
 
-// shut closes the client, and knows when.
+// shut closes the client, and notes the time.
 func (p *peer) shut() error {
 	now := time.Now()
 	p.shutAt.Store(&now)
 	return p.Close()
 }
 
-// since is for how long a call that began then has gone on after the client was closed.
+// since returns how long a call that began then has gone on after the close of the client.
 func (p *peer) since(began time.Time) time.Duration {
 	at := p.shutAt.Load()
 	if at == nil || at.Before(began) {
@@ -115,7 +115,7 @@ func (p *peer) since(began time.Time) time.Duration {
 	return time.Since(*at)
 }
 
-// saw counts the events of a kind. Observers are told a little later, so it waits for that.
+// saw counts the events of a kind. Observers get events with a delay, so it waits for them.
 func (p *peer) saw(k stile.Kind) (n int) {
 	synctest.Wait()
 	p.mu.Lock()
@@ -141,7 +141,7 @@ func (p *peer) last(k stile.Kind) (last stile.Event) {
 	return last
 }
 
-// lock takes a lock that must be had.
+// lock takes a lock that must be free.
 func (w *world) lock(l *stile.Lock) *stile.Lease {
 	w.Helper()
 	lease, err := l.Lock(w.Context())
@@ -151,7 +151,7 @@ func (w *world) lock(l *stile.Lock) *stile.Lease {
 	return lease
 }
 
-// keepLease keeps a lease that a test does not look at, and returns the error of the call that was to have it.
+// keepLease keeps a lease that a test does not use, and returns the error of its call.
 func (w *world) keepLease(lease *stile.Lease, err error) error {
 	w.keeps(lease)
 	return err
@@ -170,7 +170,7 @@ func (w *world) unlock(l *stile.Lease) {
 	}
 }
 
-// unlockLost gives back a lease that is lost, and sees that the unlock says so.
+// unlockLost releases a lost lease, and checks that the unlock reports the loss.
 func (w *world) unlockLost(l *stile.Lease) {
 	w.Helper()
 	if err := l.Unlock(); !errors.Is(err, stile.ErrLost) {
@@ -195,7 +195,7 @@ func (w *world) queued(name string) int {
 	return len(q.Claims)
 }
 
-// inLine starts a goroutine that waits for the lock, and returns when it stands in line.
+// inLine starts a goroutine that waits for the lock, and returns when its claim is in the queue.
 func (w *world) inLine(ctx context.Context, l *stile.Lock) <-chan result {
 	ch := make(chan result, 1)
 	go func() {
@@ -212,7 +212,7 @@ type result struct {
 	err error
 }
 
-// got returns a result that must be there already, and a lease.
+// got returns the lease of a result that must be there already.
 func (w *world) got(ch <-chan result) *stile.Lease {
 	w.Helper()
 	synctest.Wait()

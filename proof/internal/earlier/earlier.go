@@ -37,7 +37,8 @@ const project = "github.com/stilelock/stile/"
 
 var ownPath = regexp.MustCompile(`"` + regexp.QuoteMeta(project) + `[^"]*"`)
 
-// Path returns where a tree has a folder of this tree, both from the root with slashes. A path that never moved is returned as it is.
+// Path returns the path of a folder in an earlier tree. The argument and the result start at the root and have slashes. A
+// path that never moved stays the same.
 func Path(tree, path string) string {
 	for _, m := range moved {
 		rest, ok := strings.CutPrefix(path+"/", m[0]+"/")
@@ -54,7 +55,7 @@ func is(tree, folder string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Fit returns a Go source of this tree with the import paths that a tree has.
+// Fit returns a Go source of this tree with the import paths of an earlier tree.
 func Fit(tree, source string) string {
 	return ownPath.ReplaceAllStringFunc(source, func(quoted string) string {
 		path := strings.TrimPrefix(strings.Trim(quoted, `"`), project)

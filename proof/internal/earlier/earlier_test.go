@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// root is this tree.
+// root is the root of this tree.
 const root = "../../.."
 
 func TestFit(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type play struct {
 	what string                 // what happens
 	who  string                 // who does it
-	play func() (string, error) // returns what was seen; an error says what is wrong
+	play func() (string, error) // returns the result; the error is a violation
 }
 
 // A sight is the result of one play.
@@ -26,7 +26,7 @@ type sight struct {
 	err   error
 }
 
-// playAll runs the plays of all stores at once, those of one store one after the other.
+// playAll runs the plays of all stores at the same time, and the plays of one store one after the other.
 func playAll(stores []*store) (list []sight) {
 	sights := make([][]sight, len(stores))
 	var work sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A play that goes wrong is in the table and is repeated below it; the plays of a store stand in their order.
+// The table has a failed play, and a list below repeats it; the plays of a store keep their order.
 func TestPlays(t *testing.T) {
 	of := func(who string, err error) play {
 		return play{"a", who, func() (string, error) { return "seen of " + who, err }}

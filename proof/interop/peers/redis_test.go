@@ -25,7 +25,8 @@ func (h *fakeHold) release(context.Context) error {
 	return nil
 }
 
-// What a library leaves to the program is done: renewing every third of the lease, until it fails or the lock is released.
+// A keyLocker does the library's missing part: it renews every third of the lease, until a renewal fails or the program
+// unlocks.
 func TestKeyLocker(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -35,7 +35,7 @@ type pair struct {
 	shares            bool // both may hold, or cannot see each other
 }
 
-// A result is what was seen of a pair.
+// A result is the result of a pair's scenarios.
 type result struct {
 	pair
 	store    string

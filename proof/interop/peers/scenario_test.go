@@ -17,7 +17,7 @@ import (
 type fakeLock struct {
 	fault string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	queue []*fakeClient
 	token int64
 }
@@ -124,7 +124,7 @@ func (c *fakeClient) removeAfter(d time.Duration) {
 
 func (c *fakeClient) close() {}
 
-// Each way in which a lock can be wrong is seen.
+// The scenarios detect each fault that a lock can have.
 func TestScenarios(t *testing.T) {
 	for _, tt := range []struct{ fault, meet, queue, late, outlast string }{
 		{"", "", "", "", ""},

@@ -75,7 +75,7 @@ func (b *rowBase) stileLeast(s *scene) (time.Time, error) {
 	return from, l.(*stileLocker).held.UnlockAfter(atLeast)
 }
 
-// tell sends a line and waits for an answer that begins with a word.
+// tell sends a line and waits for an answer that starts with a word.
 func (c spoken) tell(line, answer string) error {
 	if err := c.say(line); err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A scene is a few clients of two versions on one name of a store, in tables of its own where there are tables. So in
-// each scene the version that comes first also makes the tables.
+// A scene is a few clients of two versions on one name of a store, in tables of its own where the store has tables. So the
+// version that comes first also makes the tables.
 type scene struct {
 	store  *store
-	before revision // that of the earlier version
+	before revision // the earlier version's revision
 	space  string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	token   int64      // the highest one so far
 	clients []*client
 }
@@ -36,8 +36,8 @@ func (s *scene) lock(p *process, kind string) (*client, error) {
 	return c, err
 }
 
-// void reports whether a client could not renew its lease in time, on a machine that is too busy for it, and knows that. Then
-// others may rightly have held, and the scene shows nothing.
+// void reports whether a client knows that it could not renew its lease in time, on a busy machine. Then others may hold by
+// right, and the scene shows nothing.
 func (s *scene) void() bool { return slices.ContainsFunc(s.clients, (*client).late) }
 
 // holds waits until a client holds, and checks its token.
@@ -64,7 +64,7 @@ func (s *scene) takes(p *process) (*client, error) {
 	return c, s.holds(c, patience)
 }
 
-// tries returns what becomes of a try.
+// tries returns the answer to a try.
 func (s *scene) tries(p *process, kind string) (answer, error) {
 	c, err := p.ask("try", kind, s.store.lease(), s.store.url(s.space), "name-"+s.space)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *scene) tries(p *process, kind string) (answer, error) {
 	return a, err
 }
 
-// busy says that a try does not get the lock.
+// busy returns an error if a try gets the lock.
 func (s *scene) busy(p *process, kind string) error {
 	a, err := s.tries(p, kind)
 	if err == nil && a.verb != "busy" {
@@ -86,7 +86,7 @@ func (s *scene) busy(p *process, kind string) error {
 	return err
 }
 
-// meet has the first version keep the second one out, also past its first lease, and then hand over to it.
+// meet lets the first version block the second one, also beyond its first lease, and then hand over to it.
 func (s *scene) meet(first, second *process) error {
 	a, err := s.takes(first)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *scene) meet(first, second *process) error {
 	return a.free()
 }
 
-// die has a holder die, with a client of each version behind it.
+// die kills a holder, with a client of each version behind it.
 func (s *scene) die(ctx context.Context, v version, first, second *process) error {
 	p, err := begin(ctx, v)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *scene) die(ctx context.Context, v version, first, second *process) erro
 	select {
 	case a := <-b.answers:
 		b.answers <- a
-	case a := <-c.answers: // not every store has an order
+	case a := <-c.answers: // some stores have no order
 		c.answers <- a
 		b, c = c, b
 	case <-limit.C:
@@ -164,7 +164,7 @@ func (s *scene) die(ctx context.Context, v version, first, second *process) erro
 	return c.free()
 }
 
-// crowd has clients of both versions wait and hold at the same time, each several times.
+// crowd lets clients of both versions wait and hold at the same time, each several times.
 func (s *scene) crowd(first, second *process) error {
 	const clients, rounds = 6, 5
 	var inside atomic.Int32
@@ -194,7 +194,7 @@ func (s *scene) crowd(first, second *process) error {
 	return errors.Join(errs...)
 }
 
-// share has both versions hold together, and clients that must be alone wait for both.
+// share lets both versions hold together, while exclusive clients wait for both.
 func (s *scene) share(first, second *process, kind, alone string) error {
 	var holders []*client
 	for _, p := range []*process{first, second} {
@@ -233,11 +233,13 @@ func (s *scene) share(first, second *process, kind, alone string) error {
 	return c.free()
 }
 
-// many is how many clients wait before the earlier version comes back. Redis keeps more than 8 claims in another form.
+// many is the number of clients that wait before the earlier version returns. Redis stores more than 8 claims in another
+// form.
 const many = 12
 
-// back has many clients of this version hold and wait, and then the earlier one come back. It may be refused with an error
-// as long as it cannot read what they made, and has the lock when they are gone, unless its tables are others now.
+// back lets many clients of this version hold and wait, and then starts the earlier version again. The store may refuse it
+// with an error while it cannot read their claims. It gets the lock when they are gone, unless this version has changed its
+// tables.
 func (s *scene) back(before, now *process) error {
 	var clients []*client
 	for range 1 + many {
@@ -274,7 +276,7 @@ func (s *scene) back(before, now *process) error {
 		return fmt.Errorf("an earlier version says %s %s, and clients of this one are in the queue", early.verb, early.text)
 	}
 	if !s.store.line && !ok {
-		clients = append(clients, late) // it may hold before any other
+		clients = append(clients, late) // it may hold before the others
 	}
 	if err := s.drain(clients); err != nil {
 		return err
@@ -282,11 +284,11 @@ func (s *scene) back(before, now *process) error {
 	return s.returns(before, now, late, ok || !s.store.line)
 }
 
-// changes reports whether this version makes the earlier one's tables into others.
+// changes reports whether this version changes the earlier version's tables.
 func (s *scene) changes() bool { return slices.Contains(s.before.changed, s.store.name) }
 
-// returns has an earlier version take the lock when clients of this one are gone. The client that came while they were there
-// may have been refused, or be done.
+// returns checks that the earlier version gets the lock after the clients of this one. Its client that came while they were
+// there may have failed, or be done.
 func (s *scene) returns(before, now *process, late *client, done bool) error {
 	var a answer
 	for tries := range 2 {
@@ -316,7 +318,7 @@ func (s *scene) returns(before, now *process, late *client, done bool) error {
 	return late.free()
 }
 
-// crowded waits until a name has so many claims, if the store shows those that wait.
+// crowded waits until a name has this many claims, if the store shows waiters.
 func (s *scene) crowded(p *process, n int) error {
 	for since := time.Now(); s.store.line; {
 		c, err := p.ask("show", "-", s.store.lease(), s.store.url(s.space), "name-"+s.space)
@@ -334,7 +336,7 @@ func (s *scene) crowded(p *process, n int) error {
 	return nil
 }
 
-// drain has each client give back, when it holds, in whatever order the store has.
+// drain lets each client unlock when it holds, in the order of the store.
 func (s *scene) drain(clients []*client) error {
 	errs := make([]error, len(clients))
 	var work sync.WaitGroup
@@ -354,7 +356,7 @@ func (s *scene) drain(clients []*client) error {
 
 var only = flag.String("only", "", "play the scenes on one store, such as redis")
 
-// The clients of each earlier revision and those of this tree exclude each other on every store, whichever come first.
+// Clients of each earlier revision and of this tree exclude each other on every store, whichever come first.
 func TestOldAndNewOnOneServer(t *testing.T) {
 	root := top(t)
 	played := slices.DeleteFunc(stores(), func(st *store) bool { return *only != "" && *only != st.name })
@@ -373,7 +375,7 @@ func TestOldAndNewOnOneServer(t *testing.T) {
 	work.Wait()
 }
 
-// busy is how many scenes run at a time of those that open many clients. All others wait, most of their time.
+// busy limits the concurrent scenes with many clients. The other scenes mostly wait.
 var busy = make(chan struct{}, 4)
 
 // play plays all scenes on one store, at the same time.
@@ -407,7 +409,7 @@ func (s *store) play(t *testing.T, before []version, now version, work *sync.Wai
 	}
 }
 
-// insist plays a scene, and plays it anew, at most twice, if a void one failed.
+// insist plays a scene, and repeats a void one that failed, at most twice.
 func (s *store) insist(t *testing.T, before revision, space string, do func(sc *scene) error) error {
 	for try := 1; ; try++ {
 		sc := &scene{store: s, before: before, space: fmt.Sprintf("%st%d", space, try)}
@@ -425,8 +427,8 @@ func (s *store) insist(t *testing.T, before revision, space string, do func(sc *
 	}
 }
 
-// silent reports whether a client could not open its store, since the server gave it no answer for seconds, on a machine that
-// is too busy. The error comes from another process, as text.
+// silent reports whether a client could not open its store because the server gave no answer for seconds, on a busy machine.
+// The error comes from another process, as text.
 func silent(err error) bool { return strings.Contains(err.Error(), "no answer in time") }
 
 // meetings stages the scenes of an earlier version and this one, of which b and n are processes.
@@ -461,8 +463,8 @@ func (s *store) meetings(ctx context.Context, before, now version, b, n *process
 	stage("a crowd", gated(func(sc *scene) error { return sc.crowd(b, n) }))
 }
 
-// upgrade has an earlier version hold and wait, in tables that this version would make into others. This version is refused
-// until the claims are gone, and the earlier one afterwards.
+// upgrade lets an earlier version hold and wait, in tables that this version would change. This version fails until the
+// claims are gone, and the earlier one afterwards.
 func (s *scene) upgrade(before, now *process) error {
 	a, err := s.takes(before)
 	if err != nil {

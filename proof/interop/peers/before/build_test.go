@@ -15,33 +15,33 @@ import (
 // place is the folder of this package.
 const place = "proof/interop/peers/before"
 
-// A revision is an earlier version that this tree meets, and what it makes of what this tree keeps in a store.
+// A revision is an earlier version that this tree meets, with its limits.
 type revision struct {
 	commit  string
-	reads   bool     // all of it; otherwise the revision may refuse it, as long as it is there
-	changed []string // the stores whose tables this tree makes into others, which the revision refuses
-	lacks   []string // the stores that it does not have
+	reads   bool     // the revision reads all data of this tree; otherwise it may fail while the data is there
+	changed []string // the stores whose tables this tree changes; the revision refuses the changed ones
+	lacks   []string // the stores that the revision does not have
 }
 
 // revisions are the earlier versions, the earliest first.
 var revisions = []revision{
-	// The last one before the layouts in Redis and the tables in PostgreSQL, MySQL and SQLite changed.
+	// The last revision before the layouts in Redis and the tables in PostgreSQL, MySQL and SQLite changed.
 	{commit: "93f5926eb37523b6db9b9ab65aeb651f82eed9aa", changed: []string{"sqlite"},
 		lacks: []string{"zookeeper latch", "zookeeper semaphore", "mysql session"}},
-	// The last one before waiters outlast what their store forgot, before a break alerts its claim's client, and before the
-	// stores moved into store.
+	// The last revision before waiters outlast the store's loss of their claims, before a break alerts its claim's client,
+	// and before the stores moved into store.
 	{commit: "8c845d5c846ec954ddd8d524e32f100904288a85", reads: true},
 }
 
 func (r revision) String() string { return r.commit[:7] }
 
-// A version is the program of this package as one revision of stile has it.
+// A version is the program of this package, built in one revision of stile.
 type version struct {
 	revision
 	name, program string
 }
 
-// top returns the folder of this tree, once it is certain that the clone has the revisions.
+// top returns the root of this tree, after a check that the clone has the revisions.
 func top(t *testing.T) string {
 	t.Helper()
 	root := strings.TrimSpace(command(t, "git", "rev-parse", "--show-toplevel"))
@@ -54,8 +54,8 @@ func top(t *testing.T) string {
 	return root
 }
 
-// build builds the program in this tree and in the revisions, one after the other: so Go compiles a library that they share
-// once. The flags are those of make build, which has compiled most of them.
+// build builds the program in this tree and in the revisions, one after the other, so that Go compiles a shared library
+// once. The flags are the flags of make build, which has compiled most packages.
 func build(t *testing.T, root string) (before []version, now version) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func build(t *testing.T, root string) (before []version, now version) {
 	return before, now
 }
 
-// unpack makes a folder a tree of the revision that has this package too, and returns the folder.
+// unpack writes the tree of a revision into a folder, adds this package, and returns the folder.
 func unpack(t *testing.T, root string, r revision, old string) string {
 	t.Helper()
 	packed := old + ".tar"
@@ -95,7 +95,7 @@ func unpack(t *testing.T, root string, r revision, old string) string {
 	return old
 }
 
-// command runs a program of the machine and returns what it prints.
+// command runs a program of the machine and returns its output.
 func command(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)

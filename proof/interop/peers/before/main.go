@@ -28,7 +28,7 @@ import (
 
 func main() { serve(context.Background(), os.Stdin, os.Stdout) }
 
-// kinds are the locks that can be ordered.
+// kinds are the locks that an order can name.
 var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
 	"alone": (*stile.Client).Mutex,
 	"read":  (*stile.Client).Reader,
@@ -38,7 +38,7 @@ var kinds = map[string]func(c *stile.Client, name string) *stile.Lock{
 
 // A server has a client of stile for each lock, so that no lock shares turns with another.
 type server struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	out    io.Writer
 	free   map[string]func() error
 	leases map[string]*stile.Lease
@@ -109,7 +109,7 @@ func (s *server) take(ctx context.Context, try bool, id string, args []string) (
 		return nil, err
 	}
 	c, err := stile.Open(ctx, args[2], &stile.Options{
-		LockOptions: stile.LockOptions{TTL: ttl}, Patience: 30 * time.Second, // for a busy machine
+		LockOptions: stile.LockOptions{TTL: ttl}, Patience: 30 * time.Second, // on a busy machine
 	})
 	if err != nil {
 		return nil, err

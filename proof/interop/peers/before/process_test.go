@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// patience is how long anything may take that nobody holds up, on a busy machine.
+// patience bounds everything that nobody delays, on a busy machine.
 const patience = 40 * time.Second
 
-// A process is the program of one version, with as many clients of stile as there are locks that it was asked for.
+// A process is the program of one version, with a client of stile for each lock.
 type process struct {
 	who string
 	cmd *exec.Cmd
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	in      io.Writer
 	clients []*client
 }
 
-// A client has one lock, or wants it. Its answers come in the order of what it was told.
+// A client has one lock, or waits for it. Its answers have the order of its orders.
 type client struct {
 	p       *process
 	id      string
@@ -36,7 +36,7 @@ type client struct {
 
 type answer struct{ verb, text string }
 
-// begin starts a version. The process is killed when the context ends.
+// begin starts a version. The end of the context kills the process.
 func begin(ctx context.Context, v version) (*process, error) {
 	p := &process{who: v.name, cmd: exec.CommandContext(ctx, v.program)}
 	in, err := p.cmd.StdinPipe()
@@ -67,10 +67,10 @@ func begin(ctx context.Context, v version) (*process, error) {
 // kill ends the process as kill -9 does.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.cmd.Wait()         // the status is that of a kill
+	_ = p.cmd.Wait()         // killed
 }
 
-// ask tells the process to take a lock with a client of its own.
+// ask orders the process to take a lock with a client of its own.
 func (p *process) ask(verb, kind string, ttl time.Duration, url, name string) (*client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *client) holds(within time.Duration) (int64, error) {
 	return strconv.ParseInt(a.text, 10, 64)
 }
 
-// waits says that the lock is not had for a while.
+// waits returns an error if the client gets the lock within a while.
 func (c *client) waits(window time.Duration) error {
 	if a, ok := c.hear(window); ok {
 		return fmt.Errorf("%s says %s %s; want it to wait", c.p.who, a.verb, a.text)
@@ -112,7 +112,7 @@ func (c *client) waits(window time.Duration) error {
 	return nil
 }
 
-// tell tells the process what to do with the client's lock.
+// tell orders the process to do something with the client's lock.
 func (c *client) tell(verb string) error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *client) late() bool {
 	}
 }
 
-// free gives the lock back, and waits until that is done.
+// free releases the lock, and waits for the end of the release.
 func (c *client) free() error {
 	if err := c.tell("free"); err != nil {
 		return err

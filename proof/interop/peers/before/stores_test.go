@@ -12,19 +12,19 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// ttl is the lease of most stores: long enough for a busy machine, and short enough to be waited for.
+// ttl is the lease of most stores: long enough for a busy machine, and short enough to wait for.
 const ttl = 5 * time.Second
 
-// A store is where the versions meet.
+// A store is a store on which the versions meet.
 type store struct {
 	name  string
 	start func(t *testing.T) (url func(space string) string)
 	ttl   time.Duration // 0 means ttl
-	dies  time.Duration // how long a name is taken after its holder was killed, at most; 0 means two leases
+	dies  time.Duration // how long a name stays taken after a kill of its holder, at most; 0 means two leases
 
-	readers, permits bool // it has them
-	tokens           bool // they rise
-	line             bool // who waits is shown
+	readers, permits bool // the store has them
+	tokens           bool // tokens rise
+	line             bool // the store shows waiters
 
 	url func(space string) string // each scene has tables of its own, if the store has tables
 }
@@ -43,10 +43,10 @@ func (s *store) gone() time.Duration {
 	return 2*s.lease() + patience
 }
 
-// durable are the arguments of a Redis server that keeps all that it has acknowledged, so that Redlock asks it at once.
+// durable are the arguments with which a Redis server keeps all acknowledged writes, so that Redlock asks it at once.
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// at is the URL of a store without tables.
+// at returns the URL of a store without tables.
 func at(parts ...string) func(string) string {
 	return func(string) string { return strings.Join(parts, "") }
 }
