@@ -22,7 +22,7 @@ type Address struct {
 	Scheme, User, Password string
 	Hosts                  []string // as given, "host" or "host:port"; empty if there is none
 	Path                   string   // after the hosts, without the first slash, decoded
-	Slash                  bool     // the slash is there: with an empty Path, the URL ends in it, and may lack a path by mistake
+	Slash                  bool     // there is a slash: with an empty Path the URL ends in it, perhaps by mistake
 	params                 map[string]string
 	asked                  map[string]bool
 }

@@ -9,9 +9,9 @@ import (
 
 var errWaits = errors.New("a claim that waits cannot be amended; enter another one in its place")
 
-// Amended returns a claim's weight and record after this renewal, given its weight and record in the store. Without an Amend,
-// they stay. It is the rule for all stores, and decides only by the store's data. So an amendment that arrives twice is
-// applied once, and an amendment that arrives after a later one is not applied:
+// Amended returns a claim's weight and record after this renewal, given its weight and record in the store. Without an
+// Amend, they stay. It is the rule for all stores, and decides only by the store's data. So an amendment that arrives twice
+// is applied once, and an amendment that arrives after a later one is not applied:
 //
 //   - A claim that waits is not amended.
 //   - A weight only falls: a claim with a smaller weight keeps it.

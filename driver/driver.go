@@ -30,11 +30,11 @@ type Driver interface {
 	// this: in some stores, two calls at the same time would give two places. But a request of the earlier call may arrive
 	// late, even after the later call was answered.
 	//
-	// A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so.
-	// A claim with a Ticket has entered before: it is found, or the error is [ErrGone], and nothing is put back.
-	// The error is a [*CapacityError] if the queue has another capacity. In some stores a refused claim stands in the queue until
-	// its client takes it out again or, if the client has died, until its lease ends. Meanwhile it counts for all there is: it
-	// holds beside nobody, and no claim behind it holds.
+	// A claim with Try enters only if it holds at once; if not, nothing is kept and the place says so. A claim with a Ticket
+	// has entered before: it is found, or the error is [ErrGone], and nothing is put back. The error is a [*CapacityError] if
+	// the queue has another capacity. In some stores a refused claim stands in the queue until its client takes it out again
+	// or, if the client has died, until its lease ends. Meanwhile it counts for all there is: it holds beside nobody, and no
+	// claim behind it holds.
 	Enter(ctx context.Context, c *Claim) (Place, error)
 
 	// Await returns when the place of a waiting claim may have changed, and may return early. A place that holds says that
@@ -78,11 +78,11 @@ type Claim struct {
 	Capacity int64         // from 1 to All
 	TTL      time.Duration // lease while it holds
 	Wait     time.Duration // lease while it waits, at most TTL; with Traits.FullWait the lease is TTL then too
-	Delay    time.Duration // how long the lock is kept from others after the claim's lease ran out while it held; 0 means not at all
+	Delay    time.Duration // how long the lock stays closed after the lease ran out while the claim held; 0 means not at all
 	Ticket   int64         // its ticket, once known; 0 before that
 	Owner    string        // with Reclaim: the stable name of a job
 	Try      bool          // enter only if it holds at once
-	Reclaim  bool          // entering removes the claims of other clients with the same Owner, which are earlier runs, unless they are kept
+	Reclaim  bool          // entering removes other clients' claims with the same Owner, the earlier runs, unless they are kept
 	Record   string        // shown to observers and kept as it is, unless Traits.ShortRecord; at most MaxRecord bytes
 	Amend    *Amendment    // with Renew: the change to a holding claim; nil means none
 }
@@ -107,7 +107,7 @@ type Place struct {
 	TTL     time.Duration // lease that the store confirmed, from some moment after the request was sent; 0 from Await
 	Retry   time.Duration // when a claim may run out that only this claim has to notice: ask again by then; 0 means not known
 	Ahead   int           // how many claims stand before it; for a waiting claim, this may include claims that have left since
-	Blocker ClaimInfo     // the claim at the head, for one that does not hold; zero if the store does not tell, or only a Record, which says what else is in the way
+	Blocker ClaimInfo     // the head claim, for a waiting claim; zero if unknown, or only a Record with another obstacle
 }
 
 // A Release is a claim that leaves its queue.
@@ -147,8 +147,8 @@ type Query struct {
 	Prefix string // or, if Name is empty, all that begin with this
 }
 
-// A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out. A long
-// List calls [Heard] after each part of the store's answer, and lasts for as long as its context does.
+// A Lister is a driver that can show its queues. Names come in order of their bytes; a name without claims is left out. A
+// long List calls [Heard] after each part of the store's answer, and lasts for as long as its context does.
 type Lister interface {
 	List(ctx context.Context, q *Query) ([]Listing, error)
 }
@@ -163,8 +163,8 @@ type Watcher interface {
 }
 
 // An Alerter is a driver that learns by itself when claims are in danger: somebody removed them, or their session is in
-// doubt or over. What it learns ends no lease; the answer to the renewal does. So a message that is forged, late or misled costs
-// a renewal, and nothing else.
+// doubt or over. What it learns ends no lease; the answer to the renewal does. So a message that is forged, late or misled
+// costs a renewal, and nothing else.
 type Alerter interface {
 	// Alert sets a function. The driver calls it, from any goroutine, with the ids of claims that should be renewed at once;
 	// the renewal then shows what happened to them. The function returns soon. Alert is called once, before the first Enter.

@@ -78,8 +78,8 @@ func Refused(err error) error { return mark(OutcomeRefused, err) }
 // request, a part of this one, or one store of several.
 func Unknown(err error) error { return mark(OutcomeUnknown, err) }
 
-// NotYet marks the error of a step before the one that changes the store, such as a first read of the queue. A refusal of the
-// store stays a refusal, and with any other error the request is [Unsent].
+// NotYet marks the error of a step before the one that changes the store, such as a first read of the queue. A refusal of
+// the store stays a refusal, and with any other error the request is [Unsent].
 func NotYet(err error) error {
 	if err == nil || OutcomeOf(err) == OutcomeRefused {
 		return err
@@ -105,8 +105,9 @@ func Afterwards(err error) error {
 // no error or mark of this package: the cause is the caller's, for example that another claim is gone, and says nothing
 // about this request.
 //
-// If the deadline has passed and the context's timer has not fired yet, Ended waits for it, for at most a second: connections
-// keep the same deadline by the clock, and on a busy machine their error comes first. Only the context knows its cause.
+// If the deadline has passed and the context's timer has not fired yet, Ended waits for it, for at most a second:
+// connections keep the same deadline by the clock, and on a busy machine their error comes first. Only the context knows its
+// cause.
 func Ended(ctx context.Context, sent bool) error {
 	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
 		due := time.NewTimer(time.Second)
@@ -163,8 +164,8 @@ type marked struct {
 
 func (m *marked) Unwrap() error { return m.error }
 
-// OutcomeOf returns the known outcome of the request that got this error. The outermost mark decides. Without one, the errors
-// of this package are refusals.
+// OutcomeOf returns the known outcome of the request that got this error. The outermost mark decides. Without one, the
+// errors of this package are refusals.
 func OutcomeOf(err error) Outcome {
 	var (
 		m *marked

@@ -35,7 +35,8 @@ func CheckName(name string) error {
 }
 
 // EncodeName turns a name into letters, digits, '-', '_', '.' and '%', at most three times as long. Distinct names stay
-// distinct, the result is never "." or "..", and a name of the first five kinds stays as it is. All stores use this encoding.
+// distinct, the result is never "." or "..", and a name of the first five kinds stays as it is. All stores use this
+// encoding.
 func EncodeName(name string) string {
 	dots, others := name == "." || name == "..", 0
 	for i := range len(name) {

@@ -8,8 +8,8 @@ import (
 // Holding is the rule. It reports how many claims at the head of a queue hold the lock: a claim holds while the weights
 // of the claims up to and including it fit the capacity. Weights are in the order of the queue.
 //
-// Claims enter only at the tail, so a claim that holds goes on holding until it leaves or runs out. A stale view of the queue
-// can make a client wait too long but never hold too early.
+// Claims enter only at the tail, so a claim that holds goes on holding until it leaves or runs out. A stale view of the
+// queue can make a client wait too long but never hold too early.
 func Holding(capacity int64, weights []int64) int {
 	for i, w := range weights {
 		if w > capacity {
@@ -21,8 +21,8 @@ func Holding(capacity int64, weights []int64) int {
 }
 
 // A Queue has the claims of one name, and methods for all that can happen to them. It has no clock and no lock, and does no
-// I/O: the caller passes the time, in microseconds of one clock that belongs to the store. Tests compare drivers with it step
-// by step.
+// I/O: the caller passes the time, in microseconds of one clock that belongs to the store. Tests compare drivers with it
+// step by step.
 //
 // The zero Queue is empty. An empty queue forgets its capacity. The store may forget Last too, once all later stamps for
 // Enter are sure to be larger.

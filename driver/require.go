@@ -19,7 +19,7 @@ const (
 	TraitReaders   Trait = "readers"         // readers share a lock
 	TraitPermits   Trait = "permits"         // a name can have several permits
 	TraitLockDelay Trait = "lock-delay"      // a lease that ran out can keep the lock from others for a while
-	TraitAmend     Trait = "amend"           // a holder can change its claim: the value of a leader, a writer that becomes a reader
+	TraitAmend     Trait = "amend"           // a holder can change its claim: a leader's value, a writer to a reader
 	TraitAsk       Trait = "ask"             // a holder can be asked for its lock
 	TraitPush      Trait = "push"            // the store notifies a waiter when it holds
 	TraitFit       Trait = "fit"             // no setting lets two hold a lock while nothing fails

@@ -16,7 +16,7 @@ type Traits struct {
 	Permits     bool   // capacities other than All
 	Delay       bool   // a lease that ran out while it held keeps the lock from others for [Claim.Delay]
 	InSession   bool   // a claim lives in its client's session: no other client can renew it, and all end with the session
-	OwnClient   bool   // a claim belongs only to its client: no other client can renew or remove it, and closing the client ends it
+	OwnClient   bool   // only a claim's client can renew or remove it, and closing the client ends it
 	FullWait    bool   // a waiting claim has the same lease as a holding one, its TTL
 	Amends      bool   // a holding claim can be changed in its place; see [Amendment]
 	ShortRecord bool   // a record may be replaced by a few words, unless it is short and of plain characters
@@ -31,7 +31,7 @@ type Traits struct {
 	MinTTL      time.Duration // shortest lease
 	MaxTTL      time.Duration // longest lease
 	Granularity time.Duration // how much earlier than asked the store may end a lease
-	Session     time.Duration // the time after which a dead process's claims end, whatever their leases are; 0 if they end with their leases
+	Session     time.Duration // when a dead process's claims end, whatever their leases; 0 if they end with their leases
 	Notes       []string      // facts for the person who runs the store, a sentence each
 	Warnings    []Warning     // problems of the store's setup
 }

@@ -14,9 +14,10 @@ type Column struct{ fence }
 // ErrNoRow says that there is no row with the key. It is [sql.ErrNoRows].
 var ErrNoRow = fmt.Errorf("there is no such row: %w", sql.ErrNoRows)
 
-// NewColumn returns a guard that keeps marks in the column token of a table. The column key, which must be unique, identifies
-// the rows. NewColumn does not ask the database. It takes the names as they are written; the error is [ErrInvalid] if they
-// have other characters than letters, digits and '_', except for the dot between a schema and the table.
+// NewColumn returns a guard that keeps marks in the column token of a table. The column key, which must be unique,
+// identifies the rows. NewColumn does not ask the database. It takes the names as they are written; the error is
+// [ErrInvalid] if they have other characters than letters, digits and '_', except for the dot between a schema and the
+// table.
 func NewColumn(d Dialect, table, key, token string) (*Column, error) {
 	c := &Column{}
 	c.keeps(d, table, token)
@@ -62,8 +63,9 @@ func (c *Column) Raise(ctx context.Context, tx Tx, key any, token int64) error {
 	return c.found(name, c.raised(ctx, tx, name, key, token))
 }
 
-// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction is
-// still the mark of a row. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is missing.
+// Check finds out in the caller's transaction, by one statement, whether a token that was raised in an earlier transaction
+// is still the mark of a row. The row stays locked until the transaction ends. The error is [ErrNoRow] if the row is
+// missing.
 func (c *Column) Check(ctx context.Context, tx Tx, key any, token int64) error {
 	name := c.name(key)
 	return c.found(name, c.checked(ctx, tx, name, key, token))

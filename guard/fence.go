@@ -17,7 +17,7 @@ type fence struct {
 	table string                                // the table, for messages
 	token string                                // the table's column of marks
 
-	narrow *Statement  // yields how many columns of that name have another type; nil if the database refuses values that do not fit
+	narrow *Statement  // yields how many columns of that name have another type; nil if the database refuses misfits
 	wide   atomic.Bool // narrow has answered 0
 }
 

@@ -24,7 +24,7 @@ type File struct {
 
 // FileOptions are the settings of [RaiseFile]. Nil and the zero value mean the defaults.
 type FileOptions struct {
-	Mode fs.FileMode // permissions of files that are made, before the process's umask; 0 means 0o600. One that is there keeps its own
+	Mode fs.FileMode // permissions of new files, before the process's umask; 0 means 0o600. An old file keeps its own
 }
 
 // RaiseFile shows a token to the file at a path, and returns the File to read and write with. The file may be missing. From
@@ -92,10 +92,10 @@ func (f *File) Read(ctx context.Context) (data []byte, err error) {
 	return data, err
 }
 
-// Write replaces the contents. If a higher token was raised, the error is [ErrStale]. Write creates a new file beside the old
-// one, and puts it in its place while the token is the mark and the mark cannot change. A crash leaves the old contents or
-// the new, and perhaps a file whose name begins with a dot and ends with ".new". When Write returns nil, the new contents are
-// on the disk. The new file has the permissions of the old one, but not its owner or its other links.
+// Write replaces the contents. If a higher token was raised, the error is [ErrStale]. Write creates a new file beside the
+// old one, and puts it in its place while the token is the mark and the mark cannot change. A crash leaves the old contents
+// or the new, and perhaps a file whose name begins with a dot and ends with ".new". When Write returns nil, the new contents
+// are on the disk. The new file has the permissions of the old one, but not its owner or its other links.
 func (f *File) Write(ctx context.Context, data []byte) error {
 	fresh, err := f.prepare(data)
 	if err != nil {

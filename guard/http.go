@@ -34,10 +34,11 @@ func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method
 // be asked. The body is a problem document (RFC 9457) with the members resource, token and newer; tokens are texts, since
 // numbers of JavaScript are not exact from 2^53 on.
 //
-// A Handler guards against late requests: a request with a stale token changes nothing, and neither does a later request with
-// a lower token. It does not guard against a handler that is already at work when a higher token arrives. That handler goes
-// on, and its late write is refused only if it checks in the same step: with [Table.Check] in the transaction of the write,
-// with the values of [Incoming], on marks that [Table.Marks] made of the same table; or with [Memory.Do] on the same Memory.
+// A Handler guards against late requests: a request with a stale token changes nothing, and neither does a later request
+// with a lower token. It does not guard against a handler that is already at work when a higher token arrives. That handler
+// goes on, and its late write is refused only if it checks in the same step: with [Table.Check] in the transaction of the
+// write, with the values of [Incoming], on marks that [Table.Marks] made of the same table; or with [Memory.Do] on the same
+// Memory.
 type Handler struct {
 	next  http.Handler
 	marks Marks

@@ -58,7 +58,7 @@ func NewTable(d Dialect, name string) (*Table, error) {
 			" (resource TEXT PRIMARY KEY, token INTEGER NOT NULL CHECK (token > 0)) WITHOUT ROWID"
 		raise := "INSERT INTO " + name + " AS g (resource, token) VALUES (?, ?)" +
 			" ON CONFLICT (resource) DO UPDATE SET token = max(g.token, excluded.token) RETURNING token"
-		check := "UPDATE " + name + " SET token = token WHERE resource = ? RETURNING token" // it writes, so it waits for the write lock
+		check := "UPDATE " + name + " SET token = token WHERE resource = ? RETURNING token" // waits for the write lock
 		t.raise = func(key any, token int64) *Statement { return &Statement{Text: raise, Args: []any{key, token}} }
 		t.check = func(key any) *Statement { return &Statement{Text: check, Args: []any{key}} }
 	}

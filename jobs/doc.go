@@ -17,8 +17,8 @@
 //	copy, last: old, old ──► none, old ──► new, old ──► new, none ──► new, new
 //	            old, none ──► old, new ──► none, new ──► new, new
 //
-// The loss of both is harmless while the machines' clocks agree to within [Options.AtLeast], and otherwise lets a late machine
-// run a tick again; docs/howto/jobs.md says for each store when that can be.
+// The loss of both is harmless while the machines' clocks agree to within [Options.AtLeast], and otherwise lets a late
+// machine run a tick again; docs/howto/jobs.md says for each store when that can be.
 //
 // A tick is in one of these stages in the store:
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/stilelock/stile"
 )
 
-// A Call is work that runs once for its key, however many processes call it. All of them get its answer. Make it with [Once],
-// which costs nothing. Many goroutines may use it.
+// A Call is work that runs once for its key, however many processes call it. All of them get its answer. Make it with
+// [Once], which costs nothing. Many goroutines may use it.
 //
 //	none ──► runs ──► answered ──► none, when the answer is no longer kept
 //	 ▲         │

@@ -18,7 +18,7 @@ const (
 	Done      Outcome = "done"      // it ran here, without an error
 	Failed    Outcome = "failed"    // it ran here, and returned Result.Err
 	Panicked  Outcome = "panicked"  // it ran here, and panicked: Result.Err is a *PanicError
-	CutOff    Outcome = "cut off"   // it ran here, and its context ended first, or the work reports that: the lease was lost, even before the work began, or MaxHold was over
+	CutOff    Outcome = "cut off"   // the lease was lost, even before the work began, or MaxHold was over, or the work says so
 	Stopped   Outcome = "stopped"   // it ran here until the context of Run ended, even before the work began
 	Elsewhere Outcome = "elsewhere" // another machine runs the job, or has run it since the tick
 	Late      Outcome = "late"      // this machine was too late for it, such as after a sleep, and Skip leaves it out

@@ -4,5 +4,6 @@
 //	mux.Handle("GET /export", stilehttp.Limit(exports, export, nil))        // five exports over all machines, else 429
 //	vendor := &http.Client{Transport: &stilehttp.Transport{Permit: calls}}  // five calls over all machines, others wait
 //
-// A request that holds a lock has a context that ends with the lease and carries it: see [stile.FromContext] and [stile.Token].
+// A request that holds a lock has a context that ends with the lease and carries it: see [stile.FromContext] and
+// [stile.Token].
 package stilehttp

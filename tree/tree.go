@@ -5,8 +5,8 @@
 //	one := tree.Mutex(locks, "market/item/5")  // a sale; as many at a time as there are items
 //
 // A lock is a mutex of its own name, and the reader side of each name above: what database systems call multiple granularity
-// locking, with intention locks (Gray, Lorie, Putzolu and Traiger 1976). A mutex that waits for "market" stops later ones below
-// it, so that a stream of sales cannot keep a stocktaking out.
+// locking, with intention locks (Gray, Lorie, Putzolu and Traiger 1976). A mutex that waits for "market" stops later ones
+// below it, so that a stream of sales cannot keep a stocktaking out.
 //
 // All programs that use these names must use this package: [stile.Client.Mutex] of "market/item/5" does not exclude
 // "market". There is no shared side: a reader of "market" could not keep out a writer below it, who is a reader of "market"

@@ -52,8 +52,8 @@ type Store struct {
 	// compared.
 	Fresh func(t testing.TB) (open func() driver.Driver)
 
-	// Taken reports whether a lock is taken for another program, which knows only the format that it shares with the driver. Nil
-	// means that there is no such program.
+	// Taken reports whether a lock is taken for another program, which knows only the format that it shares with the driver.
+	// Nil means that there is no such program.
 	Taken func(t testing.TB, name string) bool
 
 	// Stall opens a client that can be made to stand still in the middle of a request. The suite closes it. Nil means that
@@ -67,8 +67,8 @@ type Store struct {
 	// Jumps are the jumps of wall clocks, such as "summer time begins". Nil means that clients use no wall clock.
 	Jumps map[string]func(t testing.TB) *Jump
 
-	// Losses are more ways to lose an answer than Detour has, such as with a pooler's connection to the server. The key says what
-	// happens. Nil means that there are none.
+	// Losses are more ways to lose an answer than Detour has, such as with a pooler's connection to the server. The key says
+	// what happens. Nil means that there are none.
 	Losses map[string]func(t testing.TB) *Loss
 
 	// Transactions makes a database in which transactions lock names. Nil means that transactions lock nothing.
@@ -95,8 +95,8 @@ type Store struct {
 	// Several makes a store of several servers that nobody else uses. Nil means that the store is on one.
 	Several func(t testing.TB) *Several
 
-	// Edge connects clients to stores that nobody else uses and whose counters, at least for this name, stand just below an edge.
-	// The key names the edge, such as 2^31. The suite closes the clients. Nil means that the store counts nothing.
+	// Edge connects clients to stores that nobody else uses and whose counters, at least for this name, stand just below an
+	// edge. The key names the edge, such as 2^31. The suite closes the clients. Nil means that the store counts nothing.
 	Edge map[string]func(t testing.TB, name string) driver.Driver
 
 	// Foreign makes other programs, by their names, that lock a name and know only the format that they share with the driver.
@@ -107,12 +107,12 @@ type Store struct {
 	// notice.
 	Failover func(t testing.TB) *Failover
 
-	// Succession makes a store of several servers, one of which leads. Nil means that there is none, or that the suite cannot let
-	// a replaced leader go on.
+	// Succession makes a store of several servers, one of which leads. Nil means that there is none, or that the suite cannot
+	// let a replaced leader go on.
 	Succession func(t testing.TB) *Succession
 
-	// Lacking makes stores whose user lacks a right that a client needs, and returns a function that opens a client of this user.
-	// The key names the right, such as "the right to write". Nil means that every user of the store has all rights.
+	// Lacking makes stores whose user lacks a right that a client needs, and returns a function that opens a client of this
+	// user. The key names the right, such as "the right to write". Nil means that every user of the store has all rights.
 	Lacking map[string]func(t testing.TB) (open func() (driver.Driver, error))
 }
 

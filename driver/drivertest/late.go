@@ -277,8 +277,8 @@ func (r *run) heldUp(
 	then func(*Detour, *driver.Claim),
 ) {
 	r.Helper()
-	// The first call lets the driver prepare its requests, and whatever else the next claim needs. From then on only the claim's
-	// own messages are held up.
+	// The first call lets the driver prepare its requests, and whatever else the next claim needs. From then on only the
+	// claim's own messages are held up.
 	first := claim()
 	if err := call(r.ctx, first); err != nil {
 		r.Fatalf("%s = %v; want nil", verb, err)

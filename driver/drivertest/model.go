@@ -226,7 +226,8 @@ func (m *model) renew() {
 	}
 }
 
-// amended returns a claim with an amendment: a smaller weight or another record, now and then one that the store must refuse.
+// amended returns a claim with an amendment: a smaller weight or another record, now and then one that the store must
+// refuse.
 func (m *model) amended(c *driver.Claim) *driver.Claim {
 	m.amendments++
 	claim := *c

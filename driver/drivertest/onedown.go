@@ -102,7 +102,7 @@ func (r *run) renewedWithout(s *Several, d driver.Driver, claims []*driver.Claim
 func (r *run) leaveBehind(s *Several, a, b driver.Driver, claims []*driver.Claim) {
 	s.Down(0)
 	other := r.claim()
-	r.until(recovers, "a lock is to be had without one server", func() bool { // the client asks servers again that were out of reach
+	r.until(recovers, "a lock is to be had without one server", func() bool { // the client asks the lost servers again
 		p, err := a.Enter(r.ctx, other)
 		return err == nil && p.Holds
 	})

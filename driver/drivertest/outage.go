@@ -19,7 +19,7 @@ type Counter interface {
 
 const (
 	restful    = 1500 * time.Millisecond // how long a waiter's messages are counted
-	occasional = 8                       // messages that the waiter may send meanwhile for other reasons, such as to keep a connection open
+	occasional = 8                       // messages that the waiter may send meanwhile, such as to keep a connection open
 )
 
 func outage(r *run) {

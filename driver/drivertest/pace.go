@@ -94,8 +94,8 @@ func (r *run) inTime(what string, try func() bool) {
 	}
 }
 
-// waitsInTime enters a claim that must wait for another one at least until the other's lease is over. It reports false if the
-// claim holds and that lease may have been over by then, which proves nothing.
+// waitsInTime enters a claim that must wait for another one at least until the other's lease is over. It reports false if
+// the claim holds and that lease may have been over by then, which proves nothing.
 func (r *run) waitsInTime(d driver.Driver, c *driver.Claim, over time.Time) (p driver.Place, inTime bool) {
 	r.Helper()
 	p = r.enter(d, c)

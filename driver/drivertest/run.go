@@ -215,8 +215,8 @@ func (r *run) during(length time.Duration, what string, condition func() bool) {
 	}
 }
 
-// steadily is during, but reports false if the machine stood still long enough for a lease to run out: then a false condition
-// proves nothing. Each check restarts the lease.
+// steadily is during, but reports false if the machine stood still long enough for a lease to run out: then a false
+// condition proves nothing. Each check restarts the lease.
 func (r *run) steadily(leased time.Time, length time.Duration, what string, condition func() bool) bool {
 	r.Helper()
 	start := time.Now()

@@ -12,7 +12,7 @@ const worthATurn = time.Second
 // inTurns runs a case of a suite. While the case only waits, it does not count as a running test: its rest is a subtest,
 // which queues behind the tests that already wait for their turn. So an idle client does not stop the suite.
 func (r *run) inTurns(t *testing.T, c Case) {
-	next, _ := iter.Pull(func(giveWay func(struct{}) bool) { // a failed case ends here, and with it the test that runs its next part
+	next, _ := iter.Pull(func(giveWay func(struct{}) bool) { // a failed case ends here, and its test with it
 		r.giveWay = func() { giveWay(struct{}{}) }
 		r.does(c)
 	})

@@ -31,7 +31,7 @@ var workCases = []Case{
 const (
 	others = 100 // names that others hold
 	forNew = 20  // the extra work of a new name, such as searches for missing rows
-	warm   = 8   // how often a client enters before the count, until its work stays the same: PostgreSQL's sixth plan is generic
+	warm   = 8   // how often a client enters before the count: PostgreSQL's sixth plan is generic
 )
 
 func flatWork(r *run) {

@@ -32,7 +32,7 @@ type arena struct {
 	note       string   // what else readers should know about the libraries
 
 	uncontended []string // contenders where nobody else wants the lock
-	bare        []string // programs without a lock, for comparison; also in the contended measures where one process waits for another
+	bare        []string // programs without a lock; also in the contended measures where one process waits for another
 	contended   []string // contenders for one hot name, ours first
 	measures    func(b *bench) []*measure
 	targets     []target

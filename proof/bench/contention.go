@@ -68,7 +68,8 @@ func (t *tally) starved() (n int) {
 	return n
 }
 
-// run starts the goroutines, and returns when the window has ended. A wait that is under way then counts as long as it has lasted.
+// run starts the goroutines, and returns when the window has ended. A wait that is under way then counts as long as it has
+// lasted.
 func (c *contention) run() (*tally, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -55,7 +55,8 @@ func (h *consulHolding) unlock() error { return h.lock.Unlock() }
 
 // leftInConsul returns the keys and the sessions of Consul.
 func leftInConsul(s *store) (version string, kept []string) {
-	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr, HttpClient: http.DefaultClient}) // the client keeps its connections
+	// The client keeps its connections.
+	c, err := api.NewClient(&api.Config{Address: s.servers[0].Addr, HttpClient: http.DefaultClient})
 	if err != nil {
 		return "Consul", []string{err.Error()}
 	}

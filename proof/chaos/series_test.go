@@ -15,7 +15,7 @@ import (
 func TestSeries(t *testing.T) {
 	log := t.TempDir() + "/alarms.log"
 	const before = "etcd seed=8 for=8s pairs=false workers=4 faults=9 holds=4 checked=8 lax=0s excused=0 findings=2\n" +
-		"redis seed=9 for=9s pairs=false workers=4 faults=9 holds=4 checked=8 lax=0s excused=0 findings=none\n" // of another length
+		"redis seed=9 for=9s pairs=false workers=4 faults=9 holds=4 checked=8 lax=0s excused=0 findings=none\n" // another length
 	if err := os.WriteFile(log, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -81,13 +81,15 @@ var stores = map[string]func(t servertest.TB) *store{
 	"postgres": func(t servertest.TB) *store { return postgres(t, "") },
 	"postgres-session": func(t servertest.TB) *store {
 		s := postgres(t, "?mode=session")
-		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
+		// The locks end with the connection.
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections}
 		return s
 	},
 	"mariadb": func(t servertest.TB) *store { return mariadb(t, "") },
 	"mysql-session": func(t servertest.TB) *store {
 		s := mariadb(t, "?mode=session")
-		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections} // the locks go with the connection
+		// The locks end with the connection.
+		s.forgets = []string{cutConnections, dropConnections, restartServer, killServer, killConnections}
 		return s
 	},
 	"memcached": func(t servertest.TB) *store {

@@ -18,8 +18,8 @@ const (
 	delayRetry = 250 * time.Millisecond
 )
 
-// errSharedDelay refuses a claim with a lock-delay to be shared, or to become so: the lock-delay is on the lock's key, and only an
-// exclusive claim has it.
+// errSharedDelay refuses a claim with a lock-delay to be shared, or to become so: the lock-delay is on the lock's key, and
+// only an exclusive claim has it.
 var errSharedDelay = fmt.Errorf("%w: consul keeps a lock-delay for exclusive claims alone", driver.ErrUnsupported)
 
 // Enter takes a free lock in one transaction. If the lock is taken, a second transaction puts the claim into the queue.

@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// One of three servers freezes that is not the client's own: that one is the client's only way. A leader is missed for a second or
-// two, in which no lease of 3 s is renewed; the shortest session of a server that is not one of tests is 10 s.
+// One of three servers freezes, but not the client's own, which is its only way to the store. After a leader's end the
+// servers need a second or two for another, in which a lease of 3 s would run out; outside tests a session has at least 10 s.
 func TestServerFreezes(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]time.Duration{"leader": 10 * time.Second, "follower": 3 * time.Second} {

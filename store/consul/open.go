@@ -87,7 +87,7 @@ func optionsOf(a *driver.Address) (*Options, error) {
 	case a.User != "":
 		return nil, fmt.Errorf("consul has no users: a token goes where a password does, as in %s://:token@host", a.Scheme)
 	}
-	o.URL, o.Token = (&url.URL{Scheme: scheme, Host: hosts[0]}).String(), a.Password // URL.String escapes the zone of an address
+	o.URL, o.Token = (&url.URL{Scheme: scheme, Host: hosts[0]}).String(), a.Password // String escapes a zone
 	o.Client = &http.Client{Transport: transport(timeout, trust)}
 	return o, a.Done()
 }

@@ -196,8 +196,8 @@ func (s *store) remove(ctx context.Context, conn *sql.Conn, keys []string, idle 
 
 var errNoted = errors.New("the note of the last cleaning is in use")
 
-// cleanTx deletes at most a number of rows of LockTx that nobody locked for a period, and notes when it did so. It returns how
-// many rows it has read.
+// cleanTx deletes at most a number of rows of LockTx that nobody locked for a period, and notes when it did so. It returns
+// how many rows it has read.
 //
 // A transaction that began to read before another one had the lock must notice this, even if the row was deleted meanwhile.
 // So cleanTx first marks a row by a negative turn. That needs the row's lock, so any transaction that had it has committed.

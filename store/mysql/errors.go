@@ -54,8 +54,8 @@ func again(err error) bool {
 	return false
 }
 
-// judged returns the meaning of an error of a statement that may have written, and drops the connection if it must not be used
-// again.
+// judged returns the meaning of an error of a statement that may have written, and drops the connection if it must not be
+// used again.
 func (s *store) judged(ctx context.Context, conn *sql.Conn, err error) error {
 	if err == nil {
 		return nil
@@ -138,6 +138,6 @@ func (s *store) cause(err error) error {
 	return errors.New(clean)
 }
 
-// drop closes a connection for good, which rolls back its open transaction. The error that Raw returns is the one that made it
-// close the connection.
+// drop closes a connection for good, which rolls back its open transaction. The error that Raw returns is the one that made
+// it close the connection.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }

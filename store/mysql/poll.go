@@ -184,8 +184,8 @@ func (s *store) asks(
 // oneClaim picks a claim by the hash of its name and its ticket.
 const oneClaim = "c.`hash` = %v AND c.`ticket` = %d"
 
-// looking is the statement up to the list of claims. A claim that is alone in the row of its name does not wait. If the claim
-// right before another one holds, all claims before that one hold.
+// looking is the statement up to the list of claims. A claim that is alone in the row of its name does not wait. If the
+// claim right before another one holds, all claims before that one hold.
 func (s *store) looking(more asking) string {
 	const before = " FROM `{prefix}claim` a WHERE a.`hash` = c.`hash` AND a.`ticket` < c.`ticket`"
 	ahead, kept := "0", "0"

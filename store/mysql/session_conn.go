@@ -171,7 +171,8 @@ func (c *userConn) Wait(ctx context.Context, key string, _ bool) error {
 		defer cancel()
 		if raw, err := c.s.connector.Connect(life); err == nil {
 			defer raw.Close()
-			_, _ = raw.(sqldriver.ExecerContext).ExecContext(life, fmt.Sprintf("KILL QUERY %d", c.id), nil) // if this fails, the statement ends by itself
+			// If this fails, the statement ends by itself.
+			_, _ = raw.(sqldriver.ExecerContext).ExecContext(life, fmt.Sprintf("KILL QUERY %d", c.id), nil)
 		}
 	})
 	defer func() {

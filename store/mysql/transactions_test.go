@@ -23,7 +23,7 @@ func transactions(t testing.TB) *drivertest.Transactions {
 	long := "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = %d AND COMMAND = 'Query' AND TIME_MS > 50"
 	if !maria(t, raw(t, server, "")) {
 		long = "SELECT COUNT(*) FROM performance_schema.threads JOIN performance_schema.events_statements_current USING (THREAD_ID) " +
-			"WHERE PROCESSLIST_ID = %d AND PROCESSLIST_COMMAND = 'Query' AND END_EVENT_ID IS NULL AND TIMER_WAIT > 50 * 1000000000" // picoseconds
+			"WHERE PROCESSLIST_ID = %d AND PROCESSLIST_COMMAND = 'Query' AND END_EVENT_ID IS NULL AND TIMER_WAIT > 50 * 1000000000" // ps
 	}
 	database := func(parameters string) *drive.Database {
 		db, err := sql.Open("mysql", "root@tcp("+server.Addr+")/"+name+parameters)

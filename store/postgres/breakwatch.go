@@ -225,7 +225,8 @@ func parseBroken(text string) (at claimKey, record string, ok bool) {
 	return claimKey{string(name), ticket}, string(text64), true
 }
 
-// Break is [driver.Breaker]. With the longest name and the longest record the message has 5,999 bytes, and PostgreSQL takes 7,999.
+// Break is [driver.Breaker]. With the longest name and the longest record the message has 5,999 bytes, and PostgreSQL takes
+// 7,999.
 func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	if err := b.Removes(); err != nil {
 		return driver.ClaimInfo{}, err

@@ -9,8 +9,8 @@
 // work there: it would send a script for 32 names to the server of the first. Use redis+cluster for several servers with
 // parts of the names.
 //
-// Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and rediss+cluster;
-// redlock and redlocks, for a quorum of independent servers; and tair and tairs.
+// Importing the package registers the schemes redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster and
+// rediss+cluster; redlock and redlocks, for a quorum of independent servers; and tair and tairs.
 //
 // A user of the server needs these rights, with the prefix in place of stile/. The page docs/stores/redis.md says
 // what is lost without some of them. Without the last one, a watch gets no reports of changes but reads four times a
@@ -29,7 +29,8 @@
 //	ACL SETUSER locks on >… ~* +evalsha +eval +script|load +get +set +del +type +time +pttl +pexpire
 //	    +ping +info +config|get +scan +role +client|tracking
 //
-// and the same as above in a cluster and with Sentinel. The pages docs/stores/redlock.md and docs/stores/tair.md list the rights for those.
+// and the same as above in a cluster and with Sentinel. The pages docs/stores/redlock.md and docs/stores/tair.md list the
+// rights for those.
 package redis
 
 import (

@@ -158,7 +158,8 @@ func TestRedlockCommands(t *testing.T) {
 	pair := func(i int) {
 		c := redlockClaim("counted", fmt.Sprint("c", i))
 		holds(t, d, c)
-		servertest.Until(t, "all servers have it", func() bool { return on(servers, "counted") == len(servers) }) // one may be late
+		// One server may be late.
+		servertest.Until(t, "all servers have it", func() bool { return on(servers, "counted") == len(servers) })
 		leaves(t, d, c)
 		servertest.Until(t, "all servers have let it go", func() bool { return on(servers, "counted") == 0 })
 	}

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A small fleet is measured for a moment, in which some of so many clients are sure to lock, and the file that comes of it is one that can be computed from.
+// The test measures a small fleet for a moment, long enough for some of its clients to lock, and simulates a larger one from
+// the file.
 func TestMeasureAndSimulate(t *testing.T) {
 	h := &servertest.Host{Program: "fleet"}
 	defer h.End()

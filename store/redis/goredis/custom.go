@@ -46,8 +46,8 @@ var (
 		"IgnoreHooks opens the connections of the locks without them")
 )
 
-// unhooked refuses a client with hooks. They are in a field that is not exported: a list, or in newer versions a pointer to a
-// state with the list, which is read as the library reads it.
+// unhooked refuses a client with hooks. They are in a field that is not exported: a list, or in newer versions a pointer to
+// a state with the list, which is read as the library reads it.
 func unhooked(client redis.UniversalClient) error {
 	mixin := reflect.ValueOf(client).Elem().FieldByName("hooksMixin")
 	if !mixin.IsValid() {

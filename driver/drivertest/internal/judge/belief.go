@@ -70,7 +70,7 @@ func (k *knowledge) learn(one *Call, early time.Duration) {
 	}
 	switch {
 	case one.Err != nil || one.Verb == "leave":
-	case one.Verb == "renew": // the claim may have run out and come back by a late request: then its renewal does not say that it holds
+	case one.Verb == "renew": // after its end the claim may be back by a late request, and wait
 		k.holds = k.holds && one.Ended < before
 	default:
 		k.holds = one.Place.Holds
@@ -120,8 +120,8 @@ func (h *History) beliefs() []*belief {
 	return list
 }
 
-// believed returns claims that exclude each other and were believed to hold at once, or that followed each other with falling
-// tickets.
+// believed returns claims that exclude each other and were believed to hold at once, or that followed each other with
+// falling tickets.
 func (h *History) believed() string {
 	list := h.beliefs()
 	for _, b := range list {

@@ -6,8 +6,8 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// lapses returns the steps by which leases may have run out during some calls on one name, each with the time in which it may
-// have come. A lease that a call restarted lasts at least its full time from the begin of that call. So once the call is
+// lapses returns the steps by which leases may have run out during some calls on one name, each with the time in which it
+// may have come. A lease that a call restarted lasts at least its full time from the begin of that call. So once the call is
 // answered, the claim did not run out by an earlier lease.
 func lapses(all []*Call, early time.Duration) []*Call {
 	var (

@@ -46,7 +46,8 @@ func ranOut(all []*Call, one *Call) bool {
 	return on
 }
 
-// earlierRun reports whether, before a claim entered, another claim of its job had entered by another client and had not left.
+// earlierRun reports whether, before a claim entered, another claim of its job had entered by another client and had not
+// left.
 func earlierRun(before []*Call, one *Call) bool {
 	return slices.ContainsFunc(before, func(e *Call) bool {
 		return e.Verb == "enter" && e.Err == nil && e.Place.Ticket != 0 && e.Ended < one.Began && one.mayEnd(&e.Claim, e.Place.Ticket) &&

@@ -25,8 +25,8 @@ const NoKey = -2
 //	    └───────────────┘ └─────────────────────────────┘
 //	 lost, or the primary is another       refusedFor is over
 //
-// Only the server's refusal of the command makes a tracker refused. A connection that could not be made says nothing about the
-// server, and the next reader tries again.
+// Only the server's refusal of the command makes a tracker refused. A connection that could not be made says nothing about
+// the server, and the next reader tries again.
 type tracker struct {
 	c *Conn
 
