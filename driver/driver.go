@@ -130,7 +130,7 @@ type ClaimInfo struct {
 	Holds     bool
 	Left      bool          // released, and kept for a while
 	Since     time.Duration // how long ago it entered
-	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if the store does not tell
+	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if unknown
 	Record    string
 }
 

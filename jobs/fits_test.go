@@ -56,7 +56,7 @@ func TestEndFits(t *testing.T) {
 	}
 }
 
-// unwritable is a store that refuses a job's records while told to.
+// unwritable is a store that refuses a job's records while now is set.
 type unwritable struct {
 	*memory.Driver
 	now *atomic.Bool

@@ -191,8 +191,8 @@ func oneEar() *buggy {
 	}}
 }
 
-// ending returns a driver whose error for an ended context, before or after the request was sent, is that of a function. Its
-// calls are all made, and last a moment longer than the call in the store.
+// ending returns a driver that gets its error for an ended context, before or after the request was sent, from a function.
+// It makes all calls, and they last a moment longer than the call in the store.
 func ending(tell func(ctx context.Context, sent bool) error) *buggy {
 	end := func(ctx context.Context, call func(ctx context.Context) error) error {
 		if ctx.Err() != nil {

@@ -33,7 +33,7 @@ type worker struct {
 	past  []*driver.Claim
 }
 
-// A workerStand is what a worker knows of its claim.
+// A workerStand is a worker's knowledge of its claim.
 //
 //	asking ──it waits──► waiting ──it holds──► holding
 //	  │  │                  │                    ▲  │

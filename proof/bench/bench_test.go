@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestQuick takes every measure on Redis, and two of them on each of the other stores, once and for so short a time that
-// the figures mean nothing, and looks at what is there.
+// TestQuick takes every measure on Redis, and two of them on each of the other stores, once and for too short a time
+// for meaningful figures, and checks that the result is complete.
 func TestQuick(t *testing.T) {
 	all := arenas
 	if *jvm {

@@ -17,7 +17,7 @@ import (
 // childEnv is the environment variable with a child's task.
 const childEnv = "STILE_BENCH_CHILD"
 
-// A task is what a child must do.
+// A task is the work of a child.
 type task struct {
 	Role      string // a key of roles
 	Store     string // an arena's key

@@ -29,7 +29,7 @@ func (b *bench) clientsOne(c contender) (sample, error) {
 	return each(&t)
 }
 
-// clientsRole opens clients and reports what they take up.
+// clientsRole opens clients and reports their footprint.
 func clientsRole(t *task, parent *lines) error {
 	var before footprint
 	for i := range t.Size + 1 {
@@ -41,7 +41,7 @@ func clientsRole(t *task, parent *lines) error {
 		if err := turns(lib.mutex(fmt.Sprintf("%s/%d", t.Name, i)), 1); err != nil {
 			return err
 		}
-		if i == 0 { // what only the first client makes is not counted
+		if i == 0 { // without the part that only the first client makes
 			before = measureFootprint()
 		}
 	}

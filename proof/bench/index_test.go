@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/evidence/bench/README.md anew")
 
-// The index is what the pages say.
+// The index agrees with the pages.
 func TestIndex(t *testing.T) {
 	const dir = "../../docs/evidence/bench"
 	want, err := indexOf(dir)
@@ -75,7 +75,7 @@ func TestReasonHasTheFigures(t *testing.T) {
 	}
 }
 
-// The index counts, shows all that is not met, and follows a page that is written beside it; a file that is something else stays.
+// The index counts, shows all missed targets, and follows a page that is written beside it; other files stay.
 func TestReindex(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestJavaIsBuilt sees where the child in Java is looked for, that it must be built, and that the versions are those
-// of its files.
+// TestJavaIsBuilt checks the path of the child in Java, the error if nobody has built it, and that its versions are the
+// versions of its files.
 func TestJavaIsBuilt(t *testing.T) {
 	t.Chdir(t.TempDir())
 	child := &task{Role: "own", Java: true}

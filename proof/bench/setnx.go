@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Measures on Redis in the layout setnx, whose keys are those of the other libraries.
+// Measures on Redis in the layout setnx, whose keys are the keys of the other libraries.
 
 var setNXContended = []string{ours, "redsync", "redsync, 5 ms", "redislock", "redislock, 5 ms", "rueidislock"}
 

@@ -58,7 +58,7 @@ const (
 // ofWorkers are the kinds of faults that hit workers. They do not change the store.
 var ofWorkers = []string{killWorker, stopWorker}
 
-// faults are what a schedule is made of.
+// faults are the kinds of faults in a schedule.
 var faults = []fault{
 	{killWorker, func(l *lane, _ time.Duration) string {
 		i := l.random.IntN(len(l.workers))

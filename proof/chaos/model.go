@@ -21,7 +21,7 @@ import (
 // A mutex is a writer without readers, and a permit is a reader of a smaller capacity. So one state serves all:
 //
 //	lock     all that is held, and this, fit the capacity; of a writer: a token larger than all before; of a reader: a token
-//	         larger than those of all writers before
+//	         larger than all writers' tokens before
 //	end      of a hold that is there: given back, run out, or forgotten
 //
 // A hold is two operations, the lock and its end. If the lock is known to have been released, its end lies within the

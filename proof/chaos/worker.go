@@ -64,7 +64,7 @@ func wholes(c *stile.Client) []*stile.Lock {
 // ttl is the lease of all locks.
 const ttl = 3 * time.Second
 
-// A worker is a process that locks and unlocks until its input ends. It reports what it believes, a line for each event:
+// A worker is a process that locks and unlocks until its input ends. It reports its beliefs, a line for each event:
 //
 //	begin HOLD NAME WEIGHT TOKEN CALL TIME UNTIL   asked for at CALL, held at TIME, for as long as UNTIL if it is not renewed
 //	still HOLD TIME UNTIL                          held at TIME

@@ -83,7 +83,7 @@ func (w *World) checkHolders() error {
 			}
 			ticket := x.token / engine.Turns
 			if slices.Contains(w.broken, ticket) {
-				continue // whoever removed it answers for the holder
+				continue // the remover answers for the holder
 			}
 			id := c.claims[x.claim].id
 			at := w.entry(id)

@@ -103,7 +103,7 @@ func (w *World) fault(ev Event) {
 	}
 }
 
-// act does what a goroutine does, or the clock.
+// act makes an event of a goroutine or of the clock happen.
 func (w *World) act(ev Event) {
 	c := &w.clients[ev.Client]
 	x := &c.gs[min(int(ev.G), len(c.gs)-1)]
@@ -326,7 +326,7 @@ func (c *client) drop(r *request) {
 	}
 }
 
-// seat returns what the shell knows of the claim in a slot.
+// seat returns the shell's knowledge of the claim in a slot.
 func (w *World) seat(c *client, s engine.Slot) *seat {
 	for int(s) >= len(c.claims) {
 		c.claims = append(c.claims, seat{})

@@ -38,7 +38,7 @@ type scene struct {
 	lease *stile.Lease  // of "held", taken before the store failed
 	pair  *stile.Lease  // of two joined locks
 	left  stile.Handle  // of "left"
-	line  <-chan result // who waits for "taken"
+	line  <-chan result // the waiter for "taken"
 	took  *stile.Lease  // another client's, of "taken"
 
 	next func() error // the next yield of a loop that began before

@@ -11,7 +11,8 @@ import (
 )
 
 // One of three servers freezes, but not the client's own, which is its only way to the store. After a leader's end the
-// servers need a second or two for another, in which a lease of 3 s would run out; outside tests a session has at least 10 s.
+// servers need a second or two for another, in which a lease of 3 s would run out; outside tests a session has at least 10
+// s.
 func TestServerFreezes(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]time.Duration{"leader": 10 * time.Second, "follower": 3 * time.Second} {

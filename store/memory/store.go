@@ -235,7 +235,7 @@ func (q *queue) shape(now int64) shape {
 // unheard reports whether nobody waits for a change of the queue.
 func (q *queue) unheard() bool { return q.audience == nil || len(q.waits) == 0 && len(q.watches) == 0 }
 
-// listen readies the queue for somebody who waits.
+// listen readies the queue for a waiter.
 func (q *queue) listen() {
 	if q.audience == nil {
 		q.audience = &audience{waits: map[string]map[*wait]bool{}}

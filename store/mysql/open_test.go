@@ -54,7 +54,7 @@ func TestPassword(t *testing.T) {
 	open(t, "mariadb://"+user+":right@"+server.Addr+"/"+name)
 }
 
-// The error tells users who may not make tables what to do, and the documented rights are enough.
+// The error for a user who may not make tables names the necessary step, and the documented rights are enough.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	name := database(t, server)

@@ -31,7 +31,7 @@ func orders(t testing.TB) *sql.DB {
 	return db
 }
 
-// waiting waits until a statement of the database has run for so long that it must be waiting for a row.
+// waiting waits until a statement of the database has run long enough to wait for a row.
 func waiting(t testing.TB, db *sql.DB) {
 	t.Helper()
 	longer := "SELECT COUNT(*) FROM information_schema.PROCESSLIST " +

@@ -39,7 +39,7 @@ func cancelled(t testing.TB) *drivertest.Loss {
 	s := &standstill{t: t, admin: connect(t, primary), standby: connect(t, standby)}
 	return &drivertest.Loss{
 		Detour: drivertest.Detour{Driver: opener(url)(t), Way: s}, Other: opener(url)(t),
-		Waits: func() bool { return s.waits("count(*)") > 0 }, // nobody sees yet what is committed
+		Waits: func() bool { return s.waits("count(*)") > 0 }, // the changes are not visible yet
 	}
 }
 

@@ -148,7 +148,7 @@ func TestForeignTables(t *testing.T) {
 	}
 }
 
-// A user without the right to make tables is told what to do, and with the rights of the documentation can do all else.
+// A user who may not make tables gets an error with the necessary step, and the documented rights are enough for the rest.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, server)

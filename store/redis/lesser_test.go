@@ -33,7 +33,7 @@ func TestRightsToSomeNames(t *testing.T) {
 	says(t, err, `does not let user "locks" do this`)
 }
 
-// A server without an optional command still serves several clients on a name, and the traits say what is lost.
+// A server without an optional command still serves several clients on a name, and the traits report the loss.
 func TestServerWithoutCommands(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -71,7 +71,7 @@ func TestServerWithoutCommands(t *testing.T) {
 	}
 }
 
-// The remarks tell a user that the right to channels is missing, and the user's waiters ask for their turn often.
+// The remarks report that a user lacks the right to channels, and the user's waiters ask for their turn often.
 func TestUserWithoutChannels(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

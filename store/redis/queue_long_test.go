@@ -229,8 +229,8 @@ func TestLongQueueIsDeleted(t *testing.T) {
 	}
 }
 
-// The remarks tell a user that the right to change a string in place is missing. The user shares names with users who have
-// it.
+// The remarks report that a user lacks the right to change a string in place. The user shares names with users who have the
+// right.
 func TestWithoutRightsInPlace(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"getrange", "setrange", "pexpire"} {

@@ -30,7 +30,7 @@
 //	    +ping +info +config|get +scan +role +client|tracking
 //
 // and the same as above in a cluster and with Sentinel. The pages docs/stores/redlock.md and docs/stores/tair.md list the
-// rights for those.
+// rights for Redlock and Tair.
 package redis
 
 import (

@@ -207,7 +207,7 @@ func TestSetNXSurvivesRestart(t *testing.T) {
 	})
 }
 
-// tells waits until the server tracks a key for somebody, so a waiter waits for its message.
+// tells waits until the server tracks a key for a client: then a waiter waits for its message.
 func tells(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	servertest.Until(t, "the server tells of a key", func() bool {

@@ -196,8 +196,8 @@ func distinct(lists [][]entry) (stores []*entry, err error) {
 	return stores, nil
 }
 
-// settle defers the opening of stores that could not be reached. The error is that of a store that cannot be opened, or says
-// that none can be reached.
+// settle defers the opening of stores that could not be reached. The error comes from a store that cannot be opened, or
+// says that none can be reached.
 func settle(opened []*entry, errs []error) error {
 	var (
 		first    error

@@ -102,7 +102,7 @@ func TestSignalOfAnother(t *testing.T) {
 			break
 		}
 	}
-	l.sleep() // until the last of those wakeups has come
+	l.sleep() // until the last wakeup has come
 	before := l.woken.Load()
 	if before == 0 {
 		t.Fatal("the client does not hear its signal")

@@ -29,7 +29,7 @@ type task struct {
 	Count int
 }
 
-// An order is what a child must do with all of its clients.
+// An order is an order to a child for all of its clients.
 type order struct {
 	Do     string // open, warm, hold, lead, wait, lock, rest
 	Rate   float64

@@ -72,7 +72,7 @@ type run struct {
 	window time.Duration // the measured time
 	name   string        // a lock name that was not used before
 
-	did     atomic.Int64 // all turns, including those before the window
+	did     atomic.Int64 // all turns, also before the window
 	clients []*stile.Client
 }
 

@@ -55,8 +55,8 @@ func (r *run) rate(locks []*stile.Lock) (float64, error) {
 	return r.turns(len(locks), func(i int) error { return lockAndUnlock(locks[i]) })
 }
 
-// turns lets goroutines take a turn again and again, and returns how often per second of the window they did. If the
-// machine was stopped for so long that nobody had a turn in the window, the window lasts until somebody has.
+// turns lets goroutines take a turn again and again, and returns their rate per second in the window. If the machine stood
+// still for the whole window, the window lasts until the first turn.
 func (r *run) turns(goroutines int, turn func(i int) error) (float64, error) {
 	begin := time.Now().Add(r.window / 4)
 	end := begin.Add(r.window)

@@ -81,7 +81,7 @@ func (s *scene) start(k kind) (client, error) {
 	return c, nil
 }
 
-// granted waits for the lock and checks that its token is above the tokens of all earlier grants, whoever had them.
+// granted waits for the lock and checks that its token is above the tokens of all earlier grants, of any client.
 func (s *scene) granted(c client, within time.Duration) error {
 	text, err := c.held(within)
 	if err != nil {

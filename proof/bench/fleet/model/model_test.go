@@ -186,7 +186,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// What costs ever less the busier the server is is found again, and costs the same beyond what was measured.
+// ease recovers a cost that falls with the traffic, and is constant beyond the measured range.
 func TestEase(t *testing.T) {
 	cost := func(traffic float64) float64 { return 0.01 / math.Sqrt(traffic) }
 	var seen []thing
@@ -212,7 +212,7 @@ func TestEase(t *testing.T) {
 	}
 }
 
-// In a fleet each thing costs what it does with the traffic of all.
+// In a fleet each action has its cost at the traffic of the whole fleet.
 func TestAmong(t *testing.T) {
 	parts := func(n, times float64) Parts {
 		l := func(cpu, received float64) Load { return Load{CPU: cpu, Received: received, Syncs: -1} }

@@ -48,7 +48,7 @@ type Fleet struct {
 	Seen    Load    `json:"seen"`
 }
 
-// A Load is what the server does per second, and what it has. Less than zero means that the store does not report it.
+// A Load is the server's work per second, and its resources. Less than zero means that the store does not report it.
 type Load struct {
 	CPU         float64 `json:"cpu"`         // processor seconds
 	Received    float64 `json:"received"`    // bytes of TCP, without headers

@@ -24,8 +24,8 @@ const (
 	gigabit  = 1e9 / 8
 )
 
-// Stores are the measured stores. Their limits are those of a server that one might rent for this: half of its processor
-// and of a network of a gigabit per second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many
+// Stores are the measured stores. Their limits are the limits of a server that one might rent for this: half of its
+// processor and of a network of a gigabit per second, 16 GB of memory, a disk that syncs 2,000 times a second, and as many
 // connections as people usually allow. For SQLite it is the machine of all processes, without connections.
 var Stores = []Store{
 	{"redis", "Redis", limits(1, 50_000), 1},

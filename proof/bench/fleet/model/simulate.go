@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Work is what a fleet does. Each process holds a name of its own. In each Group of processes the first one holds one
+// A Work is the work of a fleet. Each process holds a name of its own. In each Group of processes the first one holds one
 // more name, and the others wait for it.
 type Work struct {
 	Processes int
@@ -35,7 +35,7 @@ const (
 type arrival struct{ at, work float64 }
 
 // Simulate simulates a fleet on one server. Each process renews, polls and locks at moments of its own. The server serves
-// the requests in their order on its cores, and commits what was written. The load of idle clients and of commits is taken
+// the requests in their order on its cores, and commits the writes. The load of idle clients and of commits is taken
 // evenly from the cores.
 func Simulate(c *Costs, w *Work, seed uint64) Result {
 	s := simulation{Work: w, random: rand.New(rand.NewPCG(seed, 1)), commit: c.Commit.Time}

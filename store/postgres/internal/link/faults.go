@@ -96,7 +96,7 @@ func faultOf(r *pgconn.PgError, connecting bool) fault {
 	fatal := r.SeverityUnlocalized == "FATAL" || r.SeverityUnlocalized == "PANIC"
 	switch {
 	case known && fatal && !connecting && !f.drop:
-		return anyFatal // the SQLSTATE may be that of a full disk, after the commit
+		return anyFatal // the SQLSTATE may mean a full disk, after the commit
 	case known:
 		return f
 	case fatal && connecting:

@@ -115,8 +115,8 @@ func TestLookupFailure(t *testing.T) {
 	}
 }
 
-// A server that ends the connection with its error may have been past the commit, whatever the error says. The SQLSTATE is
-// that of the failed system call: the disk of the log is full, or has become read-only.
+// A server that ends the connection with its error may have been past the commit, whatever the error says. The SQLSTATE
+// belongs to the failed system call: the disk of the log is full, or has become read-only.
 func TestFatalIsUnknown(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://db.invalid/db")
