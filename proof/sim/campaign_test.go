@@ -21,7 +21,7 @@ func campaign(ctx context.Context, locks *stile.Client, save func(context.Contex
 			return save(ctx, stile.Token(ctx)) // the work of a leader: it returns when ctx ends
 		})
 		if errors.Is(err, stile.ErrClosed) || errors.Is(err, stile.ErrInvalid) || errors.Is(err, stile.ErrUnsupported) {
-			return err // the next try would fail the same way
+			return err // the next try would fail in the same way
 		}
 		if err != nil {
 			log.Print(err) // errors.Is(err, stile.ErrLost): the lease was lost while it led
