@@ -280,7 +280,7 @@ func TestForgottenLeaseIsReported(t *testing.T) {
 	}
 	defer c.Close()
 	forget := func() {
-		lease, err := c.Mutex("x").Lock(t.Context()) // the line that the error names
+		lease, err := c.Mutex("x").Lock(t.Context()) // the line that the event names
 		if err != nil {
 			t.Fatal(err)
 		}
