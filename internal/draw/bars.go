@@ -6,25 +6,24 @@ import (
 	"strings"
 )
 
-// Bars shows figures as bars, in one panel for each thing that was measured.
+// Bars shows figures as bars, in one panel per measurement.
 type Bars struct {
 	Title  string // stands over the picture
-	Desc   string // says in words what the picture shows; without one, it is the figures
+	Desc   string // the picture in words; empty means the figures
 	Panels []Panel
 }
 
-// A Panel is bars that can be compared: the longest is as long as the picture is wide, and one of half the value half as
-// long.
+// A Panel has comparable bars: the longest is as wide as the picture, and half the value is half as long.
 type Panel struct {
-	Heading string // what was measured, in which unit, and what is better
+	Heading string // the measurement, its unit, and the better direction
 	Bars    []Bar
 }
 
 // A Bar is one figure.
 type Bar struct {
 	Name  string
-	Value float64 // less than zero, and what is no number, has no bar
-	Text  string  // the value as it is to be read
+	Value float64 // no bar if it is negative or not a number
+	Text  string  // the value as readers see it
 	Kind  Kind
 }
 
@@ -84,7 +83,7 @@ func (c *canvas) panel(p *Panel, y float64) float64 {
 	return y
 }
 
-// words says the figures in a sentence for each panel.
+// words describes the figures, a sentence per panel.
 func (b *Bars) words() string {
 	var text []string
 	for _, p := range b.Panels {

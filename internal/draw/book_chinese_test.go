@@ -12,7 +12,7 @@ import (
 // chineseBook has the pictures of the Chinese pages: the drawings of the book, with these words in them.
 var chineseBook = map[string]drawing{"queue.zh-CN": &queue, "fence.zh-CN": &fence, "partition.zh-CN": &partition}
 
-// inChinese are the texts of those drawings. A line break stands where Chinese, which has no spaces, may break.
+// inChinese are the texts of the Chinese drawings. A line break stands where Chinese, which has no spaces, may break.
 var inChinese = map[string]string{
 	// queue
 	"One queue per name, a number per grant": "每个名字一个队列，每次授予一个编号",

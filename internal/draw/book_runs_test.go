@@ -122,7 +122,7 @@ func TestMutantsPage(t *testing.T) {
 // A meeting is a client of others and the lock of stile that meets it, by the words of the tables.
 type meeting struct{ name, other, stile string }
 
-// interopChips has a chip for each meeting. Whether both wait is what the tables say.
+// interopChips has a chip for each meeting. The tables say whether both wait.
 func interopChips(page string) *Chips {
 	waits := contenders(page)
 	chips := &Chips{

@@ -35,7 +35,7 @@ const (
 	before side = "end"
 )
 
-// A canvas collects what is drawn, in four layers: lines that only guide the eye, areas, lines and texts.
+// A canvas collects the parts of a picture, in four layers: guide lines, areas, lines and texts.
 type canvas struct {
 	rules, areas, lines, letters strings.Builder
 

@@ -6,7 +6,7 @@ import "strings"
 type Chips struct {
 	Title  string // stands over the picture
 	Note   string // stands below the title, and says how to read the chips
-	Desc   string // says in words what the picture shows; without one, it is the note and the chips
+	Desc   string // the picture in words; empty means the note and the chips
 	Groups []Group
 }
 
@@ -58,7 +58,7 @@ func (c *canvas) chips(list []Chip, y float64) float64 {
 	return y + high
 }
 
-// words says the chips in a sentence for each group.
+// words describes the chips, a sentence per group.
 func (s *Chips) words() string {
 	text := []string{s.Note}
 	for _, g := range s.Groups {

@@ -9,7 +9,7 @@ import (
 // A Diagram is rows of boxes, one below the other, with arrows between boxes.
 type Diagram struct {
 	Title  string // stands over the picture
-	Desc   string // says in words what the picture shows, for those who do not see it
+	Desc   string // the picture in words, for readers who do not see it
 	Rows   []Row
 	Arrows []Arrow
 }

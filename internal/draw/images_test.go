@@ -126,7 +126,7 @@ func TestBookShowsAll(t *testing.T) {
 
 var shown = regexp.MustCompile(`!\[([^\]]*)\]\(([^)]*)\)`)
 
-// silent returns the pictures of a page that have no more than a word for those who do not see them.
+// silent returns the pictures of a page with at most one word for readers who do not see them.
 func silent(page string) (files []string) {
 	for _, m := range shown.FindAllStringSubmatch(page, -1) {
 		if utf8.RuneCountInString(m[1]) < 12 {

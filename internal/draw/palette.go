@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Kind says what a thing in a picture is, and so how it is drawn.
+// A Kind is the kind of a thing in a picture, which decides its look.
 type Kind uint8
 
 const (
@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// fonts are those that the reader's system has for its own windows.
+// fonts are the fonts of the reader's system for its own windows.
 const fonts = `system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,"Noto Sans","PingFang SC","Microsoft YaHei",sans-serif`
 
 // style returns the rules of a picture for both schemes.

@@ -9,8 +9,8 @@ import (
 // A Timeline shows what happened when: a lane for each process or store, one below the other, over one axis of time.
 type Timeline struct {
 	Title    string  // stands over the picture
-	Desc     string  // says in words what the picture shows, for those who do not see it
-	From, To float64 // the times at the left and right edge; what is outside is cut off
+	Desc     string  // the picture in words, for readers who do not see it
+	From, To float64 // the times at the left and right edge; the rest is cut off
 	Unit     string  // of the axis, such as "s"; without one there is no axis
 	Lanes    []Lane
 	Moments  []Moment
@@ -93,7 +93,7 @@ func (t *Timeline) SVG() ([]byte, error) {
 	return c.finish(t.Title, t.Desc, across, y+margin)
 }
 
-// x is where a moment stands; those outside of the axis are put to its end.
+// x returns the place of a moment; moments outside of the axis are put at its end.
 func (c *chart) x(at float64) float64 {
 	const left, right = margin + track, across - margin - track
 	return left + (right-left)*min(max((at-c.From)/(c.To-c.From), 0), 1)
@@ -172,7 +172,7 @@ func (c *chart) incoming(i int) (all []box) {
 	return all
 }
 
-// glyph draws a point: a cross for what failed, a diamond for what is in doubt, a square for the store, and a disc.
+// glyph draws a point: a cross for a failure, a diamond for a doubt, a square for the store, else a disc.
 func (c *chart) glyph(k Kind, x, y float64) {
 	c.used[k] = true
 	class := k.class()

@@ -9,7 +9,7 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Detour returns what opens a client of the store at a URL behind proxies, one for each of some servers.
+// Detour returns a function that opens a client of the store at a URL behind proxies, one per server.
 func Detour(url func(addrs ...string) string, servers ...string) func(t testing.TB) *drivertest.Detour {
 	return func(t testing.TB) *drivertest.Detour {
 		t.Helper()
@@ -25,7 +25,7 @@ func Detour(url func(addrs ...string) string, servers ...string) func(t testing.
 	}
 }
 
-// ways are those to all servers of a store. What befalls one befalls all.
+// ways are the ways to all servers of a store. A fault on one is a fault on all.
 type ways []drivertest.Way
 
 func (w ways) each(do func(drivertest.Way)) {

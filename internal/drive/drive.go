@@ -11,7 +11,7 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// within is more than any call takes that is going to end.
+// within is longer than any call that ends.
 const within = time.Minute
 
 // Timely returns a context for a call that must end.
@@ -21,7 +21,7 @@ func Timely(t testing.TB) context.Context {
 	return ctx
 }
 
-// Opener returns what opens one more client of the store at a URL. The caller closes it.
+// Opener returns a function that opens another client of the store at a URL. The caller closes it.
 func Opener(url string) func(t testing.TB) driver.Driver {
 	return func(t testing.TB) driver.Driver {
 		t.Helper()
@@ -74,7 +74,7 @@ func Renew(t testing.TB, d driver.Driver, c *driver.Claim) error {
 	return d.Renew(Timely(t), []*driver.Claim{c})[0].Err
 }
 
-// Leave lets a claim leave that is there.
+// Leave removes a claim that is there.
 func Leave(t testing.TB, d driver.Driver, c *driver.Claim) {
 	t.Helper()
 	if err := d.Leave(Timely(t), &driver.Release{Claim: c}); err != nil {
@@ -95,8 +95,8 @@ func Listed(t testing.TB, d driver.Driver) (claims int) {
 	return claims
 }
 
-// Says fails unless an error has all of these texts, and is one line that is fit to be shown: tests use the password
-// hunter2, and Redis names its scripts.
+// Says fails unless an error has all of these texts and is one line fit to be shown: tests use the password hunter2, and
+// Redis names its scripts.
 func Says(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

@@ -18,9 +18,9 @@ const redraws = 100
 // (package storeid), whose A to Z come after 2 to 7.
 const inMiddle = "89ab" + "CDEFGHIJKLMNOPQR"
 
-// IdentityLost tests what comes of a joined lock of two stores if the first loses its id while the lock is held: the lease
-// goes on, nobody else gets one of its parts, and the release is clean. The next join goes by the new id. The functions
-// have a store lose its id.
+// IdentityLost tests a joined lock of two stores if the first loses its id while the lock is held: the lease goes on, nobody
+// else gets one of its parts, and the release is clean. The next join uses the new id. The functions make a store lose its
+// id.
 func IdentityLost(t *testing.T, urls [2]string, lose [2]func()) {
 	t.Helper()
 	ids := func() (list [2]string) {

@@ -11,11 +11,11 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// A Worsening is a store that comes to promise less while clients hold locks of it.
+// A Worsening is a store that loses a trait while clients hold its locks.
 type Worsening struct {
 	URL     string
 	Require driver.Trait  // the trait that the store has at first, and then lacks
-	Worsen  func()        // has it lack that; the claims stay in the store
+	Worsen  func()        // makes the store lack it; the claims stay in the store
 	Says    string        // the remedy or the fault that the reason names
 	TTL     time.Duration // of the leases, which outlast Worsen, also on a slow machine
 }

@@ -17,8 +17,8 @@ import (
 	_ "github.com/stilelock/stile/store/remote" // of the scheme stile
 )
 
-// Served returns a store as clients of the lock service see it: over HTTP, with some replicas of the service, each with a
-// driver of its own. It has of the store what a client of the service can meet too.
+// Served returns a store as clients of the lock service see it: over HTTP, with some replicas of the service, each with its
+// own driver. It keeps only the faults of the store that such a client can meet too.
 func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
 	t.Helper()
 	at := func(addrs ...string) string { return "stile://" + strings.Join(addrs, ",") }

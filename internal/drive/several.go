@@ -10,8 +10,8 @@ import (
 	"github.com/stilelock/stile/driver/drivertest"
 )
 
-// Several makes what is needed of a store over some others, which are its servers: open makes a client of the store of one
-// of each. Spare implements [drivertest.Several].
+// Several makes the parts of a [drivertest.Several] for a store over other stores, which are its servers: open makes a
+// client of the store from a client of each. Spare implements [drivertest.Several].
 func Several(
 	servers, spare int, of func(t testing.TB) (open func(server int) driver.Driver), over func(t testing.TB,
 		servers []driver.Driver) driver.Driver,

@@ -9,9 +9,8 @@ import (
 	"github.com/stilelock/stile/guard"
 )
 
-// Columns tries [guard.Column], and [guard.Table] over a table that somebody made, on columns of types that cannot hold each
-// token. The guard keeps an earlier holder out, or says that the column cannot be one; it never lets a token pass that is
-// stale.
+// Columns tests [guard.Column], and [guard.Table] over an existing table, on columns of types that cannot hold every token.
+// The guard keeps an earlier holder out, or refuses the column; it never accepts a stale token.
 func Columns(t *testing.T, d *Database) {
 	resource := map[guard.Dialect]string{guard.MySQL: "varbinary(255)"}[d.Dialect]
 	if resource == "" {

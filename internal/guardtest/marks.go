@@ -106,9 +106,8 @@ func crowd(t *testing.T, marks guard.Marks) {
 	}
 }
 
-// AtWork starts a write, and raises a higher token beside it: the raise waits for the write, so that nobody reads
-// under the higher token what is about to be overwritten. Do runs the work as a guarded write with a token that was
-// raised.
+// AtWork starts a write, and raises a higher token at the same time: the raise waits for the write, so that nobody reads
+// data under the higher token that is about to be overwritten. do runs the work as a guarded write with a raised token.
 func AtWork(
 	t *testing.T, raise func(ctx context.Context, token int64) error, do func(token int64, work func() error) error,
 ) {

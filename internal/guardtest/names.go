@@ -17,6 +17,6 @@ var Names = []string{
 var BadNames = []string{"", "a\x00", "\x00", "a\nb", "\x7f", "\xff", "a\xc3", strings.Repeat("n", 256),
 	strings.Repeat("ä", 128)}
 
-// Tokens are in rising order: the limits, and those at which numbers of 32 bits and of floating point end.
+// Tokens are in rising order: the limits, and the bounds of 32-bit and floating-point numbers.
 var Tokens = []int64{1, 2, 9, 10, 1<<31 - 1, 1 << 31, 1 << 32, 1<<53 - 1, 1 << 53, 1<<53 + 1, 1<<53 + 2,
 	math.MaxInt64 - 1, math.MaxInt64}

@@ -178,8 +178,8 @@ func TestAnIdleSubscription(t *testing.T) {
 	})
 }
 
-// Trap: in the lock service the driver outlives its clients. One that died while it waited never says so, and its
-// subscription must end all the same; that of a client which waits for long goes on.
+// Trap: in the lock service the driver outlives its clients. A client that died while it waited sends nothing, and its
+// subscription must end all the same; the subscription of a client that waits for long goes on.
 func TestAClientThatDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)
@@ -225,7 +225,7 @@ func TestAnIdleSubscriptionAfterALoss(t *testing.T) {
 	})
 }
 
-// awaits lets a claim wait for a subscription that is not confirmed, for so long each time.
+// awaits lets a claim wait for an unconfirmed subscription, for each of the times.
 func awaits(t *testing.T, inboxes *Set, times ...time.Duration) {
 	t.Helper()
 	for i, want := range times {
@@ -236,8 +236,8 @@ func awaits(t *testing.T, inboxes *Set, times ...time.Duration) {
 	}
 }
 
-// While the first attempt to subscribe lasts, the store may be busy with others' and is asked less often; once it has
-// failed, whoever waits asks at once, and then as often as where the store cannot tell.
+// While the first attempt to subscribe lasts, the store may be busy with others and is asked less often. Once it has failed,
+// a waiter asks at once, and then as often as without a subscription.
 func TestAStoreThatRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, inboxes := begin(t)
@@ -273,7 +273,7 @@ func TestAwaitEnds(t *testing.T) {
 	})
 }
 
-// A subscription that was put off begins at its time, or when a claim comes that cannot wait so long; and not at all if
+// A subscription that was put off begins at its time, or when a claim comes that cannot wait that long; and not at all if
 // nobody is left.
 func TestPutOff(t *testing.T) {
 	for what, test := range map[string]struct {

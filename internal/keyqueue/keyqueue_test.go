@@ -141,7 +141,7 @@ func (h *history) same() error {
 		if (i < holding) != (len(watched) == 0) {
 			return fmt.Errorf("%d watches %v, and %d hold", i, watched, holding)
 		}
-		// Whoever else goes, it does not hold while those that it watches stand.
+		// It does not hold while the entries that it watches stand, whichever others leave.
 		var rest Queue[entry]
 		for j := range i {
 			if slices.Contains(watched, j) {

@@ -125,7 +125,7 @@ func (m *mixed) next(i int, apart bool) (worlds []*mixed) {
 	return worlds
 }
 
-// wrong says what is wrong in a world, or nothing.
+// wrong returns the mistake in a world, or "".
 func (m *mixed) wrong(tolerant bool) string {
 	used := int64(0)
 	for at, i := range m.keys {
@@ -157,7 +157,7 @@ func (m *mixed) wrong(tolerant bool) string {
 	return ""
 }
 
-// walk looks at every world that can come, and returns how many there are and what is wrong in one of them.
+// walk visits every reachable world, and returns their number and the mistake in one of them.
 func walk(s *store, first *mixed) (seen int, wrong string) {
 	known, todo := map[string]bool{}, []*mixed{first}
 	for len(todo) > 0 {

@@ -152,7 +152,7 @@ func TestHeldKeepsItsClass(t *testing.T) {
 	}
 }
 
-// A classed keeps the classes of what is held.
+// A classed records the classes of held leases.
 type classed struct{ held []string }
 
 func (c *classed) add(m *Metric, class, _ string, value float64) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// clocksFile says of each function of the tests that reads the real clock, and has not the lane, of which kind it is:
-//   - condition: it waits for something, for so long that only a hang meets the bound, or a slow machine only makes it
+// clocksFile has the kind of each function of the tests that reads the real clock without the lane:
+//   - condition: it waits for an event within a bound that only a hang exceeds, or a slow machine only makes it
 //     take longer: it compares with a least time, wants a short context to end, or notes when something was.
 //   - virtual: it runs in bubbles of testing/synctest only, which the walk cannot see.
 const clocksFile = "testdata/clocks.txt"

@@ -15,7 +15,7 @@ import (
 
 const awakePath = "github.com/stilelock/stile/internal/awake"
 
-// long is so long that only a hang lasts longer: a test may wait so long for a condition without saying so.
+// long is a time that only a hang exceeds: a test may wait this long for a condition without a reason.
 const long = 30 * time.Second
 
 // readers are the functions of package time by which a test reads the real clock, with the place of the argument that may be

@@ -198,7 +198,7 @@ func (r *faultRow) uneven(b *faultBook) (problems []string) {
 	return problems
 }
 
-// wrongWith says what is wrong with a store of a row, or nothing.
+// wrongWith returns the mistake of a store in a row, or "".
 func wrongWith(in, tested, excepted, itsOwn bool) string {
 	switch {
 	case in && !tested && !excepted:

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// One word has one meaning, and is the field's own; docs/explain/architecture.md has the glossary. These are words that
-// names had and have no longer, by folder, with what is said instead. A folder's words count for the folders in it.
+// One word has one meaning, and is the field's own; docs/explain/architecture.md has the glossary. oldWords has the former
+// words of names, by folder, with their successors. A folder's words also count for the folders in it.
 var oldWords = map[string]map[string]string{
 	"driver": {
 		"Standing": "ClaimInfo", "Departure": "Release", "Breakage": "BreakRequest", "Told": "Notified",

@@ -25,7 +25,7 @@ var (
 	roomName = regexp.MustCompile("`([^`]*)`")
 )
 
-// rooms finds folders that the table of the architecture leaves out, and those in it that are not there.
+// rooms finds folders that the table of the architecture leaves out, and rows without a folder.
 func rooms(files []*file) (problems []string) {
 	page := named(files, roomsPage)
 	if page == nil {

@@ -57,7 +57,7 @@ func (h *Host) End() {
 	}
 }
 
-// last takes what is to be done next from the list, nil if nothing is left.
+// last takes the next cleanup from the list, or nil if none is left.
 func (h *Host) last() func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

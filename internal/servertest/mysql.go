@@ -60,7 +60,7 @@ type mysqlServer struct {
 	base     string   // folder in which the programs look for what they need; empty means that they know
 	options  []string // for each server
 	unsynced []string // for a server that syncs nothing to the disk
-	identify bool     // it is given a certificate; those that make their own at each start take up to 20 s for that
+	identify bool     // whether to give it a certificate; a server that makes its own at each start takes up to 20 s
 }
 
 func findMySQL(t TB) *mysqlServer {

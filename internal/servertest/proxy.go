@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A Proxy stands between clients and a server and passes everything on until it is told to make trouble.
+// A Proxy stands between clients and a server, and passes everything on until a test makes trouble.
 //
 // To lose a reply: Freeze(false, true), wait until the server has applied the request, then Cut.
 type Proxy struct {
 	Addr   string // what clients connect to
 	listen net.Listener
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	changed  *sync.Cond
 	target   string
 	requests bool // held back
@@ -27,7 +27,7 @@ type Proxy struct {
 	carried  int                   // bytes, both ways
 	open     map[net.Conn]bool     // whether it is a client's
 	holdUp   bool                  // new connections are stranded, once
-	after    int                   // so many requests have passed
+	after    int                   // the requests that still pass
 	late     int                   // requests that are held back on a stranded connection
 	stranded map[net.Conn]bool     // clients' connections whose requests are held back
 	server   map[net.Conn]net.Conn // by a client's connection: that to the server
@@ -107,7 +107,7 @@ func (p *Proxy) Hold(after int) {
 	}
 }
 
-// strandLocked has nothing pass on the clients' connections that there are.
+// strandLocked stops the flow on the present connections of clients.
 func (p *Proxy) strandLocked() {
 	for c, client := range p.open {
 		if client {
@@ -138,7 +138,7 @@ func (p *Proxy) Arrive() {
 	p.changed.Broadcast()
 }
 
-// Cut ends all connections, with what was held back on them lost, and from now on each new one at once.
+// Cut ends all connections, and loses the data held back on them. From now on it ends each new one at once.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -254,7 +254,7 @@ func slotsOf(first, last int) []string {
 	return command
 }
 
-// redisCluster starts the cluster; args are those that are added to the command line of a server.
+// redisCluster starts the cluster; args are added to the command line of each server.
 func redisCluster(t TB, args func(s *Server) []string) []*Server {
 	t.Helper()
 	const nodes, slots = 3, 16384

@@ -39,7 +39,7 @@ type RedisError string
 
 func (e RedisError) Error() string { return string(e) }
 
-// Do sends a command and returns its answer: nil, a string, an int64, or a slice of those.
+// Do sends a command and returns its answer: nil, a string, an int64, or a slice of these.
 func (c *RedisConn) Do(args ...string) (any, error) {
 	c.SetDeadline(time.Now().Add(answerWithin))
 	text := fmt.Sprintf("*%d\r\n", len(args))

@@ -9,8 +9,8 @@ func (p *Proxy) Target() string {
 	return p.target
 }
 
-// Retarget passes new connections on to another server, as a balancer, a virtual address or a name in the DNS does after
-// a failover. Connections that are open stay where they are, as they do behind each of those; Drop ends them.
+// Retarget passes new connections on to another server, as a balancer, a virtual address or a name in the DNS does after a
+// failover. Open connections stay, as they do behind each of these; Drop ends them.
 func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

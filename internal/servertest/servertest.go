@@ -31,7 +31,7 @@ type TB interface {
 	TempDir() string
 }
 
-// A Process says how to run a server.
+// A Process describes how to run a server.
 type Process struct {
 	Binary  string                   // found in PATH
 	Package string                   // Debian package that has the binary
@@ -40,7 +40,7 @@ type Process struct {
 	Args    func(s *Server) []string // its arguments
 	Ready   func(s *Server) error    // asked until the answer is nil
 
-	Credential *syscall.Credential // whom it runs as, who owns its folder; nil means the test's own user
+	Credential *syscall.Credential // the user of the process and owner of its folder; nil means the test's own user
 }
 
 // A Server is a running process. It is stopped when the test ends.
@@ -52,7 +52,7 @@ type Server struct {
 	t    TB
 	spec Process
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	proc   *os.Process
 	exited chan struct{} // closed when proc has ended
 	serves *atomic.Bool  // from when it is ready until it is to end
@@ -66,7 +66,7 @@ const (
 	attempts    = 5 // another process may take a port between the look for a free one and its use
 )
 
-// Start runs a server and returns when it is ready. The test fails if it cannot.
+// Start runs a server and returns when it is ready. Otherwise the test fails.
 func Start(t TB, p Process) *Server {
 	t.Helper()
 	if _, err := exec.LookPath(p.Binary); err != nil {
@@ -133,7 +133,7 @@ func (s *Server) run() error {
 		started <- err
 		if err == nil {
 			cmd.Wait()
-			if serves.Load() { // or the tests would only tell that nobody answers
+			if serves.Load() { // otherwise the tests would only report that nobody answers
 				s.t.Logf("%s ended by itself: %v\n%s", s.spec.Binary, cmd.ProcessState, s.Log())
 			}
 		}
@@ -173,12 +173,12 @@ func (s *Server) Pid() int {
 	return s.proc.Pid
 }
 
-// Stop asks the server to end, with SIGTERM, and kills it if it has not after a while. Stopping twice is harmless.
+// Stop asks the server to end, with SIGTERM, and kills it if it does not end soon. A second Stop is harmless.
 func (s *Server) Stop() {
 	s.endWith(syscall.SIGTERM)
 }
 
-// Kill ends the server with SIGKILL. Killing twice is harmless.
+// Kill ends the server with SIGKILL. A second Kill is harmless.
 func (s *Server) Kill() {
 	s.endWith(syscall.SIGKILL)
 }
@@ -209,7 +209,7 @@ func (s *Server) Pause() {
 	Until(s.t, s.spec.Binary+" has stopped", func() bool { return stopped(pid) })
 }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -251,13 +251,13 @@ func (s *Server) Log() string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// Until waits until a condition holds and fails the test if it does not for long.
+// Until waits for a condition, and fails the test after a long time.
 func Until(t TB, what string, holds func() bool) {
 	t.Helper()
 	Within(t, readyWithin, what, holds)
 }
 
-// Within is Until with a limit of its own, for what is tried again ever more seldom.
+// Within is Until with its own limit, for attempts that grow rarer.
 func Within(t TB, most time.Duration, what string, holds func() bool) {
 	t.Helper()
 	ask := time.NewTicker(askEvery)
@@ -308,9 +308,9 @@ func folderOf(t TB, variable string) string {
 	return dir
 }
 
-// freePorts returns ports that are free, all different, and that no other test is given while this process lives: a server
-// that starts a moment later, or is being restarted, would otherwise find another test's in its place. They are below those
-// that a system gives to outgoing connections, one of which could have the port of a server while it restarts.
+// freePorts returns free, different ports that no other test gets while this process lives: a server that starts later, or
+// restarts, would otherwise find another test's server in its place. They are below the ports that a system gives to
+// outgoing connections, one of which could take the port of a restarting server.
 func freePorts(n int) ([]int, error) {
 	const lowest, highest, tries = 10_000, 32_000, 100
 	var (

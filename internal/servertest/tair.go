@@ -34,7 +34,7 @@ var tairLua string
 // arity has the commands that are played, and how many arguments each has at least.
 var arity = map[string]int{"EXSET": 2, "EXGET": 1, "EXCAS": 3, "EXCAD": 2, "EXSETVER": 2, "CAS": 3, "CAD": 2}
 
-// exact are those that have no more.
+// exact are the commands without further arguments.
 var exact = map[string]bool{"EXCAD": true, "EXSETVER": true, "CAD": true}
 
 // Tair starts a Redis server and, in front of it, what makes it answer EXSET, EXGET, EXCAS, EXCAD, EXSETVER, CAS and CAD,
@@ -96,8 +96,7 @@ func (s *TairServer) accept(work *sync.WaitGroup) {
 	}
 }
 
-// requests passes commands on, those that are played as scripts. Each command stays one command, so the answers need no
-// look.
+// requests passes commands on, the played ones as scripts. Each command stays one command, so the answers need no look.
 func (s *TairServer) requests(client io.Reader, server io.Writer) {
 	in, out := bufio.NewReader(client), bufio.NewWriter(server)
 	for {

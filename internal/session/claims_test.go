@@ -23,7 +23,7 @@ type world struct {
 	entered [3]*claim
 	may     map[string]bool // keys that may be locked in the server
 	homes   int             // connections given up so far
-	doubts  []*fakeConn     // of those, the ones that the server may know
+	doubts  []*fakeConn     // the given-up connections that the server may know
 	ended   map[string]bool // claims that are over
 }
 

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Command demos runs all demos, the one of the command stile and those of examples/demo, each in a few seconds, or longer in
-// a store without leases of a second.
+// Command demos runs all demos, of the command stile and of examples/demo, each in a few seconds, or longer in a store
+// without leases of a second.
 //
 //	go run ./internal/repo/demos bin/stile bin/demo
 //	go run ./internal/repo/demos -store etcd,memcached bin/stile bin/demo

@@ -5,10 +5,11 @@
 //
 //	flaky [-runs 10] [-during 5m] [-for 55m] [PACKAGE...]
 //
-// Each package runs ten times, or as often as runs begin within five minutes. For each a table says what failed, how often,
-// and what it said first; it is also in a file below bin/flaky/COMMIT. Without packages it takes all that have tests, but
-// those whose table of this commit is there, and after -for no other package begins. The walks of proof/explore and the
-// rules of this repository are left out too: they come out the same each time. The status is 1 if anything failed.
+// Each package runs ten times, or as often as runs begin within five minutes. For each a table lists the failed tests, how
+// often they failed, and their first message; it is also in a file below bin/flaky/COMMIT. Without packages it takes all
+// packages with tests, except packages with a table of this commit; after -for no other package begins. The walks of
+// proof/explore and the rules of this repository are left out too: their outcome is the same each time. The status is 1 if
+// anything failed.
 package main
 
 import (
@@ -61,7 +62,7 @@ func (p *pkg) file() string {
 	return strings.ReplaceAll(strings.TrimPrefix(p.path, "github.com/stilelock/"), "/", "-") + ".txt"
 }
 
-// run tests packages, those that are named or all, and reports whether none failed.
+// run tests packages, the named ones or all, and reports whether none failed.
 func run(named []string) (ok bool, err error) {
 	pkgs, err := packages(named)
 	if err != nil {

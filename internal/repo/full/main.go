@@ -3,8 +3,8 @@
 //	full [-for 55m] [PART...]
 //
 // A part that has passed on this commit, in a tree without changes, is noted below bin/full, and left out the next time.
-// Those that failed come last. After -for no other part begins. At the end it prints a table of all parts; the status is 0
-// if all of those that it made have passed. What a part said is in a file beside its note.
+// Failed parts come last. After -for no other part begins. At the end it prints a table of all parts; the status is 0 if
+// every part of this run has passed. The output of a part is in a file beside its note.
 package main
 
 import (

@@ -30,7 +30,7 @@ var (
 	adapterUse = regexp.MustCompile(`(?m)^\t\./([a-z]+)$`)
 )
 
-// list returns the parts, those that tell most first.
+// list returns the parts, the most telling first.
 func list(root string) (parts []part, err error) {
 	add := func(name string, command ...string) { parts = append(parts, part{name, command}) }
 	for _, name := range targets {
@@ -120,7 +120,7 @@ func parse(text string) (s state) {
 	return s
 }
 
-// next returns the parts that are made: those that are named, or those that have not passed, with those that failed last.
+// next returns the parts to make: the named ones, or all that have not passed, with the failed ones last.
 func next(all []part, named []string, states map[string]state) (todo []part, err error) {
 	for _, name := range named {
 		i := slices.IndexFunc(all, func(p part) bool { return p.name == name })

@@ -112,7 +112,7 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// ready refuses a repository whose HEAD is not what is in its files.
+// ready refuses a repository with uncommitted changes.
 func ready(dir string) error {
 	changes, err := run(dir, nil, "git", "status", "--porcelain")
 	if err == nil && len(changes) > 0 {
@@ -164,8 +164,8 @@ func readWorkspace(dir string) (work workspace, err error) {
 	return work, json.Unmarshal(text, &work)
 }
 
-// published lists the core, the stores, the adapters and the command: the modules that go.work replaces, those that
-// adapters/go.work uses, and the command, which nobody requires.
+// published lists the modules that go.work replaces, the modules that adapters/go.work uses, and the command, which nobody
+// requires: the core, the stores, the adapters and the command.
 func published(clone string) ([]module, error) {
 	work, err := readWorkspace(clone)
 	if err != nil {
@@ -227,7 +227,7 @@ func require(text string, modules []module, version string) string {
 	return text
 }
 
-// section gives what is not released yet a heading of this version.
+// section gives the unreleased changes a heading of this version.
 func section(text, version string, now time.Time) string {
 	const unreleased = "## [Unreleased]\n"
 	return strings.Replace(text, unreleased, unreleased+"\n## ["+version[1:]+"] - "+now.UTC().Format(time.DateOnly)+"\n", 1)

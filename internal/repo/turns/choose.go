@@ -44,7 +44,7 @@ type choice struct {
 	why string
 }
 
-// choose divides the parts. Among those that were touched, and then among the others, the one whose turn it is comes first.
+// choose divides the parts. The part with the turn comes first among the touched parts, and then among the others.
 func choose(parts []part, c *change, budget time.Duration) (chosen, left []choice) {
 	var touched, others []choice
 	for i := range parts {

@@ -1,13 +1,13 @@
-// Turns chooses those parts of make check that are not always made:
+// Turns chooses among the parts of make check that do not run each time:
 //
 //	turns [-budget 200s]
 //
-// First come the parts that belong to what a change has touched, then the others in turn, by the number of the commit, as
-// far as the budget of time goes. The first is chosen whatever it takes. It prints the targets of the Makefile on one line,
-// and on stderr why each was chosen, and what is left out.
+// First come the parts for the files of a change, then the others in turn, by the number of the commit, as far as the budget
+// of time goes. The first is chosen at any cost. It prints the targets of the Makefile on one line, and on stderr why each
+// was chosen, and which were left out.
 //
 // The change is everything on the branch since it left main (origin/main, or main), or BASE of the environment, and
-// all that is not committed. On main it is the last five commits.
+// everything uncommitted. On main it is the last five commits.
 package main
 
 import (

@@ -82,7 +82,7 @@ func TestPartsAreThere(t *testing.T) {
 	}
 }
 
-// repository makes a repository with a file in each commit, a branch of two, and what is not committed.
+// repository makes a repository with a file in each commit, a branch of two, and uncommitted changes.
 func repository(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
