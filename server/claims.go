@@ -151,6 +151,9 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 		renewals := s.d.Renew(ctx, valid)
 		s.alerts.renewed(valid, renewals)
 		for i, r := range renewals {
+			if driver.IsUnreachable(r.Err) {
+				s.identity.doubt()
+			}
 			a.Renewals[index[i]] = api.NewRenewal(r)
 		}
 	}

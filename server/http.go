@@ -96,6 +96,9 @@ func errorOf(err error) *api.Error {
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Header().Set(api.TraitsTag, s.traits().Tag())
 	e := errorOf(err)
+	if e.Unreachable {
+		s.identity.doubt()
+	}
 	write(w, e.Status(), e)
 }
 

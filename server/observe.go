@@ -18,17 +18,6 @@ func (s *Server) describe(context.Context, *api.Nothing) (any, error) {
 		Alerts: s.alerter}, nil
 }
 
-func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {
-	if s.identity == nil {
-		return nil, driver.ErrUnsupported
-	}
-	id, err := s.identity.Identity(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &api.IdentityAnswer{Identity: id}, nil
-}
-
 func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 	if err := driver.CheckName(q.Name); err != nil {
 		return nil, invalid(err)

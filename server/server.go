@@ -7,7 +7,8 @@
 //
 // A request makes one call of the store's driver, or a few. The server keeps nothing of a claim beyond the calls under way.
 // So several servers over one store are replicas: a client may send each request to any of them, and a server that dies
-// takes no lease with it. Package store/remote is the client, for URLs of the scheme stile.
+// takes no lease with it. Package store/remote is the client, for URLs of the scheme stile. Its requests name the id of the
+// store that they are meant for, and a server over another store refuses them.
 //
 // Without an [Authenticator] a server answers only programs of its own machine that connect directly, to a loopback address:
 // see [Server.ServeHTTP]. With one it answers principals with credentials, each within its rights. The program around the
@@ -28,23 +29,23 @@ import (
 
 // A Server is an [http.Handler] over the driver of a store.
 type Server struct {
-	d        driver.Driver
-	lister   driver.Lister // nil if the driver is no Lister; likewise the next four
-	watcher  driver.Watcher
-	breaker  driver.Breaker
-	identity driver.Identifier
-	adopter  driver.Adopter
-	alerter  bool // the driver is an Alerter
+	d       driver.Driver
+	lister  driver.Lister // nil if the driver is no Lister; likewise the next three
+	watcher driver.Watcher
+	breaker driver.Breaker
+	adopter driver.Adopter
+	alerter bool // the driver is an Alerter
 
 	authenticate Authenticator // nil if all requests are from one caller
 	hosts        []string
 
-	handler http.Handler
-	replica string          // this server's name; empty if the driver is no Adopter
-	calls   calls           // under way
-	alerts  alerts          // for the clients that listen
-	ending  context.Context // ends with EndWaits
-	end     context.CancelFunc
+	handler  http.Handler
+	replica  string          // this server's name; empty if the driver is no Adopter
+	identity *identity       // of the store
+	calls    calls           // under way
+	alerts   alerts          // for the clients that listen
+	ending   context.Context // ends with EndWaits
+	end      context.CancelFunc
 }
 
 // Options are the options of a server.
@@ -69,14 +70,13 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 			"clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
+	s := &Server{d: d, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
 	if o != nil {
 		s.authenticate, s.hosts = o.Authenticate, o.Hosts
 	}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
 	s.breaker, _ = d.(driver.Breaker)
-	s.identity, _ = d.(driver.Identifier)
 	if s.adopter, _ = d.(driver.Adopter); s.adopter != nil {
 		s.replica = rand.Text()
 	}
@@ -111,7 +111,9 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would first read the body, however slow
 			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
 		default:
-			mux.ServeHTTP(w, r)
+			if s.meant(w, r) {
+				mux.ServeHTTP(w, r)
+			}
 		}
 	}))))
 	return s, nil

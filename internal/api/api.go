@@ -52,6 +52,10 @@ const Alive = 10 * time.Second
 // TraitsTag is the header of each answer with the tag of the store's traits. Different traits have different tags.
 const TraitsTag = "Stile-Traits"
 
+// StoreID is the header in which a client names the id of the store that its request is meant for. A service over another
+// store refuses the request with CodeStore, and passes nothing on to its store.
+const StoreID = "Stile-Store"
+
 // Bounds of requests and answers.
 const (
 	MaxRequest = 1 << 20          // bytes of a request's body
@@ -144,9 +148,10 @@ type BreakAnswer struct {
 	Claim *ClaimInfo `json:"claim"`
 }
 
-// An IdentityAnswer answers Identity.
+// An IdentityAnswer answers Identity. The service reads the id from its store for each answer.
 type IdentityAnswer struct {
-	Identity string `json:"identity"`
+	Identity string   `json:"identity"`
+	Former   []string `json:"former,omitempty"` // earlier ids of the same store, as far as this service knows them
 }
 
 // A TraitsAnswer answers Traits. It also has the optional interfaces of the store's driver.

@@ -35,6 +35,7 @@ const (
 	CodeRecord      = "record"      // driver.RecordError
 	CodeMissing     = "missing"     // driver.MissingError
 	CodeFailed      = "failed"      // any other error of the store
+	CodeStore       = "store"       // ErrOtherStore
 	CodeInvalid     = "invalid"     // the request violates the contract, and no driver got it
 	CodeForbidden   = "forbidden"   // the service does not serve this caller, or the caller lacks the right
 
@@ -45,7 +46,7 @@ const (
 var statuses = map[string]int{
 	CodeGone: http.StatusGone, CodeSession: http.StatusGone, CodeBroken: http.StatusGone,
 	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
-	CodeRecord: http.StatusConflict, CodeMissing: http.StatusNotImplemented, CodeFailed: http.StatusInternalServerError,
+	CodeStore: http.StatusPreconditionFailed, CodeRecord: http.StatusConflict, CodeMissing: http.StatusNotImplemented, CodeFailed: http.StatusInternalServerError,
 	CodeInvalid: http.StatusBadRequest, CodeForbidden: http.StatusForbidden,
 	CodeUnauthenticated: http.StatusUnauthorized,
 }
@@ -57,6 +58,9 @@ func (e *Error) Status() int {
 	}
 	return statuses[e.Code]
 }
+
+// ErrOtherStore is the error of a request that is meant for another store than that of the service.
+var ErrOtherStore = errors.New("the lock service serves another store than the one that the request is meant for")
 
 // maxMessage is the largest message in bytes.
 const maxMessage = 1000
@@ -122,6 +126,7 @@ var sentinels = []struct {
 	{CodeGone, driver.ErrGone},
 	{CodeForeign, driver.ErrForeign},
 	{CodeUnsupported, driver.ErrUnsupported},
+	{CodeStore, ErrOtherStore},
 }
 
 // outcomes maps the words for outcomes to the outcomes and marks of package driver.
