@@ -22,6 +22,7 @@ import (
 type request struct {
 	method, path string
 	body         []byte
+	store        string // id of the store that the request is meant for; "" for any
 }
 
 // call sends a request and decodes its answer into a.
@@ -30,30 +31,26 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	if err != nil {
 		return err
 	}
-	return c.each(ctx, &request{http.MethodPost, path, body}, func(x *exchange, res *http.Response) error {
-		text, err := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer+1))
-		if err != nil {
-			return x.failed(err)
-		}
-		if res.StatusCode == http.StatusOK && kindOf(res) == api.JSON && json.Unmarshal(text, a) == nil && a.Whole() {
-			switch a := a.(type) {
-			case *api.TraitsAnswer:
-				c.learn(a, res.Header.Get(api.TraitsTag))
-			case *api.RenewAnswer:
-				if err := a.Unreachable(); err != nil { // another host may reach the store
-					a.Renewals = nil // otherwise fields that the next answer omits would keep their values
-					return err
-				}
-			}
-			return nil
-		}
-		return x.refused(res, text)
-	})
+	r := &request{method: http.MethodPost, path: path, body: body}
+	return c.each(ctx, r, func(x *exchange, res *http.Response) error { return x.decode(res, a) })
 }
 
-// each sends a request to the first host, and read takes the answer. While the outcome is unsent, each tries the next host.
-// A host that is silent, or cannot be reached, or cannot reach its store is no longer the first.
-func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
+// each sends a request to the hosts in turn, for the store that the client knows, and read takes the answer.
+func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) error {
+	if q.path != api.Traits && q.path != api.Identity {
+		q.store = c.stores.current()
+	}
+	err := c.inTurn(ctx, q, read)
+	if errors.Is(err, api.ErrOtherStore) {
+		return c.resend(ctx, q, err, read)
+	}
+	return err
+}
+
+// inTurn sends a request to the first host, and read takes the answer. While the outcome is unsent, or the host serves another
+// store, inTurn tries the next host, but an Enter goes to no host after one that serves another store. A host that is silent,
+// cannot be reached, cannot reach its store or serves another store is no longer the first.
+func (c *client) inTurn(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
 	for range c.hosts {
 		c.mu.Lock()
 		i := c.host
@@ -63,8 +60,12 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 		if err == nil || c.closed() {
 			return err
 		}
-		unsent := driver.OutcomeOf(err) == driver.OutcomeUnsent && ctx.Err() == nil
-		if unsent || q.silent(ctx, begun) || driver.IsUnreachable(err) && ctx.Err() == nil {
+		other := errors.Is(err, api.ErrOtherStore)
+		unsent := (driver.OutcomeOf(err) == driver.OutcomeUnsent || other && q.path != api.Enter) && ctx.Err() == nil
+		if other {
+			c.stores.suspect()
+		}
+		if unsent || other || q.silent(ctx, begun) || driver.IsUnreachable(err) && ctx.Err() == nil {
 			c.mu.Lock()
 			if c.host == i {
 				c.host = (i + 1) % len(c.hosts)
@@ -82,7 +83,7 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 const slow = 250 * time.Millisecond
 
 // silent reports whether the caller gave up a request after a long silence of the host. The request may have been sent, so
-// each does not send it again. But the host may be frozen, and nothing else would show that, so the next request goes to
+// inTurn does not send it again. But the host may be frozen, and nothing else would show that, so the next request goes to
 // another host. Only waits normally end without an answer.
 func (q *request) silent(ctx context.Context, begun time.Time) bool {
 	if ctx.Err() == nil {
@@ -121,6 +122,9 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if q.method == http.MethodPost {
 		r.Header.Set("Content-Type", api.JSON)
 	}
+	if q.store != "" {
+		r.Header.Set(api.StoreID, q.store)
+	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -137,9 +141,33 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	return err
 }
 
+// decode decodes an answer in one piece into a.
+func (x *exchange) decode(res *http.Response, a api.Answer) error {
+	text, err := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer+1))
+	if err != nil {
+		return x.failed(err)
+	}
+	if res.StatusCode != http.StatusOK || kindOf(res) != api.JSON || json.Unmarshal(text, a) != nil || !a.Whole() {
+		return x.refused(res, text)
+	}
+	switch a := a.(type) {
+	case *api.TraitsAnswer:
+		x.c.learn(a, res.Header.Get(api.TraitsTag))
+	case *api.RenewAnswer:
+		if err := a.Unreachable(); err != nil { // another host may reach the store
+			a.Renewals = nil // otherwise fields that the next answer omits would keep their values
+			return err
+		}
+	}
+	return nil
+}
+
 // name returns the host as people see it.
-func (x *exchange) name() string {
-	_, name, _ := strings.Cut(x.host, "://")
+func (x *exchange) name() string { return bare(x.host) }
+
+// bare returns a host without the scheme.
+func bare(host string) string {
+	_, name, _ := strings.Cut(host, "://")
 	return name
 }
 

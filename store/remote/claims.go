@@ -20,6 +20,9 @@ func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if err != nil {
 		return driver.Place{}, err
 	}
+	if err := c.agreed(ctx); err != nil {
+		return driver.Place{}, err
+	}
 	return c.place(ctx, api.Enter, claim, &api.EnterRequest{Claim: *w})
 }
 

@@ -16,4 +16,9 @@ func SetMostList(d driver.Driver, bytes int64) {
 	d.(interface{ base() *client }).base().mostList = bytes
 }
 
+// SetMissingAgain says after which time hosts that gave no id yet are asked again, of such a driver.
+func SetMissingAgain(d driver.Driver, again time.Duration) {
+	d.(interface{ base() *client }).base().stores.again = again
+}
+
 func (c *client) base() *client { return c }

@@ -108,7 +108,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 	if err != nil {
 		return nil, err
 	}
-	err = l.each(ctx, &request{http.MethodPost, api.List, body}, func(x *exchange, res *http.Response) error {
+	err = l.each(ctx, &request{method: http.MethodPost, path: api.List, body: body}, func(x *exchange, res *http.Response) error {
 		if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
 			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // a truncated text is not the service's
 			return x.refused(res, head)
@@ -157,7 +157,7 @@ func (w watcher) Watch(ctx context.Context, name string, changed func()) error {
 	if err := text(name); err != nil {
 		return err
 	}
-	q := &request{http.MethodGet, api.Watch + "?name=" + url.QueryEscape(name), nil}
+	q := &request{method: http.MethodGet, path: api.Watch + "?name=" + url.QueryEscape(name)}
 	return w.follow(ctx, q, func(event, _ string) {
 		if event == api.EventChanged {
 			changed()

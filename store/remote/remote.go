@@ -5,7 +5,10 @@
 //
 //	stile://[:token@]host[:7845][,host2]
 //
-// Several hosts are replicas of one service, over one store. Nothing checks that: over two stores, a lock has two holders.
+// Several hosts are replicas of one service, over one store, which must keep an id: see [driver.Identifier]. Open fails if
+// two hosts give two ids, or one gives none. Each request reaches only the store whose id the client knows. If the hosts come
+// to serve two stores, the client takes no locks until they serve one again; it still renews the locks that it has.
+//
 // If a request was not sent to one host, the client tries the next. If a host does not answer in time or does not reach its
 // store, the next request goes to another host.
 // A service with credentials needs a token, in the URL as above or in a file that the parameter token_file names. Over plain
@@ -22,6 +25,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +77,8 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if err := a.Done(); err != nil {
 		return nil, err
 	}
-	c := &client{token: token, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{},
+	c := &client{token: token, timeout: timeout, silence: 3 * api.Alive, mostList: api.MaxList, life: work.Begin(), tags: map[string]bool{},
+		stores: storeCheck{again: missingAgain},
 		transport: &http.Transport{
 			DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 			TLSClientConfig: config, TLSHandshakeTimeout: timeout,
@@ -81,9 +86,14 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 		}}
 	c.alerts = alerts{c: c, kick: make(chan struct{}, 1), claims: map[heldBy]*held{}, subs: map[*subscription]bool{}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
-		c.hosts = append(c.hosts, scheme+"://"+host)
+		if begin := scheme + "://" + host; !slices.Contains(c.hosts, begin) {
+			c.hosts = append(c.hosts, begin)
+		}
 	}
-	t, err := c.connect(ctx, timeout)
+	t, err := c.connect(ctx)
+	if err == nil {
+		err = c.openStore(ctx)
+	}
 	if err != nil {
 		c.Close()
 		return nil, err
@@ -123,17 +133,17 @@ func credential(a *driver.Address) (string, error) {
 }
 
 // connect asks for the traits. A host that is silent for timeout counts as frozen, and connect asks the next one.
-func (c *client) connect(ctx context.Context, timeout time.Duration) (t *api.TraitsAnswer, err error) {
+func (c *client) connect(ctx context.Context) (t *api.TraitsAnswer, err error) {
 	for range c.hosts {
 		t = &api.TraitsAnswer{}
-		bounded, cancel := context.WithTimeout(ctx, timeout)
+		bounded, cancel := context.WithTimeout(ctx, c.timeout)
 		err = c.call(bounded, api.Traits, api.Nothing{}, t)
 		cut := bounded.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err == nil || !cut {
 			return t, err
 		}
-		err = driver.Unreachable(fmt.Errorf("the lock service did not answer within %v", timeout))
+		err = driver.Unreachable(fmt.Errorf("the lock service did not answer within %v", c.timeout))
 	}
 	return nil, err
 }
@@ -143,11 +153,13 @@ type client struct {
 	token     string   // "" for none
 	hosts     []string // the beginnings of URLs
 	transport *http.Transport
+	timeout   time.Duration // for a host's first answer
 	silence   time.Duration // after this time without an event, a service counts as dead
 	mostList  int64         // bytes of a list, at most
 	life      *work.Life
 	alerts    alerts
 	replicas  replicas
+	stores    storeCheck
 
 	mu     sync.Mutex // guards the fields below
 	host   int        // the index of the host to ask first

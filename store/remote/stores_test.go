@@ -1,0 +1,294 @@
+//go:build unix
+
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/drive"
+	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/server"
+	"github.com/stilelock/stile/store/memory"
+	"github.com/stilelock/stile/store/remote"
+)
+
+// A host is an address at which one service may take another one's place. A proxy stands before it.
+type host struct {
+	*servertest.Proxy
+	serves   atomic.Pointer[server.Server]
+	requests atomic.Int64
+}
+
+func newHost(t *testing.T, d driver.Driver) *host {
+	t.Helper()
+	h := &host{}
+	h.begin(t, d)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.requests.Add(1)
+		h.serves.Load().ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		h.serves.Load().EndWaits()
+		web.CloseClientConnections()
+		web.Close()
+	})
+	h.Proxy = servertest.NewProxy(t, web.Listener.Addr().String())
+	return h
+}
+
+// begin begins a service over a store.
+func (h *host) begin(t *testing.T, d driver.Driver) {
+	t.Helper()
+	s, err := server.New(d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.serves.Store(s)
+}
+
+// enter enters a claim. A request that a proxy may have sent on is repeated, as a client of the driver does.
+func enter(t *testing.T, d driver.Driver, c *driver.Claim) (p driver.Place, err error) {
+	t.Helper()
+	for ctx := drive.Timely(t); ctx.Err() == nil; {
+		if p, err = d.Enter(ctx, c); driver.OutcomeOf(err) == driver.OutcomeRefused || err == nil {
+			return p, err
+		}
+	}
+	return p, err
+}
+
+// apart fails unless an error says that some addresses lead to two stores, and nothing entered.
+func apart(t *testing.T, what string, err error, addrs ...string) {
+	t.Helper()
+	judge(t, what, err, driver.OutcomeRefused, false)
+	drive.Says(t, err, append(addrs, "two stores", "name only one of them in the URL")...)
+}
+
+// noVerdict fails unless an error says that the store of a claim cannot be asked.
+func noVerdict(t *testing.T, what string, err error) {
+	t.Helper()
+	if !driver.IsUnreachable(err) || driver.OutcomeOf(err) == driver.OutcomeRefused {
+		t.Errorf("%s at another store = %v (%v); want unreachable", what, err, driver.OutcomeOf(err))
+	}
+}
+
+// Trap: over two stores a lock has two holders. Addresses of two stores are refused.
+func TestTwoStores(t *testing.T) {
+	a, b := newHost(t, memory.New()), newHost(t, memory.New())
+	_, err := driver.Open(t.Context(), "stile://"+a.Addr+","+b.Addr)
+	apart(t, "open", err, a.Addr, b.Addr)
+}
+
+// Trap: a client comes to the second store when the first address fails.
+func TestTwoStoresAtFailover(t *testing.T) {
+	one, two := memory.NewStore(), memory.NewStore()
+	for name, begin := range map[string]func(a, b *host) driver.Driver{
+		"the second address was silent at first": func(a, b *host) driver.Driver {
+			b.Cut()
+			defer b.Mend()
+			b.begin(t, two.Driver())
+			return open(t, a.Addr, b.Addr)
+		},
+		"the second service began again": func(a, b *host) driver.Driver {
+			d := open(t, a.Addr, b.Addr)
+			b.begin(t, two.Driver())
+			return d
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newHost(t, one.Driver()), newHost(t, one.Driver())
+			d := begin(a, b)
+			c := drive.Claim("a", "x")
+			drive.Holds(t, d, c)
+			a.Cut()
+			_, err := enter(t, d, drive.Claim("a", "y"))
+			apart(t, "enter at the second store", err, a.Addr, b.Addr)
+			if n := drive.Listed(t, two.Driver()); n != 0 {
+				t.Errorf("%d claims entered at the second store", n)
+			}
+			for range 4 { // by turns at both addresses
+				noVerdict(t, "renewal", drive.Renew(t, d, c))
+				noVerdict(t, "leave", d.Leave(t.Context(), &driver.Release{Claim: c}))
+			}
+			a.Mend()
+			if err := drive.Renew(t, d, c); err != nil {
+				t.Errorf("renewal at the first store = %v; want nil", err)
+			}
+			_, err = enter(t, d, drive.Claim("b", "y"))
+			apart(t, "enter while there are two stores", err, a.Addr, b.Addr)
+			b.begin(t, one.Driver())
+			servertest.Until(t, "a claim enters again", func() bool {
+				_, err := d.Enter(drive.Timely(t), drive.Claim("b", "z"))
+				return err == nil
+			})
+			drive.Leave(t, d, c)
+			drive.Leave(t, d, drive.Claim("b", "z"))
+		})
+	}
+}
+
+// An address that was silent at first is asked again, and a client that trusted the other one hears of the second store.
+func TestTwoStoresLater(t *testing.T) {
+	a, b := newHost(t, memory.New()), newHost(t, memory.New())
+	a.Cut()
+	d := open(t, b.Addr, a.Addr)
+	remote.SetMissingAgain(d, time.Millisecond)
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	a.Mend()
+	var err error
+	servertest.Until(t, "the silent address is asked again", func() bool {
+		_, err = d.Enter(drive.Timely(t), drive.Claim("b", "y"))
+		return driver.OutcomeOf(err) == driver.OutcomeRefused && err != nil
+	})
+	apart(t, "enter", err, a.Addr, b.Addr)
+}
+
+// A changing store may lose its id.
+type changing struct {
+	*memory.Driver
+	id atomic.Pointer[string]
+}
+
+func (c *changing) Identity(ctx context.Context) (string, error) {
+	if id := c.id.Load(); id != nil {
+		return *id, nil
+	}
+	return c.Driver.Identity(ctx)
+}
+
+// A store that was wiped has another id. All addresses give it, or one service has read both ids in its store.
+func TestStoreChangesItsID(t *testing.T) {
+	for name, cut := range map[string]bool{"both addresses answer": false, "one address answers": true} {
+		t.Run(name, func(t *testing.T) {
+			store := &changing{Driver: memory.New()}
+			a, b := newHost(t, store), newHost(t, store)
+			d := open(t, a.Addr, b.Addr)
+			c := drive.Claim("a", "x")
+			drive.Holds(t, d, c)
+			id := "new"
+			store.id.Store(&id)
+			if cut {
+				a.Cut()
+			} else {
+				a.begin(t, store) // this one does not know the old id
+			}
+			_, err := other(t, b).(driver.Identifier).Identity(t.Context()) // reads the new id
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p, err := enter(t, d, drive.Claim("b", "y")); err != nil || !p.Holds {
+				t.Errorf("enter = %+v, %v; want it to hold", p, err)
+			}
+			if err := drive.Renew(t, d, c); err != nil {
+				t.Errorf("renewal = %v; want nil", err)
+			}
+		})
+	}
+}
+
+// other is another client of a host.
+func other(t *testing.T, h *host) driver.Driver { return open(t, h.Addr) }
+
+// One address may lead to another store after a restart. Its claims are gone.
+func TestOneAddressChangesItsStore(t *testing.T) {
+	a := newHost(t, memory.New())
+	d := open(t, a.Addr, a.Addr)
+	c := drive.Claim("a", "x")
+	drive.Holds(t, d, c)
+	a.begin(t, memory.New())
+	if err := drive.Renew(t, d, c); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("renewal = %v; want ErrGone", err)
+	}
+	drive.Holds(t, d, drive.Claim("a", "y"))
+}
+
+// Trap: a balancer leads to two stores.
+func TestTwoStoresBehindABalancer(t *testing.T) {
+	one, two := memory.NewStore(), memory.NewStore()
+	a, b := newHost(t, one.Driver()), newHost(t, two.Driver())
+	var n atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		[]*host{a, b}[n.Add(1)%2].serves.Load().ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	d := open(t, web.Listener.Addr().String())
+	var err error
+	for range 4 {
+		if _, err = d.Enter(drive.Timely(t), drive.Claim("a", "x")); err != nil {
+			break
+		}
+	}
+	judge(t, "enter", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, "two stores", "behind "+web.Listener.Addr().String())
+	if drive.Listed(t, one.Driver()) > 0 && drive.Listed(t, two.Driver()) > 0 {
+		t.Error("both stores have a holder")
+	}
+}
+
+// A store without an id is served at one address only.
+func TestStoresWithoutIDs(t *testing.T) {
+	m := memory.NewStore()
+	a, b := newHost(t, plain{m.Driver()}), newHost(t, plain{m.Driver()})
+	_, err := driver.Open(t.Context(), "stile://"+a.Addr+","+b.Addr)
+	judge(t, "open of two addresses", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, "gives no id", a.Addr, "name only one of them in the URL")
+	drive.Holds(t, open(t, a.Addr, a.Addr), drive.Claim("a", "x"))
+	c := newHost(t, m.Driver())
+	_, err = driver.Open(t.Context(), "stile://"+c.Addr+","+b.Addr)
+	judge(t, "open of two addresses, of which one gives an id", err, driver.OutcomeRefused, false)
+}
+
+// The check costs no request for a lock.
+func TestStoresAreCheckedOnce(t *testing.T) {
+	m := memory.NewStore()
+	reads := &counting{Driver: m.Driver()}
+	a, b := newHost(t, reads), newHost(t, m.Driver())
+	d := open(t, a.Addr, b.Addr)
+	a.requests.Store(0)
+	b.requests.Store(0)
+	const locks = 50
+	for range locks {
+		c := drive.Claim("a", "x")
+		drive.Holds(t, d, c)
+		drive.Leave(t, d, c)
+	}
+	if n, m := a.requests.Load(), b.requests.Load(); n != 2*locks || m != 0 {
+		t.Errorf("%d locks were %d and %d requests; want %d and 0", locks, n, m, 2*locks)
+	}
+	if n := reads.n.Load(); n > 3 {
+		t.Errorf("the id was read %d times from the store; want once per client and per 10 s", n)
+	}
+}
+
+// counting counts the reads of the id.
+type counting struct {
+	*memory.Driver
+	n atomic.Int64
+}
+
+func (c *counting) Identity(ctx context.Context) (string, error) {
+	c.n.Add(1)
+	return c.Driver.Identity(ctx)
+}
+
+// Requests that create nothing are refused too: a list of another store would be wrong.
+func TestReadsAtTheSecondStore(t *testing.T) {
+	store := memory.NewStore()
+	a, b := newHost(t, store.Driver()), newHost(t, store.Driver())
+	d := open(t, a.Addr, b.Addr)
+	b.begin(t, memory.New())
+	a.Cut()
+	for range 4 {
+		_, err := d.(driver.Lister).List(t.Context(), &driver.Query{})
+		noVerdict(t, "list", err)
+		_, err = d.(driver.Breaker).Break(t.Context(), &driver.BreakRequest{Name: "a"})
+		noVerdict(t, "break", err)
+	}
+}
