@@ -310,7 +310,7 @@ func (c *cron) report(r jobs.Result) {
 	case jobs.Late:
 		level, text = slog.LevelWarn, "too late for the tick, which is left out"
 	case jobs.Trouble:
-		level, text = slog.LevelError, "the store does not let it be known whether it may run"
+		level, text = slog.LevelError, "the store did not say whether the job may run here"
 	case jobs.Failed, jobs.Panicked, jobs.CutOff:
 		level = slog.LevelError
 	case jobs.Done, jobs.Stopped:

@@ -173,11 +173,11 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 	if b.ask || !claim.Holds {
 		return
 	}
-	learns := "its client is told at once"
+	learns := "its client learns of it at once"
 	if !hears {
-		learns = "this store cannot tell its client, which learns at its next renewal, a third of its ttl later at most"
+		learns = "this store cannot notify its client, which learns at its next renewal, a third of its ttl later at most"
 		if claim.TTL > 0 {
-			learns = fmt.Sprintf("this store cannot tell its client, which learns at its next renewal, within %s",
+			learns = fmt.Sprintf("this store cannot notify its client, which learns at its next renewal, within %s",
 				phrase.Short(claim.TTL/3))
 		}
 	}

@@ -104,7 +104,7 @@ func (f *fleet) hear(n demo.Heard) error {
 		return f.take(n)
 	case n.What == didOver && n.Outcome == string(jobs.Trouble):
 		return exit.With(exit.Store,
-			fmt.Errorf("machine %d: the store does not let it be known whether it may run: %s", n.From.Number, n.Text))
+			fmt.Errorf("machine %d: the store did not say whether the job may run here: %s", n.From.Number, n.Text))
 	case n.What == didOver && n.Token != 0:
 		t := f.tick(n.Tick)
 		t.over(n, time.Since(f.begun))
