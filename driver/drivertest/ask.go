@@ -77,9 +77,7 @@ func askGone(r *run) {
 	_, err = ask(waiter.Ticket + 1)
 	r.gone("asking for a ticket that nobody has", err)
 	r.asked("of whom nobody has asked", holder, 0)
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: holder, Keep: time.Minute}); err != nil {
-		r.Fatalf("leave with keep = %v; want nil", err)
-	}
+	r.leaveKept(r.a, holder, time.Minute)
 	_, err = ask(0)
 	r.gone("asking for a claim that has left and is kept", err)
 }

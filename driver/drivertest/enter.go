@@ -417,7 +417,7 @@ func reclaimOwn(r *run) {
 func reclaimKept(r *run) {
 	kept := r.claim()
 	kept.Owner, kept.Reclaim = "job", true
-	r.leaveKept(kept, 30*time.Second)
+	r.kept(kept, 30*time.Second)
 	for _, try := range []bool{true, false} {
 		later := r.claim()
 		later.Owner, later.Reclaim, later.Try = "job", true, try

@@ -127,20 +127,18 @@ func leaveDuringRenew(r *run) {
 	}
 }
 
-// leaveKept makes a claim that left and is kept, and returns the time before its Leave.
-func (r *run) leaveKept(c *driver.Claim, length time.Duration) time.Time {
+// kept makes a claim that has left and is kept, and returns the time before its Leave.
+func (r *run) kept(c *driver.Claim, length time.Duration) time.Time {
 	r.Helper()
 	r.holds(r.a, c)
 	start := time.Now()
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: length}); err != nil {
-		r.Fatalf("leave with keep: %v; want nil", err)
-	}
+	r.leaveKept(r.a, c, length)
 	return start
 }
 
 func keepStays(r *run) {
 	length := 2 * r.lease()
-	start := r.leaveKept(r.claim(), length)
+	start := r.kept(r.claim(), length)
 	r.ends(length+r.slack(), "the lock is free", r.free)
 	if early := length - time.Since(start); early > r.traits.Granularity {
 		r.Errorf("the lock was free %v before its time", early)
@@ -150,13 +148,13 @@ func keepStays(r *run) {
 func keepWithoutDelay(r *run) {
 	c := r.claim()
 	c.Delay = time.Minute
-	r.leaveKept(c, r.lease())
+	r.kept(c, r.lease())
 	r.ends(r.runsOut(), "the lock is free", r.free)
 }
 
 func keepIsFinal(r *run) {
 	c := r.claim()
-	r.leaveKept(c, 30*time.Second)
+	r.kept(c, 30*time.Second)
 	r.gone("renewal", r.renew(r.a, c).Err)
 	r.gone("leave", r.a.Leave(r.ctx, &driver.Release{Claim: c}))
 	_, err := r.a.Enter(r.ctx, c)
@@ -170,9 +168,7 @@ func keepWaiter(r *run) {
 	holder, waiter := r.claim(), r.claim()
 	r.holds(r.a, holder)
 	r.waits(r.b, waiter)
-	if err := r.b.Leave(r.ctx, &driver.Release{Claim: waiter, Keep: 30 * time.Second}); err != nil {
-		r.Fatalf("leave with keep: %v; want nil", err)
-	}
+	r.leaveKept(r.b, waiter, 30*time.Second)
 	r.leave(r.a, holder)
 	if !r.soon(r.free) {
 		r.Errorf("the lock is taken; want nothing left of a claim that waited")
@@ -228,9 +224,7 @@ func (r *run) keptThenNext(round int, kept, waiter *driver.Claim, p driver.Place
 			poll(ctx) // so that, mostly, it listens
 		}
 	}
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.lease()}); err != nil {
-		r.Errorf("leave with keep: %v; want nil", err)
-	}
+	r.leaveKept(r.a, kept, r.lease())
 	if round%2 == 1 {
 		go wait()
 	}

@@ -66,9 +66,7 @@ func listKept(r *run) {
 	}
 	c := r.claim()
 	c.Ticket = r.holds(r.a, c).Ticket
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: c, Keep: time.Minute}); err != nil {
-		r.Fatalf("leave with keep: %v; want nil", err)
-	}
+	r.leaveKept(r.a, c, time.Minute)
 	s := r.listed(lister, c.Ticket)
 	untold := s.Remaining == 0 && r.traits.Clock == "session"
 	if !s.Left || !untold && (s.Remaining <= 0 || s.Remaining > time.Minute) {

@@ -116,10 +116,21 @@ func (r *run) waits(d driver.Driver, c *driver.Claim) driver.Place {
 
 func (r *run) leave(d driver.Driver, c *driver.Claim) {
 	r.Helper()
+	r.release(d, &driver.Release{Claim: c})
+}
+
+// leaveKept makes a claim leave, and its lock stays taken for a while.
+func (r *run) leaveKept(d driver.Driver, c *driver.Claim, length time.Duration) {
+	r.Helper()
+	r.release(d, &driver.Release{Claim: c, Keep: length})
+}
+
+func (r *run) release(d driver.Driver, l *driver.Release) {
+	r.Helper()
 	asked := 0
-	err := r.answered(d, c, func() error {
+	err := r.answered(d, l.Claim, func() error {
 		asked++
-		return d.Leave(r.ctx, &driver.Release{Claim: c})
+		return d.Leave(r.ctx, l)
 	})
 	if asked > 1 && errors.Is(err, driver.ErrGone) {
 		return // the previous call has removed it

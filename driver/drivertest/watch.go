@@ -87,9 +87,7 @@ func watch(r *run) {
 	w.told("expiry", over)
 	r.until(over, "a claim holds after expiry", func() bool { return r.enter(r.a, kept).Holds })
 	w.told("enter after expiry", soon)
-	if err := r.a.Leave(r.ctx, &driver.Release{Claim: kept, Keep: r.lease()}); err != nil {
-		r.Fatalf("leave with keep: %v; want nil", err)
-	}
+	r.leaveKept(r.a, kept, r.lease())
 	w.told("leave with keep", soon)
 	w.told("the end of keep", over)
 	cancel()
