@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,14 +46,33 @@ var roles = map[string]func(*task, *lines) error{
 type lines struct {
 	in  *json.Decoder
 	out *json.Encoder
+	end func() // ends a peer that was silent for patience; nil means that hear has no bound
 }
+
+// patience is how long a child may be silent. It is more than any task takes on a busy machine.
+const patience = 3 * time.Minute
+
+// errSilent is the error of a child that was ended for its silence: rueidislock waits forever for a free lock now and then
+// if all processors are busy.
+var errSilent = errors.New("it was silent for " + patience.String() + " and was ended")
 
 func newLines(in io.Reader, out io.Writer) *lines {
-	return &lines{json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)}
+	return &lines{in: json.NewDecoder(bufio.NewReader(in)), out: json.NewEncoder(out)}
 }
 
-func (l *lines) say(v any) error     { return l.out.Encode(v) }
-func (l *lines) hear(into any) error { return l.in.Decode(into) }
+func (l *lines) say(v any) error { return l.out.Encode(v) }
+
+func (l *lines) hear(into any) error {
+	if l.end == nil {
+		return l.in.Decode(into)
+	}
+	silent := time.AfterFunc(patience, l.end)
+	err := l.in.Decode(into)
+	if !silent.Stop() && err != nil {
+		return errSilent
+	}
+	return err
+}
 
 // hearWord waits for a line, and returns an error unless it is this word.
 func (l *lines) hearWord(want string) error {
@@ -72,6 +92,7 @@ func runChild() bool {
 	if text == "" {
 		return false
 	}
+	go endWithParent(os.Getppid())
 	var t task
 	err := json.Unmarshal([]byte(text), &t)
 	if err == nil {
@@ -82,6 +103,14 @@ func runChild() bool {
 		os.Exit(1)
 	}
 	return true
+}
+
+// endWithParent ends this process once its parent has ended.
+func endWithParent(parent int) {
+	for os.Getppid() == parent {
+		time.Sleep(time.Second)
+	}
+	os.Exit(1)
 }
 
 // A child is this program in another process. It ends when its task is done, or when its parent ends.
@@ -113,7 +142,9 @@ func startChild(t *task) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &child{newLines(out, in), cmd, in}, nil
+	l := newLines(out, in)
+	l.end = func() { cmd.Process.Kill() }
+	return &child{l, cmd, in}, nil
 }
 
 // command returns the command for the task: this program, or one in Java.
