@@ -16,7 +16,8 @@ type Node struct {
 	Name   string        // such as its address; different for each node, and the same for all clients
 	Driver driver.Driver // the store, if it is open; else nil
 
-	// Open opens the store if Driver is nil. After an error it is called again later.
+	// Open opens the store if Driver is nil. After an error it is called again later. A store that is no [Member] and opens
+	// late takes no part among members.
 	Open func(ctx context.Context) (driver.Driver, error)
 }
 
@@ -153,6 +154,9 @@ func (n *node) meet(ctx context.Context) error {
 	}
 	if n.driver.Load() == nil {
 		store, err := n.open(ctx)
+		if err == nil {
+			err = n.all.admit(store)
+		}
 		n.mu.Lock()
 		n.cause = err
 		n.mu.Unlock()

@@ -17,9 +17,10 @@ import (
 
 // nodes are the nodes of a quorum.
 type nodes struct {
-	o     *Options
-	list  []*node
-	ahead atomic.Int64 // by how many microseconds the most advanced clock of a node is ahead of boottime
+	o      *Options
+	list   []*node
+	ranked bool         // New found members only, so no other store may join them
+	ahead  atomic.Int64 // by how many microseconds the most advanced clock of a node is ahead of boottime
 
 	judging sync.Mutex // held while a report is compared with other nodes' reports
 }
@@ -62,12 +63,22 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 			d.rule.ranked = d.rule.ranked && member
 		}
 	}
+	d.nodes.ranked = d.rule.ranked
 	if up < d.rule.need {
 		return driver.Refused(driver.Unreachable(fmt.Errorf("%d of %d nodes take part, and a majority is %d: %w",
 			up, len(nodes), d.rule.need, d.rule.first(errs))))
 	}
 	d.workers.tasks.Go(d.checks)
 	return nil
+}
+
+// admit returns an error, and closes the store, if the store opens after New and cannot choose tickets with the others.
+func (all *nodes) admit(store driver.Driver) error {
+	if _, member := store.(Member); member || !all.ranked {
+		return nil
+	}
+	other := errors.New("it is another kind of store than the other nodes, and cannot choose tickets with them")
+	return errors.Join(other, store.Close())
 }
 
 // countable returns an error if the number or the names of the nodes do not allow a quorum.
