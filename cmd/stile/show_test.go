@@ -110,7 +110,7 @@ func TestTablesOfTheCommand(t *testing.T) {
 
 func TestBreak(t *testing.T) {
 	u := newAccount(t)
-	holder := u.start(with("a", idle, "--owner", "first", "--ttl", "2s")...)
+	holder := u.start(with("a", idle, "--owner", "first", "--ttl", "6s")...)
 	holder.line()
 	waiter := u.start(with("a", idle, "--owner", "second", "--verbose")...)
 	until(t, "the waiter waits", func() bool { return len(u.show("a").Claims) == 2 })
