@@ -143,7 +143,7 @@ func (as *alerts) say(l *listener) (a api.Alert, next time.Time) {
 // first time: the claims of a client that stands still must end.
 func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 	var q api.AlertsRequest
-	if !read(w, r, &q) {
+	if !read(w, r, &q) || !s.meant(w, r) {
 		return
 	}
 	claims, err := s.listened(callerOf(r.Context()), &q)

@@ -45,7 +45,11 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 		return nil, err
 	}
 	defer end()
+	if err := s.same(ctx); err != nil { // the turn may have come late
+		return nil, err
+	}
 	p, err := s.d.Enter(ctx, c)
+	s.identity.heed(err) // before the next turn
 	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
 		err = s.rid(ctx, c, err)
 	}
@@ -148,12 +152,12 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 		valid, index = append(valid, who.claim(c.Driver())), append(index, i)
 	}
 	if len(valid) > 0 {
-		renewals := s.d.Renew(ctx, valid)
+		renewals, err := s.extend(ctx, valid)
+		if err != nil {
+			return nil, err
+		}
 		s.alerts.renewed(valid, renewals)
 		for i, r := range renewals {
-			if driver.IsUnreachable(r.Err) {
-				s.identity.doubt()
-			}
 			a.Renewals[index[i]] = api.NewRenewal(r)
 		}
 	}

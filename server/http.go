@@ -28,7 +28,7 @@ const (
 func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
-		if !read(w, r, &q) {
+		if !read(w, r, &q) || r.URL.Path != api.Renew && !s.meant(w, r) {
 			return
 		}
 		a, err := answer(r.Context(), &q)
@@ -95,9 +95,10 @@ func errorOf(err error) *api.Error {
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Header().Set(api.TraitsTag, s.traits().Tag())
+	s.identity.heed(err)
 	e := errorOf(err)
-	if e.Unreachable {
-		s.identity.doubt()
+	if e.Code == api.CodeStore { // behind a balancer, another connection may lead to the right store
+		w.Header().Set("Connection", "close")
 	}
 	write(w, e.Status(), e)
 }

@@ -16,13 +16,16 @@ import (
 // fresh is how long the server compares requests with an id of the store before it reads the id again.
 const fresh = 10 * time.Second
 
+// beside is how long a request waits for another one's read of the id: that one may hang on a connection of its own.
+const beside = 250 * time.Millisecond
+
 // mostFormer bounds the former ids of the store that the server remembers.
 const mostFormer = 8
 
 // An identity is the store's id. The store keeps it, and the server reads it there: a store that was wiped has another id.
 type identity struct {
 	store driver.Identifier // nil if the store keeps no id
-	turn  chan struct{}     // has an element while a request reads the id
+	turn  chan struct{}     // has an element while a request reads the id that others wait for
 
 	mu     sync.Mutex // guards the fields below
 	id     string     // "" before the first read
@@ -45,9 +48,12 @@ func (i *identity) since(ctx context.Context, after time.Time) (*api.IdentityAns
 	if a := i.known(after); a != nil {
 		return a, nil
 	}
+	patience := time.NewTimer(beside)
+	defer patience.Stop()
 	select {
 	case i.turn <- struct{}{}:
 		defer func() { <-i.turn }()
+	case <-patience.C:
 	case <-ctx.Done():
 		return nil, driver.Ended(ctx, false)
 	}
@@ -72,26 +78,37 @@ func (i *identity) known(after time.Time) *api.IdentityAnswer {
 	return &api.IdentityAnswer{Identity: i.id, Former: slices.Clone(i.former)}
 }
 
-// note takes an id that was read.
+// note takes an id that was read, unless a later read was quicker, and returns the id.
 func (i *identity) note(id string, begun time.Time) *api.IdentityAnswer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.id != "" && i.id != id {
-		i.former = append(i.former[max(0, len(i.former)+1-mostFormer):], i.id)
+	if !begun.Before(i.read) {
+		if i.id != "" && i.id != id {
+			i.former = append(i.former[max(0, len(i.former)+1-mostFormer):], i.id)
+		}
+		i.id, i.read = id, begun
 	}
-	i.id, i.read = id, begun
 	return &api.IdentityAnswer{Identity: i.id, Former: slices.Clone(i.former)}
 }
 
-// doubt notes that the store did not answer: another server may take its place.
-func (i *identity) doubt() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.doubts = time.Now()
+// heed takes an error of the store. If the store did not answer, another server may take its place.
+func (i *identity) heed(err error) {
+	if driver.IsUnreachable(err) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.doubts = time.Now()
+	}
 }
 
-// must returns the error of a request that is meant for a store with another id, or nil. If the id cannot be read, no
-// request is passed on to the store.
+// last reports whether an id is the one that was read last, however long ago.
+func (i *identity) last(id string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.id == id
+}
+
+// must returns the error of a request that is meant for a store with another id, or nil. If the id cannot be read, the
+// request is not passed on to the store: see also extend.
 func (i *identity) must(ctx context.Context, want string) error {
 	a, err := i.since(ctx, time.Now().Add(-fresh))
 	if err == nil && a.Identity != want {
@@ -108,18 +125,63 @@ func (i *identity) must(ctx context.Context, want string) error {
 	return nil
 }
 
-// meant reports whether a request is meant for the store of this server, and otherwise refuses it.
-func (s *Server) meant(w http.ResponseWriter, r *http.Request) bool {
-	want := r.Header.Get(api.StoreID)
-	if want == "" {
-		return true
+// same returns the error of a request that is meant for another store than that of this server, or nil.
+func (s *Server) same(ctx context.Context) error {
+	if want := wanted(ctx); want != "" {
+		return s.identity.must(ctx, want)
 	}
-	err := s.identity.must(r.Context(), want)
+	return nil
+}
+
+// wanted returns the id of the store that a request is meant for; "" for any.
+func wanted(ctx context.Context) string {
+	if c := callerOf(ctx); c.r != nil {
+		return c.r.Header.Get(api.StoreID)
+	}
+	return ""
+}
+
+// meant reports whether a request is meant for the store of this server, and otherwise refuses it. The request's body has been
+// read: before that, the context of a request does not end with its client.
+func (s *Server) meant(w http.ResponseWriter, r *http.Request) bool {
+	err := s.same(r.Context())
 	if err != nil {
-		e := errorOf(err)
-		sendAway(w, e.Status(), e)
+		s.fail(w, err)
 	}
 	return err == nil
+}
+
+// extend renews claims. Only the store that has a claim can renew it. So a renewal need not wait for the id if this server has
+// read the right one before: the holder would lose its lease while the id cannot be read. But no other store may say that a
+// claim is gone.
+func (s *Server) extend(ctx context.Context, claims []*driver.Claim) ([]driver.Renewal, error) {
+	if !s.identity.last(wanted(ctx)) {
+		if err := s.same(ctx); err != nil {
+			return nil, err
+		}
+	}
+	renewals := s.d.Renew(ctx, claims)
+	for i := range renewals {
+		s.identity.heed(renewals[i].Err)
+	}
+	verdict := func(r driver.Renewal) bool {
+		return errors.Is(r.Err, driver.ErrGone) || driver.OutcomeOf(r.Err) == driver.OutcomeRefused
+	}
+	if !slices.ContainsFunc(renewals, verdict) {
+		return renewals, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, 2*beside) // the other claims may have been renewed
+	defer cancel()
+	err := s.same(bounded)
+	if errors.Is(err, api.ErrOtherStore) {
+		return nil, err
+	}
+	for i := range renewals {
+		if err != nil && verdict(renewals[i]) {
+			renewals[i].Err = err
+		}
+	}
+	return renewals, nil
 }
 
 func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {

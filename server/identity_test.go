@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,23 +20,27 @@ import (
 // An identified store has an id that a test sets, and counts the reads of it.
 type identified struct {
 	*fake
-	id    string
-	err   error
-	reads atomic.Int64
+	id      string
+	err     error
+	reading func(context.Context) (string, error) // unless nil, reads the id
+	reads   atomic.Int64
 }
 
 func (i *identified) Identity(ctx context.Context) (string, error) {
 	i.reads.Add(1)
+	if i.reading != nil {
+		return i.reading(ctx)
+	}
 	if ctx.Err() != nil {
 		return "", driver.Ended(ctx, true)
 	}
 	return i.id, i.err
 }
 
-// enters sends an Enter that is meant for a store, and returns the error of the answer.
-func enters(t *testing.T, by *http.Client, store string) error {
+// send sends a request that is meant for a store, and returns the answer.
+func send(ctx context.Context, t *testing.T, by *http.Client, path, store string, q any) ([]byte, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, inBubble+api.Enter, strings.NewReader(body(t, &api.EnterRequest{Claim: claim("x", 0)})))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, inBubble+path, strings.NewReader(body(t, q)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,20 +48,27 @@ func enters(t *testing.T, by *http.Client, store string) error {
 	r.Header.Set(api.StoreID, store)
 	res, err := by.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer res.Body.Close()
-	var a struct {
-		api.Error
-		Place *api.Place `json:"place"`
+	answer, err := io.ReadAll(res.Body)
+	if e, ok := api.ReadError(answer); err == nil && ok != (res.StatusCode != http.StatusOK) || ok && e.Status() != res.StatusCode {
+		t.Errorf("%s, %s; want an error with its status, or none", res.Status, answer)
 	}
-	if err := json.NewDecoder(res.Body).Decode(&a); err != nil || (a.Place == nil) != (a.Status() == res.StatusCode) {
-		t.Fatalf("%s, %v, %+v; want a place, or an error with its status", res.Status, err, a)
+	return answer, err
+}
+
+// enters sends an Enter that is meant for a store, and returns the error of the answer.
+func enters(t *testing.T, by *http.Client, store string) error {
+	t.Helper()
+	answer, err := send(t.Context(), t, by, api.Enter, store, &api.EnterRequest{Claim: claim("x", 0)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a.Place != nil {
-		return nil
+	if e, ok := api.ReadError(answer); ok {
+		return e.Err()
 	}
-	return a.Err()
+	return nil
 }
 
 // identifiedStore returns a store whose id is A. What enters holds, and is counted.
@@ -152,6 +164,133 @@ func TestIdentityCannotBeRead(t *testing.T) {
 		store.err = nil
 		if err := enters(t, by, "A"); err != nil {
 			t.Errorf("enter once the id can be read = %v; want nil", err)
+		}
+	})
+}
+
+// hangs is a read of the id that ends with its request.
+func hangs(ctx context.Context) (string, error) {
+	<-ctx.Done()
+	return "", driver.Ended(ctx, true)
+}
+
+// Trap: the server notices that a client is gone only once it has read the body. A read of the id that hangs must end with
+// its request, and keep other requests waiting for a moment only: they may read it by another connection.
+func TestReadOfTheIdentityHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, entered := identifiedStore()
+		began, ended := make(chan struct{}), make(chan struct{})
+		store.reading = func(ctx context.Context) (string, error) {
+			store.reading = nil
+			close(began)
+			defer close(ended)
+			return hangs(ctx)
+		}
+		by := connected(t, store)
+		gone, leave := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() {
+			_, err := send(gone, t, by, api.Enter, "A", &api.EnterRequest{Claim: claim("x", 0)})
+			first <- err
+		}()
+		<-began
+		begun := time.Now()
+		patient, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := send(patient, t, by, api.Enter, "A", &api.EnterRequest{Claim: claim("y", 0)}); err != nil || time.Since(begun) > time.Second {
+			t.Errorf("enter beside a read of the id that hangs = %v after %v; want nil within 1 s", err, time.Since(begun))
+		}
+		leave()
+		if err := <-first; err == nil {
+			t.Error("a request that was given up got an answer")
+		}
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("the read of the id goes on a minute after its client is gone")
+		}
+		if *entered != 1 {
+			t.Errorf("%d claims entered; want the one whose client waited", *entered)
+		}
+	})
+}
+
+// Trap: the id may be unreadable where the claims are not, for example on another server of a Redis Cluster. A holder must not
+// lose its lease for that. But only the store of the id may say that a claim is gone.
+func TestRenewalWithoutTheIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, _ := identifiedStore()
+		store.enter = nil
+		by := connected(t, store)
+		if err := enters(t, by, "A"); err != nil {
+			t.Fatal(err)
+		}
+		renew := func(store, id string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			answer, err := send(ctx, t, by, api.Renew, store, &api.RenewRequest{Claims: []api.Claim{claim(id, 0)}})
+			if err != nil {
+				return err
+			}
+			if e, ok := api.ReadError(answer); ok {
+				return e.Err()
+			}
+			var a api.RenewAnswer
+			if err := json.Unmarshal(answer, &a); err != nil || len(a.Renewals) != 1 {
+				t.Fatalf("the answer is %s, %v", answer, err)
+			}
+			return a.Renewals[0].Driver().Err
+		}
+		for what, read := range map[string]func(context.Context) (string, error){
+			"fails": func(context.Context) (string, error) { return "", driver.Unreachable(errors.New("no")) },
+			"hangs": hangs,
+		} {
+			time.Sleep(time.Minute)
+			store.reading = read
+			if err := renew("A", "x"); err != nil {
+				t.Errorf("renewal while the read of the id %s = %v; want nil", what, err)
+			}
+			if err := renew("A", "gone"); err == nil || errors.Is(err, driver.ErrGone) {
+				t.Errorf("renewal of a missing claim while the read of the id %s = %v; want no verdict", what, err)
+			}
+			if err := renew("B", "x"); err == nil {
+				t.Errorf("renewal for another store while the read of the id %s = nil", what)
+			}
+		}
+		store.reading = nil
+		if err := renew("A", "gone"); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("renewal of a missing claim = %v; want ErrGone", err)
+		}
+		time.Sleep(time.Minute)
+		store.id = "B"
+		if err := renew("A", "gone"); !errors.Is(err, api.ErrOtherStore) {
+			t.Errorf("renewal of a missing claim at another store = %v; want ErrOtherStore", err)
+		}
+	})
+}
+
+// Trap: an Enter waits for an earlier one of its claim, and meanwhile another store takes the place of the first.
+func TestStoreChangesBeforeATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, entered := identifiedStore()
+		works, fail := store.enter, make(chan struct{})
+		store.enter = func(context.Context, *driver.Claim) (driver.Place, error) {
+			store.enter = works
+			<-fail
+			store.id = "B"
+			return driver.Place{}, driver.Unreachable(errors.New("no"))
+		}
+		by := connected(t, store)
+		all := make(chan error, 2)
+		for range cap(all) {
+			go func() { all <- enters(t, by, "A") }()
+			synctest.Wait()
+		}
+		time.Sleep(time.Millisecond)
+		close(fail)
+		one, two := <-all, <-all
+		if other := errors.Is(one, api.ErrOtherStore) || errors.Is(two, api.ErrOtherStore); !other || *entered != 0 {
+			t.Errorf("enter = %v and %v, and %d entered; want ErrOtherStore, and none", one, two, *entered)
 		}
 	})
 }

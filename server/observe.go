@@ -44,7 +44,7 @@ func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 // ordinary answer.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	var q api.ListRequest
-	if !read(w, r, &q) {
+	if !read(w, r, &q) || !s.meant(w, r) {
 		return
 	}
 	if s.lister == nil {
@@ -113,6 +113,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	if err := driver.CheckName(name); err != nil {
 		s.fail(w, invalid(err))
+		return
+	}
+	if !s.meant(w, r) {
 		return
 	}
 	if s.watcher == nil {

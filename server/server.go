@@ -111,9 +111,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would first read the body, however slow
 			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
 		default:
-			if s.meant(w, r) {
-				mux.ServeHTTP(w, r)
-			}
+			mux.ServeHTTP(w, r)
 		}
 	}))))
 	return s, nil

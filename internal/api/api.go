@@ -53,7 +53,7 @@ const Alive = 10 * time.Second
 const TraitsTag = "Stile-Traits"
 
 // StoreID is the header in which a client names the id of the store that its request is meant for. A service over another
-// store refuses the request with CodeStore, and passes nothing on to its store.
+// store refuses the request with CodeStore, and nothing enters its store.
 const StoreID = "Stile-Store"
 
 // Bounds of requests and answers.
