@@ -23,6 +23,7 @@ type request struct {
 	method, path string
 	body         []byte
 	store        string // id of the store that the request is meant for; "" for any
+	last         bool   // no other request may reuse its connection
 }
 
 // call sends a request and decodes its answer into a.
@@ -119,6 +120,7 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if err != nil {
 		return driver.Refused(err)
 	}
+	r.Close = q.last
 	if q.method == http.MethodPost {
 		r.Header.Set("Content-Type", api.JSON)
 	}

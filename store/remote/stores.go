@@ -64,13 +64,16 @@ type said struct {
 	former []string // earlier ids
 }
 
-// openStore learns the id of the store from all hosts that answer. A single host need not give one.
+// openStore learns the id of the store from all hosts that answer. A single host need not give one, and is asked again.
 func (c *client) openStore(ctx context.Context) error {
 	all, silent, err := c.askStores(ctx, 1)
 	switch {
 	case len(all) > 0:
 		return driver.Refused(c.judge(all, silent))
 	case len(c.hosts) == 1:
+		c.stores.mu.Lock()
+		defer c.stores.mu.Unlock()
+		c.stores.missing = true
 		return nil
 	case errors.Is(err, errLate):
 		return driver.Unreachable(err)
@@ -100,7 +103,8 @@ func (c *client) askStores(ctx context.Context, times int) (all []said, silent i
 	work.Each(len(c.hosts), len(c.hosts), func(i int) {
 		for range times {
 			var a api.IdentityAnswer
-			q := &request{method: http.MethodPost, path: api.Identity, body: []byte("{}")}
+			// Behind a balancer, another connection may lead to another service.
+			q := &request{method: http.MethodPost, path: api.Identity, body: []byte("{}"), last: times > 1}
 			note(c.hosts[i], &a, c.exchange(ctx, c.hosts[i], q, func(x *exchange, res *http.Response) error { return x.decode(res, &a) }))
 		}
 	})
@@ -201,9 +205,10 @@ func (c *client) agreed(ctx context.Context) error {
 	s := &c.stores
 	s.mu.Lock()
 	doubtful, missing := s.apart != nil || s.refused, s.missing && time.Since(s.begun) >= s.again
+	unknown := s.id == ""
 	s.mu.Unlock()
 	switch {
-	case doubtful:
+	case doubtful, missing && unknown:
 		return c.settle(ctx)
 	case missing:
 		c.beginRound(s.again) // which the next claim hears of
@@ -222,6 +227,8 @@ func (c *client) resend(ctx context.Context, q *request, refused error, read fun
 		}
 	}
 	switch {
+	case ctx.Err() != nil:
+		return driver.Ended(ctx, false)
 	case apart == nil: // the store has changed again
 		return driver.Unsent(driver.Unreachable(refused))
 	case q.path == api.Enter:

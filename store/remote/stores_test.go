@@ -5,6 +5,7 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -150,13 +151,17 @@ func TestTwoStoresLater(t *testing.T) {
 	apart(t, "enter", err, a.Addr, b.Addr)
 }
 
-// A changing store may lose its id.
+// A changing store may lose its id, or not give it.
 type changing struct {
 	*memory.Driver
-	id atomic.Pointer[string]
+	id    atomic.Pointer[string]
+	fails atomic.Bool
 }
 
 func (c *changing) Identity(ctx context.Context) (string, error) {
+	if c.fails.Load() {
+		return "", driver.Unreachable(errors.New("no"))
+	}
 	if id := c.id.Load(); id != nil {
 		return *id, nil
 	}
@@ -229,6 +234,56 @@ func TestTwoStoresBehindABalancer(t *testing.T) {
 	drive.Says(t, err, "two stores", "behind "+web.Listener.Addr().String())
 	if drive.Listed(t, one.Driver()) > 0 && drive.Listed(t, two.Driver()) > 0 {
 		t.Error("both stores have a holder")
+	}
+}
+
+// Trap: a balancer of connections leads all requests of a connection to one service. A round must ask the others too.
+func TestTwoStoresBehindABalancerOfConnections(t *testing.T) {
+	one, two := memory.NewStore(), memory.NewStore()
+	a, b := newHost(t, one.Driver()), newHost(t, two.Driver())
+	order := []*host{a, b, b, a} // then by turns
+	var n atomic.Int64
+	type leads struct{}
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(leads{}).(*host).serves.Load().ServeHTTP(w, r)
+	}))
+	web.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		i := n.Add(1) - 1
+		return context.WithValue(ctx, leads{}, order[min(i, 2+i%2)])
+	}
+	web.Start()
+	t.Cleanup(web.Close)
+	d := open(t, web.Listener.Addr().String())
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	web.CloseClientConnections()
+	_, err := enter(t, d, drive.Claim("a", "y"))
+	judge(t, "enter", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, "two stores", "behind "+web.Listener.Addr().String())
+	if n := drive.Listed(t, two.Driver()); n != 0 {
+		t.Errorf("%d claims entered at the second store", n)
+	}
+}
+
+// Trap: a single address did not give the id when the client opened. The first claim asks again.
+func TestIdentityUnreadAtOpen(t *testing.T) {
+	store := &changing{Driver: memory.New()}
+	two := memory.NewStore()
+	a, b := newHost(t, store), newHost(t, two.Driver())
+	var n, turns atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		[]*host{a, b}[n.Add(turns.Load())%2].serves.Load().ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	store.fails.Store(true)
+	d := open(t, web.Listener.Addr().String())
+	store.fails.Store(false)
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	turns.Store(1) // from now on, the address leads to both by turns
+	for range 4 {
+		_, _ = d.Enter(drive.Timely(t), drive.Claim("a", "y"))
+	}
+	if n := drive.Listed(t, two.Driver()); n != 0 {
+		t.Errorf("%d claims entered at the second store", n)
 	}
 }
 
