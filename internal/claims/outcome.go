@@ -143,7 +143,7 @@ func (k *Keeper) errorOf(v *protocol.Verdict) error {
 
 // dated adds to an error of unknown outcome when a claim with this ttl has run out.
 func (k *Keeper) dated(err error, ttl time.Duration) error {
-	if unknown, ok := err.(*Unknown); ok { // errorOf made it
+	if unknown, ok := err.(*Unknown); ok { //nolint:errorlint // errorOf made it
 		unknown.Until = k.ghost(ttl)
 	}
 	return err

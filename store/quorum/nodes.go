@@ -73,8 +73,8 @@ func (d *Driver) connect(ctx context.Context, nodes []Node) error {
 }
 
 // admit returns an error, and closes the store, if the store opens after New and cannot choose tickets with the others.
-func (all *nodes) admit(store driver.Driver) error {
-	if _, member := store.(Member); member || !all.ranked {
+func (a *nodes) admit(store driver.Driver) error {
+	if _, member := store.(Member); member || !a.ranked {
 		return nil
 	}
 	other := errors.New("it is another kind of store than the other nodes, and cannot choose tickets with them")
