@@ -23,7 +23,7 @@ type request struct {
 	method, path string
 	body         []byte
 	store        string // id of the store that the request is meant for; "" for any
-	last         bool   // no other request may reuse its connection
+	alone        bool   // it has a connection of its own
 }
 
 // call sends a request and decodes its answer into a.
@@ -120,7 +120,6 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if err != nil {
 		return driver.Refused(err)
 	}
-	r.Close = q.last
 	if q.method == http.MethodPost {
 		r.Header.Set("Content-Type", api.JSON)
 	}
@@ -130,8 +129,12 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	transport := c.transport
+	if q.alone {
+		transport = c.alone
+	}
 	// An http.Client would follow a redirect and send the request a second time.
-	res, err := c.transport.RoundTrip(r)
+	res, err := transport.RoundTrip(r)
 	if err != nil {
 		return x.failed(err)
 	}

@@ -84,6 +84,8 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 			TLSClientConfig: config, TLSHandshakeTimeout: timeout,
 			DisableCompression: true, MaxIdleConnsPerHost: idleConns, IdleConnTimeout: idleFor,
 		}}
+	c.alone = c.transport.Clone()
+	c.alone.DisableKeepAlives = true
 	c.alerts = alerts{c: c, kick: make(chan struct{}, 1), claims: map[heldBy]*held{}, subs: map[*subscription]bool{}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
 		if begin := scheme + "://" + host; !slices.Contains(c.hosts, begin) {
@@ -153,9 +155,10 @@ type client struct {
 	token     string   // "" for none
 	hosts     []string // the beginnings of URLs
 	transport *http.Transport
-	timeout   time.Duration // for a host's first answer
-	silence   time.Duration // after this time without an event, a service counts as dead
-	mostList  int64         // bytes of a list, at most
+	alone     *http.Transport // for requests with a connection of their own
+	timeout   time.Duration   // for a host's first answer
+	silence   time.Duration   // after this time without an event, a service counts as dead
+	mostList  int64           // bytes of a list, at most
 	life      *work.Life
 	alerts    alerts
 	replicas  replicas

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,7 +111,8 @@ func TestTwoStoresAtFailover(t *testing.T) {
 			drive.Holds(t, d, c)
 			a.Cut()
 			_, err := enter(t, d, drive.Claim("a", "y"))
-			apart(t, "enter at the second store", err, a.Addr, b.Addr)
+			judge(t, "enter at the second store", err, driver.OutcomeRefused, false)
+			drive.Says(t, err, a.Addr, b.Addr, "a lock could have two holders")
 			if n := drive.Listed(t, two.Driver()); n != 0 {
 				t.Errorf("%d claims entered at the second store", n)
 			}
@@ -123,7 +125,8 @@ func TestTwoStoresAtFailover(t *testing.T) {
 				t.Errorf("renewal at the first store = %v; want nil", err)
 			}
 			_, err = enter(t, d, drive.Claim("b", "y"))
-			apart(t, "enter while there are two stores", err, a.Addr, b.Addr)
+			judge(t, "enter while there are two stores", err, driver.OutcomeRefused, false)
+			drive.Says(t, err, a.Addr, b.Addr, "a lock could have two holders")
 			b.begin(t, one.Driver())
 			servertest.Until(t, "a claim enters again", func() bool {
 				_, err := d.Enter(drive.Timely(t), drive.Claim("b", "z"))
@@ -168,33 +171,79 @@ func (c *changing) Identity(ctx context.Context) (string, error) {
 	return c.Driver.Identity(ctx)
 }
 
-// A store that was wiped has another id. All addresses give it, or one service has read both ids in its store.
+// A store that was wiped has another id. The client takes it if all addresses give it.
 func TestStoreChangesItsID(t *testing.T) {
-	for name, cut := range map[string]bool{"both addresses answer": false, "one address answers": true} {
-		t.Run(name, func(t *testing.T) {
-			store := &changing{Driver: memory.New()}
-			a, b := newHost(t, store), newHost(t, store)
-			d := open(t, a.Addr, b.Addr)
-			c := drive.Claim("a", "x")
-			drive.Holds(t, d, c)
-			id := "new"
-			store.id.Store(&id)
-			if cut {
-				a.Cut()
-			} else {
-				a.begin(t, store) // this one does not know the old id
-			}
-			_, err := other(t, b).(driver.Identifier).Identity(t.Context()) // reads the new id
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p, err := enter(t, d, drive.Claim("b", "y")); err != nil || !p.Holds {
-				t.Errorf("enter = %+v, %v; want it to hold", p, err)
-			}
-			if err := drive.Renew(t, d, c); err != nil {
-				t.Errorf("renewal = %v; want nil", err)
-			}
-		})
+	store := &changing{Driver: memory.New()}
+	a, b := newHost(t, store), newHost(t, store)
+	d := open(t, a.Addr, b.Addr)
+	c := drive.Claim("a", "x")
+	drive.Holds(t, d, c)
+	id := "new"
+	store.id.Store(&id)
+	a.begin(t, store)
+	readID(t, a)
+	readID(t, b)
+	if p, err := enter(t, d, drive.Claim("b", "y")); err != nil || !p.Holds {
+		t.Errorf("enter = %+v, %v; want it to hold", p, err)
+	}
+	if err := drive.Renew(t, d, c); err != nil {
+		t.Errorf("renewal = %v; want nil", err)
+	}
+}
+
+// Trap: a service comes to another store, and the other one, still over the first, is cut off from this client only. There,
+// other clients hold.
+func TestStoreChangesBesideASilentAddress(t *testing.T) {
+	one := memory.NewStore()
+	moves := &changing{Driver: one.Driver()}
+	a, b := newHost(t, moves), newHost(t, one.Driver())
+	d := open(t, a.Addr, b.Addr)
+	id := "new"
+	moves.id.Store(&id)
+	readID(t, a)
+	b.Cut()
+	_, err := enter(t, d, drive.Claim("a", "x"))
+	judge(t, "enter", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, b.Addr+" does not say", a.Addr+" serves another store than before", "out of the URL if it is gone for good")
+	b.Mend()
+	servertest.Until(t, "the other address is asked again", func() bool {
+		_, err = d.Enter(drive.Timely(t), drive.Claim("a", "x"))
+		return err == nil || strings.Contains(err.Error(), "two stores")
+	})
+	apart(t, "enter once both answer", err, a.Addr, b.Addr)
+	b.begin(t, moves)
+	servertest.Until(t, "a claim enters again", func() bool {
+		_, err := d.Enter(drive.Timely(t), drive.Claim("a", "x"))
+		return err == nil
+	})
+}
+
+// Two stores are no reason to refuse a claim while nobody answers.
+func TestTwoStoresAndNoAnswer(t *testing.T) {
+	one := memory.NewStore()
+	a, b := newHost(t, one.Driver()), newHost(t, one.Driver())
+	d := open(t, a.Addr, b.Addr)
+	a.begin(t, memory.New())
+	_, err := enter(t, d, drive.Claim("a", "x"))
+	apart(t, "enter", err, a.Addr, b.Addr)
+	a.Cut()
+	b.Cut()
+	servertest.Until(t, "the next round is over", func() bool {
+		_, err = d.Enter(drive.Timely(t), drive.Claim("a", "x"))
+		return driver.IsUnreachable(err)
+	})
+	judge(t, "enter while nobody answers", err, driver.OutcomeUnsent, true)
+	a.Mend()
+	b.Mend()
+	_, err = enter(t, d, drive.Claim("a", "x"))
+	apart(t, "enter", err, a.Addr, b.Addr)
+}
+
+// readID makes the service at a host read the id of its store.
+func readID(t *testing.T, h *host) {
+	t.Helper()
+	if _, err := other(t, h).(driver.Identifier).Identity(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -218,12 +267,13 @@ func TestOneAddressChangesItsStore(t *testing.T) {
 func TestTwoStoresBehindABalancer(t *testing.T) {
 	one, two := memory.NewStore(), memory.NewStore()
 	a, b := newHost(t, one.Driver()), newHost(t, two.Driver())
-	var n atomic.Int64
+	var n, turns atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		[]*host{a, b}[n.Add(1)%2].serves.Load().ServeHTTP(w, r)
+		[]*host{a, b}[n.Add(turns.Load())%2].serves.Load().ServeHTTP(w, r)
 	}))
 	t.Cleanup(web.Close)
 	d := open(t, web.Listener.Addr().String())
+	turns.Store(1) // from now on, the address leads to both by turns
 	var err error
 	for range 4 {
 		if _, err = d.Enter(drive.Timely(t), drive.Claim("a", "x")); err != nil {
@@ -237,24 +287,28 @@ func TestTwoStoresBehindABalancer(t *testing.T) {
 	}
 }
 
-// Trap: a balancer of connections leads all requests of a connection to one service. A round must ask the others too.
-func TestTwoStoresBehindABalancerOfConnections(t *testing.T) {
-	one, two := memory.NewStore(), memory.NewStore()
-	a, b := newHost(t, one.Driver()), newHost(t, two.Driver())
-	order := []*host{a, b, b, a} // then by turns
-	var n atomic.Int64
+// connections starts a balancer, which leads all requests of a connection to one service.
+func connections(t *testing.T, lead func() *host) *httptest.Server {
+	t.Helper()
 	type leads struct{}
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Context().Value(leads{}).(*host).serves.Load().ServeHTTP(w, r)
 	}))
-	web.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		i := n.Add(1) - 1
-		return context.WithValue(ctx, leads{}, order[min(i, 2+i%2)])
-	}
+	web.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, leads{}, lead()) }
 	web.Start()
 	t.Cleanup(web.Close)
+	return web
+}
+
+// Trap: behind a balancer of connections, one request learns of one store only. A round must ask the others too.
+func TestTwoStoresBehindABalancerOfConnections(t *testing.T) {
+	one, two := memory.NewStore(), memory.NewStore()
+	a, b := newHost(t, one.Driver()), newHost(t, two.Driver())
+	var n, turns atomic.Int64
+	web := connections(t, func() *host { return []*host{a, b}[n.Add(turns.Load())%2] })
 	d := open(t, web.Listener.Addr().String())
 	drive.Holds(t, d, drive.Claim("a", "x"))
+	turns.Store(1)
 	web.CloseClientConnections()
 	_, err := enter(t, d, drive.Claim("a", "y"))
 	judge(t, "enter", err, driver.OutcomeRefused, false)
@@ -262,6 +316,34 @@ func TestTwoStoresBehindABalancerOfConnections(t *testing.T) {
 	if n := drive.Listed(t, two.Driver()); n != 0 {
 		t.Errorf("%d claims entered at the second store", n)
 	}
+}
+
+// Trap: two clients that ask once learn of one store each, and both hold.
+func TestOpenBehindABalancerOfConnections(t *testing.T) {
+	a, b := newHost(t, memory.New()), newHost(t, memory.New())
+	var n atomic.Int64
+	web := connections(t, func() *host { return []*host{a, b}[n.Add(1)%2] })
+	d, err := driver.Open(t.Context(), "stile://"+web.Listener.Addr().String())
+	if err == nil {
+		d.Close()
+	}
+	judge(t, "open", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, "two stores", "behind "+web.Listener.Addr().String())
+}
+
+// Trap: behind a balancer, the service that does not give its id may be the one over the store of before.
+func TestStoreChangesBehindABalancer(t *testing.T) {
+	unread := &changing{Driver: memory.New()}
+	a, b := newHost(t, unread), newHost(t, memory.New())
+	var n, turns atomic.Int64
+	web := connections(t, func() *host { return []*host{a, b}[n.Add(turns.Load())%2] })
+	d := open(t, web.Listener.Addr().String())
+	unread.fails.Store(true)
+	turns.Store(1)
+	web.CloseClientConnections()
+	_, err := enter(t, d, drive.Claim("a", "x"))
+	judge(t, "enter", err, driver.OutcomeRefused, false)
+	drive.Says(t, err, "behind "+web.Listener.Addr().String()+" serve another store than before")
 }
 
 // Trap: a single address did not give the id when the client opened. The first claim asks again.
