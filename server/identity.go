@@ -19,9 +19,6 @@ const fresh = 10 * time.Second
 // beside is how long a request waits for another one's read of the id: that one may hang on a connection of its own.
 const beside = 250 * time.Millisecond
 
-// mostFormer bounds the former ids of the store that the server remembers.
-const mostFormer = 8
-
 // An identity is the store's id. The store keeps it, and the server reads it there: a store that was wiped has another id.
 type identity struct {
 	store driver.Identifier // nil if the store keeps no id
@@ -29,7 +26,6 @@ type identity struct {
 
 	mu     sync.Mutex // guards the fields below
 	id     string     // "" before the first read
-	former []string   // earlier ids of the store, the latest last
 	read   time.Time  // before the read that returned id
 	doubts time.Time  // when the store last did not answer
 }
@@ -41,12 +37,12 @@ func newIdentity(d driver.Driver) *identity {
 }
 
 // since returns the id that the store had at some moment after a time.
-func (i *identity) since(ctx context.Context, after time.Time) (*api.IdentityAnswer, error) {
+func (i *identity) since(ctx context.Context, after time.Time) (string, error) {
 	if i.store == nil {
-		return nil, driver.ErrUnsupported
+		return "", driver.ErrUnsupported
 	}
-	if a := i.known(after); a != nil {
-		return a, nil
+	if id := i.known(after); id != "" {
+		return id, nil
 	}
 	patience := time.NewTimer(beside)
 	defer patience.Stop()
@@ -55,40 +51,37 @@ func (i *identity) since(ctx context.Context, after time.Time) (*api.IdentityAns
 		defer func() { <-i.turn }()
 	case <-patience.C:
 	case <-ctx.Done():
-		return nil, driver.Ended(ctx, false)
+		return "", driver.Ended(ctx, false)
 	}
-	if a := i.known(after); a != nil { // another request has read it meanwhile
-		return a, nil
+	if id := i.known(after); id != "" { // another request has read it meanwhile
+		return id, nil
 	}
 	begun := time.Now()
 	id, err := i.store.Identity(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	return i.note(id, begun), nil
 }
 
-// known returns the id if it was read after a time, and the store has answered since; otherwise nil.
-func (i *identity) known(after time.Time) *api.IdentityAnswer {
+// known returns the id if it was read after a time, and the store has answered since; otherwise "".
+func (i *identity) known(after time.Time) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.id == "" || i.read.Before(after) || !i.read.After(i.doubts) {
-		return nil
+	if i.read.Before(after) || !i.read.After(i.doubts) {
+		return ""
 	}
-	return &api.IdentityAnswer{Identity: i.id, Former: slices.Clone(i.former)}
+	return i.id
 }
 
 // note takes an id that was read, unless a later read was quicker, and returns the id.
-func (i *identity) note(id string, begun time.Time) *api.IdentityAnswer {
+func (i *identity) note(id string, begun time.Time) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !begun.Before(i.read) {
-		if i.id != "" && i.id != id {
-			i.former = append(i.former[max(0, len(i.former)+1-mostFormer):], i.id)
-		}
 		i.id, i.read = id, begun
 	}
-	return &api.IdentityAnswer{Identity: i.id, Former: slices.Clone(i.former)}
+	return i.id
 }
 
 // heed takes an error of the store. If the store did not answer, another server may take its place.
@@ -110,16 +103,16 @@ func (i *identity) last(id string) bool {
 // must returns the error of a request that is meant for a store with another id, or nil. If the id cannot be read, the
 // request is not passed on to the store: see also extend.
 func (i *identity) must(ctx context.Context, want string) error {
-	a, err := i.since(ctx, time.Now().Add(-fresh))
-	if err == nil && a.Identity != want {
-		a, err = i.since(ctx, time.Now()) // it may have changed
+	id, err := i.since(ctx, time.Now().Add(-fresh))
+	if err == nil && id != want {
+		id, err = i.since(ctx, time.Now()) // it may have changed
 	}
 	switch {
 	case errors.Is(err, driver.ErrUnsupported):
 		return driver.Refused(fmt.Errorf("%w: the store here gives no id", api.ErrOtherStore))
 	case err != nil:
 		return driver.Unsent(fmt.Errorf("the store's id cannot be read, so the request was not passed on: %w", err))
-	case a.Identity != want:
+	case id != want:
 		return driver.Refused(api.ErrOtherStore)
 	}
 	return nil
@@ -185,5 +178,9 @@ func (s *Server) extend(ctx context.Context, claims []*driver.Claim) ([]driver.R
 }
 
 func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {
-	return s.identity.since(ctx, time.Now())
+	id, err := s.identity.since(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &api.IdentityAnswer{Identity: id}, nil
 }

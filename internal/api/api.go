@@ -150,8 +150,7 @@ type BreakAnswer struct {
 
 // An IdentityAnswer answers Identity. The service reads the id from its store for each answer.
 type IdentityAnswer struct {
-	Identity string   `json:"identity"`
-	Former   []string `json:"former,omitempty"` // earlier ids of the same store, as far as this service knows them
+	Identity string `json:"identity"`
 }
 
 // A TraitsAnswer answers Traits. It also has the optional interfaces of the store's driver.
