@@ -106,7 +106,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		if t.recurse {
 			lc.folderIndex = t.index
 		}
-		lc.become(claimCalled)
+		lc.becomeLocked(claimCalled)
 		d.mu.Unlock()
 	}
 	return driver.Place{}, nil

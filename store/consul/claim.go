@@ -21,7 +21,7 @@ type localClaim struct {
 	seen    uint64 // the newest index seen before the request for its key; 0 if another client entered it
 
 	exclusive bool    // as in its key, as far as known here: an amendment may make the claim shared
-	state     state   // moved by become
+	state     state   // moved by becomeLocked
 	wait      *target // of a claim that waits: the target that must change before its turn; nil if unknown
 
 	folderIndex uint64 // the index at which Await last saw the folder change, lower after a restore; 0 before that
@@ -57,9 +57,9 @@ var ways = map[state][]state{
 // over reports whether the state is an end, which no transition leaves.
 func (s state) over() bool { return s == claimLeft || s == claimLost }
 
-// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that is not
-// drawn: the first outcome counts, so a claim that left during an Enter does not hold. The caller holds the driver's mu.
-func (lc *localClaim) become(next state) bool {
+// becomeLocked moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition
+// that is not drawn: the first outcome counts, so a claim that left during an Enter does not hold.
+func (lc *localClaim) becomeLocked(next state) bool {
 	if !slices.Contains(ways[lc.state], next) {
 		return lc.state == next
 	}
@@ -71,19 +71,18 @@ func (lc *localClaim) become(next state) bool {
 		lc.wait = nil
 	}
 	if next != claimHolding {
-		lc.unwatch()
+		lc.unwatchLocked()
 	}
 	return true
 }
 
-// settle notes the end of stands in the claim, and reports whether the claim is in the queue. The caller holds the driver's
-// mu.
-func (lc *localClaim) settle(m move) bool {
+// settleLocked notes the end of stands in the claim, and reports whether the claim is in the queue.
+func (lc *localClaim) settleLocked(m move) bool {
 	if m.end == endHolds {
 		lc.exclusive = lc.exclusive && *m.weighs // a weight only falls
-		return lc.become(claimHolding)
+		return lc.becomeLocked(claimHolding)
 	}
-	if !lc.become(claimWaiting) {
+	if !lc.becomeLocked(claimWaiting) {
 		return false
 	}
 	if lc.wait = m.wait; lc.wait != nil && lc.wait.recurse {
@@ -94,8 +93,8 @@ func (lc *localClaim) settle(m move) bool {
 	return true
 }
 
-// hasLockKey reports whether the claim's session holds the lock's key, as far as this client knows. The caller holds mu.
-func (lc *localClaim) hasLockKey() bool { return lc.state == claimHolding && lc.exclusive }
+// hasLockKeyLocked reports whether the claim's session holds the lock's key, as far as this client knows.
+func (lc *localClaim) hasLockKeyLocked() bool { return lc.state == claimHolding && lc.exclusive }
 
 // newLocalClaim returns a claim with its session. It enters the table only by remember.
 func newLocalClaim(c *driver.Claim, folder string, s *session, is state) *localClaim {

@@ -27,7 +27,7 @@ var invariants = []struct {
 	},
 	{
 		"a claim counts on the lock's key only while it holds, and is exclusive",
-		func(lc *localClaim) bool { return !lc.hasLockKey() || lc.state == claimHolding && lc.exclusive },
+		func(lc *localClaim) bool { return !lc.hasLockKeyLocked() || lc.state == claimHolding && lc.exclusive },
 	},
 }
 
@@ -48,12 +48,12 @@ type world struct {
 	spoiled, exclusive bool
 }
 
-// step moves a claim, or checks that become refuses to, and checks the invariants.
+// step moves a claim, or checks that becomeLocked refuses to, and checks the invariants.
 func (w world) step(t *testing.T, next state) world {
 	t.Helper()
 	lc := &localClaim{state: w.state, exclusive: w.exclusive, session: &session{spoiled: w.spoiled}}
 	lc.dress()
-	moved := lc.become(next)
+	moved := lc.becomeLocked(next)
 	for _, invariant := range invariants {
 		if !invariant.holds(lc) {
 			t.Errorf("from %+v to %d: not so: %s", w, next, invariant.sentence)
@@ -71,7 +71,7 @@ func (w world) step(t *testing.T, next state) world {
 	case !w.state.over() && next.over() && !moved:
 		t.Errorf("from %+v the end %d cannot be reached", w, next)
 	}
-	lc.unwatch()
+	lc.unwatchLocked()
 	return world{lc.state, lc.session.spoiled, w.exclusive}
 }
 

@@ -32,32 +32,32 @@ func (t *claims) remember(lc *localClaim) *localClaim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.limit.Reached(len(t.known)) {
-		t.forgetOver()
+		t.forgetOverLocked()
 	}
 	if old := t.known[lc.id]; old != nil {
-		old.unwatch()
+		old.unwatchLocked()
 	}
 	t.known[lc.id] = lc
 	return lc
 }
 
-// forgetOver forgets claims whose sessions this client has not renewed for long. A detached claim may live on in another
-// client, so its session is left alone. The caller holds mu.
-func (t *claims) forgetOver() {
+// forgetOverLocked forgets claims whose sessions this client has not renewed for long. A detached claim may live on in
+// another client, so its session is left alone.
+func (t *claims) forgetOverLocked() {
 	for id, lc := range t.known {
-		if lc.session.left() < -lc.session.ttl {
-			lc.unwatch()
+		if lc.session.leftLocked() < -lc.session.ttl {
+			lc.unwatchLocked()
 			delete(t.known, id)
 		}
 	}
 	t.limit.Swept(len(t.known))
 }
 
-// become is localClaim.become for callers that do not hold mu.
+// become is localClaim.becomeLocked for callers that do not hold mu.
 func (t *claims) become(lc *localClaim, next state) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return lc.become(next)
+	return lc.becomeLocked(next)
 }
 
 // weigh notes whether a claim is exclusive by its key, and returns the former value.
@@ -68,11 +68,11 @@ func (t *claims) weigh(lc *localClaim, exclusive bool) (was bool) {
 	return was
 }
 
-// hasLockKey is localClaim.hasLockKey for callers that do not hold mu.
+// hasLockKey is localClaim.hasLockKeyLocked for callers that do not hold mu.
 func (t *claims) hasLockKey(lc *localClaim) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return lc.hasLockKey()
+	return lc.hasLockKeyLocked()
 }
 
 // finish ends a claim and gives its session back, only once: if a Leave and a renewal both find the claim gone, the second
@@ -80,7 +80,7 @@ func (t *claims) hasLockKey(lc *localClaim) bool {
 func (t *claims) finish(lc *localClaim, how state) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if lc.state.over() || !lc.become(how) {
+	if lc.state.over() || !lc.becomeLocked(how) {
 		return
 	}
 	if t.known[lc.id] == lc {
@@ -89,5 +89,5 @@ func (t *claims) finish(lc *localClaim, how state) {
 	if how == claimLost && lc.session.borrowed {
 		return // if the claim left by its own client, its session serves another claim there
 	}
-	t.sessions.recycle(lc.session)
+	t.sessions.recycleLocked(lc.session)
 }

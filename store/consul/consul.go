@@ -10,7 +10,7 @@
 // waiting claim has one blocking query open, usually on the claim before it, so a hand-over wakes one client.
 // A claim's create index is its ticket. Importing the package registers the schemes consul and consuls.
 //
-// A claim has one state. Only the function become moves it:
+// A claim has one state. Only the function becomeLocked moves it:
 //
 //	 its key is                others stand
 //	 asked for   ┌────────┐    ahead of it  ┌─────────┐  that has changed ┌────────┐
@@ -35,7 +35,7 @@
 //	                                                       └──────┘
 //
 // A request whose answer was lost may arrive at any later time. So if a claim was ever unsure, its session serves no other
-// claim, also if this claim left. The function become sees to this rule, and change is the one way to become unsure.
+// claim, also if this claim left. The function becomeLocked sees to this rule, and change is the one way to become unsure.
 //
 // A claim enters by two goals, joins and stands. The first asks for its key, and the second says where it stands: it takes
 // the lock's key in its turn, and gives it back if the claim took it too early. The other goals are leaves, stays and
@@ -145,9 +145,9 @@ func (d *Driver) Alert(endangered func(ids ...string)) {
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	d.life.End()
-	unused := d.sessions.drain()
+	unused := d.sessions.drainLocked()
 	for _, lc := range d.claims.known {
-		lc.unwatch()
+		lc.unwatchLocked()
 	}
 	d.mu.Unlock()
 	d.life.Wait()

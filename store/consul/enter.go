@@ -143,13 +143,13 @@ func (d *Driver) stand(
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !lc.settle(m) {
+	if !lc.settleLocked(m) {
 		return p, m.end, q, driver.ErrGone // it left while this Enter was under way
 	}
 	if m.end == endHolds {
-		d.watchSoon(lc, m.index)
+		d.watchSoonLocked(lc, m.index)
 	}
-	m.place.TTL = max(1, lc.session.left())
+	m.place.TTL = max(1, lc.session.leftLocked())
 	return m.place, m.end, q, nil
 }
 

@@ -33,7 +33,7 @@ func TestClaimOfAnotherClient(t *testing.T) {
 	if err := renew(t, two, holder); err != nil {
 		t.Fatalf("renewal = %v; want nil", err)
 	}
-	if lc := two.claims.of(holder); lc == nil || !lc.hasLockKey() {
+	if lc := two.claims.of(holder); lc == nil || !lc.hasLockKeyLocked() {
 		t.Errorf("a renewal leaves %+v; want a claim that holds", lc)
 	}
 	leave(t, two, holder)

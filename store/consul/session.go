@@ -21,7 +21,7 @@ type session struct {
 	id string
 	kind
 	sent     time.Duration // when the request was sent from which its lease counts
-	spoiled  bool          // it serves no other claim after this one; set by become
+	spoiled  bool          // it serves no other claim after this one; set by becomeLocked
 	borrowed bool          // another client made it, and may use it for another claim after this claim has left
 	over     bool          // the store said that the session does not exist
 	expiry   *time.Timer   // ends it if no claim uses it
@@ -33,15 +33,15 @@ type sessions struct {
 	life  *work.Life
 	floor time.Duration // the shortest session that the servers allow
 
-	mu   *sync.Mutex // guards the fields below; it is the driver's, since become changes a claim and its session together
+	mu   *sync.Mutex // guards the fields below; it is the driver's, since becomeLocked changes a claim and its session together
 	idle map[kind][]*session
 }
 
 // minLeft says how much of its lease an unused session needs to serve another claim without a renewal: more than 1/minLeft.
 const minLeft = 2
 
-// left returns how much of the session's lease is surely left. The caller holds mu.
-func (s *session) left() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
+// leftLocked returns how much of the session's lease is surely left.
+func (s *session) leftLocked() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
 
 // kindOf returns the kind of session that a claim needs.
 func (ss *sessions) kindOf(c *driver.Claim) kind {
@@ -83,7 +83,7 @@ func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 	s = list[len(list)-1]
 	ss.idle[k] = list[:len(list)-1]
 	s.expiry.Stop()
-	return s, s.left() > k.ttl/minLeft
+	return s, s.leftLocked() > k.ttl/minLeft
 }
 
 // create makes a session that ends only by its TTL: neither the agent's health nor a check of its node ends it.
@@ -133,7 +133,7 @@ func (ss *sessions) prolong(ctx context.Context, s *session) (over bool, err err
 // is over.
 func (ss *sessions) freshen(ctx context.Context, s *session) error {
 	ss.mu.Lock()
-	stale := s.left() < s.ttl*3/4
+	stale := s.leftLocked() < s.ttl*3/4
 	ss.mu.Unlock()
 	if !stale {
 		return nil
@@ -197,14 +197,13 @@ func (ss *sessions) end(ctx context.Context, s *session) error {
 	return err
 }
 
-// recycle keeps a session for the next claim, since its claim has left. A spoiled session is ended instead, so that
-// requests that are still on their way with it fail. So is another client's session, since that client may be gone. The
-// caller holds mu.
-func (ss *sessions) recycle(s *session) {
+// recycleLocked keeps a session for the next claim, since its claim has left. A spoiled session is ended instead, so that
+// requests that are still on their way with it fail. So is another client's session, since that client may be gone.
+func (ss *sessions) recycleLocked(s *session) {
 	if ss.agent.ctx.Err() != nil || s.over {
 		return
 	}
-	left := s.left()
+	left := s.leftLocked()
 	if s.spoiled || left <= 0 {
 		ss.life.Go(func() { ss.returnAll([]*session{s}) })
 		return
@@ -242,18 +241,18 @@ func (ss *sessions) endAfter(s *session, length time.Duration) {
 	})
 }
 
-// giveBack is recycle for a session that no claim has used after all, or for nil.
+// giveBack is recycleLocked for a session that no claim has used after all, or for nil.
 func (ss *sessions) giveBack(s *session) {
 	if s == nil {
 		return
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.recycle(s)
+	ss.recycleLocked(s)
 }
 
-// drain removes and returns all unused sessions. The caller holds mu.
-func (ss *sessions) drain() (unused []*session) {
+// drainLocked removes and returns all unused sessions.
+func (ss *sessions) drainLocked() (unused []*session) {
 	for _, list := range ss.idle {
 		unused = append(unused, list...)
 	}

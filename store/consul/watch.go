@@ -11,8 +11,8 @@ import (
 // watchAfter is how long a claim holds before its key is watched: most critical sections are over by then.
 const watchAfter = 300 * time.Millisecond
 
-// watchSoon starts to watch the key of a claim after it has held for watchAfter. The caller holds mu.
-func (d *Driver) watchSoon(lc *localClaim, index uint64) {
+// watchSoonLocked starts to watch the key of a claim after it has held for watchAfter.
+func (d *Driver) watchSoonLocked(lc *localClaim, index uint64) {
 	if lc.watch == nil && d.endangered != nil && d.claims.known[lc.id] == lc {
 		lc.watch = time.AfterFunc(watchAfter, func() { d.watchOver(lc, index) })
 	}
@@ -55,8 +55,8 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	d.mu.Unlock()
 }
 
-// unwatch stops the watching of a claim's key. The caller holds mu.
-func (lc *localClaim) unwatch() {
+// unwatchLocked stops the watching of a claim's key.
+func (lc *localClaim) unwatchLocked() {
 	if lc.watch != nil {
 		lc.watch.Stop()
 	}

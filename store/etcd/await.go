@@ -64,7 +64,7 @@ func (k *localClaim) ready(c *driver.Claim) (p driver.Place, settled bool) {
 	case c.Delay > 0:
 		return p, true
 	}
-	if k.become(claimHolding); k.state != claimHolding {
+	if k.becomeLocked(claimHolding); k.state != claimHolding {
 		return p, true
 	}
 	return driver.Place{Ticket: k.created, Holds: true}, true

@@ -97,7 +97,7 @@ func (t *claims) dismiss(k *localClaim) {
 }
 
 func (t *claims) endLocked(k *localClaim, how state) bool {
-	if !k.become(how) {
+	if !k.becomeLocked(how) {
 		return false
 	}
 	t.watches.unsubscribeLocked(k)
@@ -139,7 +139,7 @@ func (t *claims) meet(c *driver.Claim, before *localClaim, e *entry) *localClaim
 func (t *claims) sight(k *localClaim, e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k.become(claimFound)
+	k.becomeLocked(claimFound)
 	if e.modified < k.modified {
 		return
 	}
@@ -189,7 +189,7 @@ func (t *claims) asks(k *localClaim, to ...*lease) (answered func(), err error) 
 func (t *claims) leaves(k *localClaim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k.become(claimLeaving)
+	k.becomeLocked(claimLeaving)
 	t.watches.unsubscribeLocked(k)
 }
 

@@ -15,7 +15,7 @@
 // Entering a free lock takes one transaction, and leaving it takes another: the lease of a claim that left cleanly serves
 // the next claim. A claim that waits learns of deletions from a watch of its name; all watches share one stream.
 //
-// The driver remembers each claim in one of these states. Only become changes the state:
+// The driver remembers each claim in one of these states. Only becomeLocked changes the state:
 //
 //	              its key is      where it
 //	              in etcd         stands       ┌─────────┐

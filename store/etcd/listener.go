@@ -73,8 +73,8 @@ func (ws *watches) countAhead(k *localClaim, head queue) int {
 	return max(n, 1)
 }
 
-// hear notes an event, and reports whether it was the deletion of the claim itself. The caller holds mu.
-func (k *localClaim) hear(e event) (gone bool) {
+// hearLocked notes an event, and reports whether it was the deletion of the claim itself.
+func (k *localClaim) hearLocked(e event) (gone bool) {
 	if k.knows == gathering {
 		k.early = append(k.early, e)
 		return false
@@ -84,7 +84,7 @@ func (k *localClaim) hear(e event) (gone bool) {
 	}
 	switch other, ahead := k.ahead[e.key]; {
 	case e.key == k.key && e.weight == 0:
-		k.become(claimDeleted)
+		k.becomeLocked(claimDeleted)
 		gone = true
 	case ahead && e.weight < other.weight:
 		k.over -= other.weight - e.weight
@@ -118,9 +118,9 @@ func (ws *watches) noteQueue(c *driver.Claim, k *localClaim, q queue, i int, who
 	if k.known {
 		knew := k.placed()
 		if holds {
-			k.become(claimHolding)
+			k.becomeLocked(claimHolding)
 		} else {
-			k.become(claimWaiting)
+			k.becomeLocked(claimWaiting)
 		}
 		switch {
 		case k.knows == hearing && knew: // the watch keeps it up to date, and this answer adds nothing
@@ -156,12 +156,12 @@ func (ws *watches) readAheadLocked(c *driver.Claim, k *localClaim, ahead queue, 
 		k.knows = informed
 		return false
 	}
-	// An event that came while the read was under way may be older or newer than the answer: hear decides by the revision.
+	// An event that came while the read was under way may be older or newer than the answer: hearLocked compares the revisions.
 	early := k.early
 	k.knows, k.early = hearing, nil
 	for _, e := range early {
 		alarms := k.alarms()
-		gone = k.hear(e) && alarms || gone
+		gone = k.hearLocked(e) && alarms || gone
 	}
 	return gone
 }

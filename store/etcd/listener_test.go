@@ -45,7 +45,7 @@ func TestHear(t *testing.T) {
 			turn: make(chan struct{}, 1),
 		}}
 		for _, e := range test.heard {
-			k.hear(e)
+			k.hearLocked(e)
 		}
 		gone, told := k.state == claimDeleted, len(k.turn) == 1
 		if k.over != test.over || gone != test.gone || told != test.nudge {
@@ -82,7 +82,7 @@ func TestDeletionBeforeTheAnswer(t *testing.T) {
 	d.watches.open[k.watchKey()] = &queueWatch{watchKey: k.watchKey(), claims: map[*localClaim]bool{}}
 	d.claims.sight(k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
 	d.watches.expect(k)
-	k.hear(event{"n/1", 12, 0})
+	k.hearLocked(event{"n/1", 12, 0})
 	d.watches.noteQueue(c, k, queue{{key: "n/1", created: 10}}, 0, true, 11, true)
 	if !slices.Equal(told, []string{"a"}) || k.state != claimDeleted {
 		t.Errorf("told %q, state %d; want that the client is told, and the claim known to be deleted", told, k.state)
@@ -130,11 +130,11 @@ func TestWatchEndsWhileTheHeadIsRead(t *testing.T) {
 	d.watches.expect(k)
 	d.watches.noteQueue(c, k, q, 2, true, 9, false) // the next Enter reads all
 	listens()
-	k.hear(event{"n/1", 10, 0})
+	k.hearLocked(event{"n/1", 10, 0})
 	if k.over <= 0 {
 		t.Error("the head is gone, and it takes nobody to be ahead; want n/2")
 	}
-	k.hear(event{"n/2", 11, 0})
+	k.hearLocked(event{"n/2", 11, 0})
 	waits("all are gone", true)
 }
 

@@ -152,7 +152,7 @@ func (ws *watches) tell(w *queueWatch, events []*mvccpb.Event) {
 		}
 		w.heard = news.at
 		for k := range w.claims {
-			if alarms := k.alarms(); k.hear(news) && alarms {
+			if alarms := k.alarms(); k.hearLocked(news) && alarms {
 				gone = append(gone, k.id)
 			}
 		}

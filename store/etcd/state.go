@@ -31,9 +31,9 @@ var moves = map[state][]state{
 	claimLeaving: {claimKept, claimGone, claimLost},
 }
 
-// become moves the claim to a state, and reports whether it did. It makes no other transition than the moves. So a late
-// answer changes nothing, such as the answer that a claim waits which has begun to hold since. The caller holds mu.
-func (k *localClaim) become(next state) bool {
+// becomeLocked moves the claim to a state, and reports whether it did. It makes no other transition than the moves. So a
+// late answer changes nothing, such as the answer that a claim waits which has begun to hold since.
+func (k *localClaim) becomeLocked(next state) bool {
 	if !slices.Contains(moves[k.state], next) {
 		return false
 	}
@@ -68,7 +68,7 @@ type localClaim struct {
 
 	// Guarded by the table's mu, as is the listener:
 	known             bool   // it is in the table of claims
-	state             state  // changed by become only
+	state             state  // changed by becomeLocked only
 	life              *lease // the claim's lease: home, until a new leader makes it change
 	on                *lease // the key's lease: life, or a longer one while the claim holds with a lock-delay
 	created, modified int64  // revisions of the key; 0 before it was found

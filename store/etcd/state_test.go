@@ -48,7 +48,7 @@ func TestStates(t *testing.T) {
 func reach(from state, seen map[state]bool) {
 	for next := claimAsking; next <= claimLost; next++ {
 		k := &localClaim{state: from}
-		if moved := k.become(next); moved && !seen[next] {
+		if moved := k.becomeLocked(next); moved && !seen[next] {
 			seen[next] = true
 			reach(next, seen)
 		}
@@ -142,7 +142,7 @@ var events = []struct {
 	{"moved?", func(w *world) { w.move(false) }},
 	{"replaced", func(w *world) { w.replace(true) }},
 	{"replaced?", func(w *world) { w.replace(false) }},
-	{"deleted", func(w *world) { w.k.knows = hearing; w.k.hear(event{"n/1", 99, 0}) }},
+	{"deleted", func(w *world) { w.k.knows = hearing; w.k.hearLocked(event{"n/1", 99, 0}) }},
 	{"leaves", func(w *world) { w.d.claims.leaves(w.k) }},
 	{"kept", func(w *world) { w.d.claims.end(w.k, claimKept) }},
 	{"gone", func(w *world) { w.d.claims.end(w.k, claimGone) }},

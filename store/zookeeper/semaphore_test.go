@@ -102,9 +102,9 @@ func TestSemaphoreBehindMutex(t *testing.T) {
 	enter(t, d, c, true)
 }
 
-// A claim whose entrance is removed by hand while it waits for a permit never holds: a claim that comes to stand before it
+// A claim whose lock node is removed by hand while it waits for a permit never holds: a claim that comes to stand before it
 // could have had that permit.
-func TestSemaphoreEntranceRemoved(t *testing.T) {
+func TestSemaphoreLockNodeRemoved(t *testing.T) {
 	t.Parallel()
 	d, a := semaphore(t)
 	curators := a.foreign("/stile/n/leases/" + foreignPart + "lease-")

@@ -37,8 +37,8 @@ func (l *fakeLock) kind() kind {
 	return k
 }
 
-// settle grants the lock to the head of the queue. The caller holds mu.
-func (l *fakeLock) settle() {
+// settleLocked grants the lock to the head of the queue.
+func (l *fakeLock) settleLocked() {
 	for i, c := range l.queue {
 		if c.granted || i > 0 && l.fault != "grants to all" {
 			continue
@@ -57,14 +57,14 @@ func (l *fakeLock) settle() {
 func (c *fakeClient) remove() {
 	c.granted = false
 	c.l.queue = slices.DeleteFunc(c.l.queue, func(other *fakeClient) bool { return other == c })
-	c.l.settle()
+	c.l.settleLocked()
 }
 
 func (c *fakeClient) lock(string) error {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	c.l.queue = append(c.l.queue, c)
-	c.l.settle()
+	c.l.settleLocked()
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (c *fakeClient) unlock() error {
 	if !slices.Contains(c.l.queue, c) {
 		if c.l.fault == "frees what is another's" {
 			c.l.queue = slices.DeleteFunc(c.l.queue, func(other *fakeClient) bool { return other.granted })
-			c.l.settle()
+			c.l.settleLocked()
 		}
 		return errors.New("the lock is not held")
 	}

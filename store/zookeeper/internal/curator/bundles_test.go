@@ -15,9 +15,9 @@ func TestSemaphoreNames(t *testing.T) {
 	const all = driver.All
 	for _, shape := range [][2]int64{{all, all}, {1, all}, {3, 10}, {1, 1}, {znode.MaxPermits, znode.MaxPermits}} {
 		c := &driver.Claim{ID: "some id", Weight: shape[0], Capacity: shape[1], TTL: 1, Wait: 1}
-		p := newParted("/stile/n", c)
-		locks := znode.Locks.Stem(p.entrance(c)) + "0000000042"
-		leases := znode.Leases.Stem(p.permit(c, 0)) + "0000000007"
+		w := newWholeClaim("/stile/n", c)
+		locks := znode.Locks.Stem(w.lockPartLocked(c)) + "0000000042"
+		leases := znode.Leases.Stem(w.permitLocked(c, 0)) + "0000000007"
 		for word, name := range map[string]string{znode.LockWord: locks, znode.LeaseWord: leases} {
 			key, weight, capacity, ok := znode.ReadTag(name, word)
 			if key != znode.GUID(c.ID) || weight != shape[0] || capacity != shape[1] || !ok {
@@ -50,11 +50,11 @@ func TestSemaphoreNames(t *testing.T) {
 func TestLine(t *testing.T) {
 	nodes := func(id string, weight, capacity int64, number string) (lock string, leases []string) {
 		c := &driver.Claim{ID: id, Weight: weight, Capacity: capacity, TTL: 1, Wait: 1}
-		p := newParted("/stile/n", c)
-		for i := range p.size {
-			leases = append(leases, znode.Leases.Stem(p.permit(c, i))+number)
+		w := newWholeClaim("/stile/n", c)
+		for i := range w.size {
+			leases = append(leases, znode.Leases.Stem(w.permitLocked(c, i))+number)
 		}
-		return znode.Locks.Stem(p.entrance(c)) + number, leases
+		return znode.Locks.Stem(w.lockPartLocked(c)) + number, leases
 	}
 	lockA, leasesA := nodes("a", 2, 4, "0000000001")
 	lockB, leasesB := nodes("b", 1, 4, "0000000003")

@@ -19,12 +19,12 @@ func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Re
 		return driver.Unamended(ctx, cs, sem.Renew)
 	}
 	answers := make([]driver.Renewal, len(cs))
-	wholes := make([]*parted, len(cs))
+	wholes := make([]*wholeClaim, len(cs))
 	parts, of := sem.partsOf(cs, answers, wholes)
 	for k, got := range sem.line.RenewAll(ctx, parts) {
 		i := of[k]
 		if errors.Is(got.Err, driver.ErrGone) && sem.passed(wholes[i], parts[k]) {
-			continue // the claim holds by now, and its entrance is gone
+			continue // the claim holds by now, and its lock node is gone
 		}
 		if worse(got.Err, answers[i].Err) {
 			answers[i].Err = got.Err
@@ -32,12 +32,12 @@ func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Re
 		answers[i].TTL = min(answers[i].TTL, got.TTL)
 		answers[i].Asks += got.Asks
 	}
-	for i, p := range wholes {
+	for i, w := range wholes {
 		switch {
-		case p == nil:
+		case w == nil:
 			continue
 		case errors.Is(answers[i].Err, driver.ErrGone):
-			sem.abandon(p)
+			sem.abandon(w)
 		}
 		if answers[i].Err != nil || answers[i].TTL == line.Never {
 			answers[i].TTL = 0
@@ -49,19 +49,19 @@ func (sem *Semaphore) Renew(ctx context.Context, cs []*driver.Claim) []driver.Re
 // partsOf returns the parts of claims that must be renewed, and the index of each part's claim. It puts the known claims
 // into wholes, and answers the others.
 func (sem *Semaphore) partsOf(
-	cs []*driver.Claim, answers []driver.Renewal, wholes []*parted,
+	cs []*driver.Claim, answers []driver.Renewal, wholes []*wholeClaim,
 ) (parts []*driver.Claim, of []int) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
 	for i, c := range cs {
-		p := sem.parted[c.ID]
-		if p == nil || p.phase >= partsLeaving {
+		w := sem.wholes[c.ID]
+		if w == nil || w.phase >= partsLeaving {
 			answers[i].Err = driver.ErrGone
 			continue
 		}
-		wholes[i], answers[i].TTL = p, line.Never
-		for _, part := range p.parts(c) {
-			if part.Ticket != 0 || p.phase == partsAsking { // otherwise its request is under way
+		wholes[i], answers[i].TTL = w, line.Never
+		for _, part := range w.partsLocked(c) {
+			if part.Ticket != 0 || w.phase == partsAsking { // otherwise its request is under way
 				parts, of = append(parts, part), append(of, i)
 			}
 		}
@@ -74,20 +74,20 @@ func worse(is, was error) bool {
 	return is != nil && (was == nil || errors.Is(is, driver.ErrGone) && !errors.Is(was, driver.ErrGone))
 }
 
-// passed reports whether a part is the entrance of a claim that holds.
-func (sem *Semaphore) passed(p *parted, part *driver.Claim) bool {
+// passed reports whether a part is the lock part of a claim that holds.
+func (sem *Semaphore) passed(w *wholeClaim, part *driver.Claim) bool {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	return p.phase == partsHolding && part.ID == p.entrance(part).ID
+	return w.phase == partsHolding && part.ID == w.lockPartLocked(part).ID
 }
 
 // Leave removes all nodes of a claim, or keeps its permits.
 func (sem *Semaphore) Leave(ctx context.Context, dir string, l *driver.Release) error {
-	p := sem.partedOf(l.Claim.ID)
-	if p == nil {
+	w := sem.wholeClaimOf(l.Claim.ID)
+	if w == nil {
 		return ensemble.Asking(sem.leaveOther(ctx, dir, l))
 	}
-	parts, keep := sem.part(ctx, l, p)
+	parts, keep := sem.part(ctx, l, w)
 	var failed error
 	left := false
 	for _, part := range parts {
@@ -107,11 +107,11 @@ func (sem *Semaphore) Leave(ctx context.Context, dir string, l *driver.Release) 
 		return driver.Unknown(failed)
 	}
 	if failed != nil { // a final refusal: the claim is over here, whether or not its nodes exist
-		sem.unlist(p)
+		sem.unlist(w)
 		return failed
 	}
 	if keep == 0 || !left {
-		sem.unlist(p)
+		sem.unlist(w)
 	}
 	if !left {
 		return driver.ErrGone
@@ -120,21 +120,21 @@ func (sem *Semaphore) Leave(ctx context.Context, dir string, l *driver.Release) 
 }
 
 // part begins the release of a claim. It returns the claim's parts, and for how long they must be kept.
-func (sem *Semaphore) part(ctx context.Context, l *driver.Release, p *parted) (parts []*driver.Claim, keep time.Duration) {
+func (sem *Semaphore) part(ctx context.Context, l *driver.Release, w *wholeClaim) (parts []*driver.Claim, keep time.Duration) {
 	sem.mu.Lock()
-	phase := p.phase
+	phase := w.phase
 	sem.mu.Unlock()
 	if l.Keep > 0 && (phase == partsQueued || phase == partsTaking) {
-		_, _ = sem.advance(ctx, l.Claim, p) // there may be room for it by now, unknown to its client
+		_, _ = sem.advance(ctx, l.Claim, w) // there may be room for it by now, unknown to its client
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	parts, keep = p.parts(l.Claim), l.Keep
-	if p.phase == partsHolding && keep > 0 {
-		p.phase = partsKeeping
+	parts, keep = w.partsLocked(l.Claim), l.Keep
+	if w.phase == partsHolding && keep > 0 {
+		w.phase = partsKeeping
 	}
-	if p.phase != partsKeeping {
-		p.phase, keep = partsLeaving, 0
+	if w.phase != partsKeeping {
+		w.phase, keep = partsLeaving, 0
 	}
 	return parts, keep
 }

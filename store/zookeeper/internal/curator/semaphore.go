@@ -1,6 +1,6 @@
 // Package curator keeps Curator's InterProcessSemaphoreV2 in ZooKeeper, over the single locks of package line. A claim has
-// an entrance under locks, and a node for each permit under leases. For the keeper of package line each of them is a claim.
-// Type parted lists them, and has the drawing.
+// a lock node under locks, and a node for each permit under leases. For the keeper of package line each of them is a claim.
+// Type wholeClaim lists them, and has the drawing.
 package curator
 
 import (
@@ -25,14 +25,14 @@ const passWithin = time.Second
 type Semaphore struct {
 	zk     *ensemble.Ensemble
 	line   *line.Keeper
-	mu     *sync.Mutex        // the keeper's
-	parted map[string]*parted // by claim id
+	mu     *sync.Mutex            // the keeper's
+	wholes map[string]*wholeClaim // by claim id
 }
 
 // New returns the recipe over a keeper, which must have no other claims.
 func New(zk *ensemble.Ensemble, line *line.Keeper) *Semaphore {
-	sem := &Semaphore{zk: zk, line: line, mu: line.Mutex(), parted: map[string]*parted{}}
-	line.Forgets = sem.forgetWhole
+	sem := &Semaphore{zk: zk, line: line, mu: line.Mutex(), wholes: map[string]*wholeClaim{}}
+	line.Forgets = sem.forgetWholeLocked
 	line.LayoutOf = func(dir string) znode.Layout {
 		if strings.HasSuffix(dir, znode.LocksDir) {
 			return znode.Locks
@@ -46,7 +46,7 @@ func New(zk *ensemble.Ensemble, line *line.Keeper) *Semaphore {
 func (sem *Semaphore) Remembered() int {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	return len(sem.parted)
+	return len(sem.wholes)
 }
 
 // Await waits for the watches of the part by which a claim waits.
@@ -73,29 +73,29 @@ func (sem *Semaphore) Alert(endangered func(ids ...string)) {
 	sem.line.AlertTo(func(ids ...string) { endangered(wholes(ids)...) })
 }
 
-// Enter takes five round trips for a free permit: make the entrance, read the queue, make the permit, check that the
-// entrance still exists, and remove it. Each further permit takes one more.
+// Enter takes five round trips for a free permit: make the lock node, read the queue, make the permit, check that the
+// lock node still exists, and remove it. Each further permit takes one more.
 func (sem *Semaphore) Enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
-	p := sem.partedOf(c.ID)
-	if p == nil && c.Ticket != 0 {
+	w := sem.wholeClaimOf(c.ID)
+	if w == nil && c.Ticket != 0 {
 		return driver.Place{}, driver.ErrGone
 	}
-	if p != nil {
-		place, err := sem.advance(ctx, c, p)
-		if c.Ticket != 0 || !errors.Is(err, driver.ErrGone) || sem.partedOf(c.ID) != nil {
+	if w != nil {
+		place, err := sem.advance(ctx, c, w)
+		if c.Ticket != 0 || !errors.Is(err, driver.ErrGone) || sem.wholeClaimOf(c.ID) != nil {
 			return place, err
 		}
 	}
-	p = newParted(dir, c)
+	w = newWholeClaim(dir, c)
 	sem.mu.Lock()
-	sem.parted[c.ID] = p
+	sem.wholes[c.ID] = w
 	sem.mu.Unlock()
-	return sem.advance(ctx, c, p)
+	return sem.advance(ctx, c, w)
 }
 
-// reclaimPermits removes the permits of earlier runs. The claim's entrance exists, and the entrances of earlier runs ahead
+// reclaimPermits removes the permits of earlier runs. The claim's lock node exists, and the lock nodes of earlier runs ahead
 // of it were removed when it was made. So no earlier run gets a permit after this.
-func (sem *Semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, p *parted) error {
+func (sem *Semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, w *wholeClaim) error {
 	if !line.Reclaims(c) {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (sem *Semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, p *pa
 		if err != nil {
 			return err
 		}
-		if err = sem.line.Folder(s, p.dir+znode.LeasesDir).Reclaim(ctx, c); !errors.Is(err, driver.ErrSession) {
+		if err = sem.line.Folder(s, w.dir+znode.LeasesDir).Reclaim(ctx, c); !errors.Is(err, driver.ErrSession) {
 			return err
 		}
 	}
@@ -112,157 +112,157 @@ func (sem *Semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, p *pa
 }
 
 // advance moves a claim as far as possible.
-func (sem *Semaphore) advance(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
+func (sem *Semaphore) advance(ctx context.Context, c *driver.Claim, w *wholeClaim) (driver.Place, error) {
 	sem.mu.Lock()
-	phase, entrance := p.phase, p.entrance(c)
+	phase, lockPart := w.phase, w.lockPartLocked(c)
 	sem.mu.Unlock()
 	switch {
 	case phase >= partsLeaving:
 		return driver.Place{}, driver.ErrGone
 	case phase == partsHolding:
-		return sem.take(ctx, c, p)
+		return sem.take(ctx, c, w)
 	}
-	e, err := sem.line.Enter(ctx, p.dir+znode.LocksDir, entrance, entrance.Ticket)
+	e, err := sem.line.Enter(ctx, w.dir+znode.LocksDir, lockPart, lockPart.Ticket)
 	if err != nil {
-		return driver.Place{}, sem.failed(c, p, err, phase != partsAsking)
+		return driver.Place{}, sem.failed(c, w, err, phase != partsAsking)
 	}
 	sem.mu.Lock()
-	p.ticket = e.Ticket
-	sem.parted[p.id] = p // it may have been forgotten before its entrance was asked for again
+	w.ticket = e.Ticket
+	sem.wholes[w.id] = w // it may have been forgotten before its lock node was asked for again
 	sem.mu.Unlock()
 	if phase == partsAsking {
-		if err := sem.reclaimPermits(ctx, c, p); err != nil {
-			return driver.Place{}, sem.failed(c, p, err, true)
+		if err := sem.reclaimPermits(ctx, c, w); err != nil {
+			return driver.Place{}, sem.failed(c, w, err, true)
 		}
-		in, place, err := sem.admit(ctx, c, p, &e)
+		in, place, err := sem.admit(ctx, c, w, &e)
 		if err != nil || !in {
 			return place, err
 		}
 	}
 	if !e.Holds {
-		return sem.queued(ctx, c, p)
+		return sem.queued(ctx, c, w)
 	}
-	if sem.reach(p, partsTaking) {
+	if sem.reach(w, partsTaking) {
 		return driver.Place{}, driver.ErrGone
 	}
-	return sem.take(ctx, c, p)
+	return sem.take(ctx, c, w)
 }
 
 // failed turns the error of a part into the error of the whole claim.
-func (sem *Semaphore) failed(c *driver.Claim, p *parted, err error, entered bool) error {
+func (sem *Semaphore) failed(c *driver.Claim, w *wholeClaim, err error, entered bool) error {
 	switch {
 	case errors.Is(err, driver.ErrGone):
-		sem.abandon(p)
+		sem.abandon(w)
 		return err
 	case !entered:
 		if driver.NotApplied(err) {
-			sem.unlist(p)
+			sem.unlist(w)
 		}
 		return err
 	case c.Ticket == 0 && driver.OutcomeOf(err) == driver.OutcomeRefused: // which promises that nothing is left
-		sem.abandon(p)
+		sem.abandon(w)
 		return err
 	}
 	return driver.Afterwards(err)
 }
 
-// admit judges a claim whose entrance exists by the claims ahead of it, and reports whether it may stay.
-func (sem *Semaphore) admit(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) (bool, driver.Place, error) {
-	l, err := sem.lineOf(ctx, p.dir)
+// admit judges a claim whose lock node exists by the claims ahead of it, and reports whether it may stay.
+func (sem *Semaphore) admit(ctx context.Context, c *driver.Claim, w *wholeClaim, e *driver.Place) (bool, driver.Place, error) {
+	l, err := sem.lineOf(ctx, w.dir)
 	if err != nil {
 		return false, driver.Place{}, driver.Afterwards(err)
 	}
 	if have := l.capacity(); have != c.Capacity && have != 0 {
-		if err := sem.withdrawParts(ctx, p); err != nil {
+		if err := sem.withdrawParts(ctx, w); err != nil {
 			return false, driver.Place{}, err
 		}
 		return false, driver.Place{}, &driver.CapacityError{Have: have, Want: c.Capacity}
 	}
-	if own := l.find(p.id); c.Try && own >= l.holding() {
-		return sem.turnAway(ctx, p, l, own)
+	if own := l.find(w.id); c.Try && own >= l.holding() {
+		return sem.turnAway(ctx, w, l, own)
 	}
 	if c.Try && !e.Holds {
-		if err := sem.pass(ctx, c, p, e); err != nil {
+		if err := sem.pass(ctx, c, w, e); err != nil {
 			return false, driver.Place{}, err
 		}
 		if !e.Holds {
-			return sem.turnAway(ctx, p, l, l.find(p.id))
+			return sem.turnAway(ctx, w, l, l.find(w.id))
 		}
 	}
-	return !sem.reach(p, partsQueued), driver.Place{}, nil
+	return !sem.reach(w, partsQueued), driver.Place{}, nil
 }
 
 // turnAway withdraws a try, and returns its place behind the others.
-func (sem *Semaphore) turnAway(ctx context.Context, p *parted, l bundles, own int) (bool, driver.Place, error) {
-	if err := sem.withdrawParts(ctx, p); err != nil {
+func (sem *Semaphore) turnAway(ctx context.Context, w *wholeClaim, l bundles, own int) (bool, driver.Place, error) {
+	if err := sem.withdrawParts(ctx, w); err != nil {
 		return false, driver.Place{}, err
 	}
-	place, err := sem.placeIn(ctx, p.dir, l, own)
+	place, err := sem.placeIn(ctx, w.dir, l, own)
 	return false, place, err
 }
 
 // pass waits a while for the claims ahead of a try, if they take free permits and leave one.
-func (sem *Semaphore) pass(ctx context.Context, c *driver.Claim, p *parted, e *driver.Place) error {
+func (sem *Semaphore) pass(ctx context.Context, c *driver.Claim, w *wholeClaim, e *driver.Place) error {
 	sem.mu.Lock()
-	entrance := p.entrance(c)
+	lockPart := w.lockPartLocked(c)
 	sem.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, passWithin)
 	defer cancel()
 	for !e.Holds {
-		err := sem.line.Await(within, entrance.ID)
+		err := sem.line.Await(within, lockPart.ID)
 		if err == nil {
-			*e, err = sem.line.Enter(within, p.dir+znode.LocksDir, entrance, entrance.Ticket)
+			*e, err = sem.line.Enter(within, w.dir+znode.LocksDir, lockPart, lockPart.Ticket)
 		}
 		if within.Err() != nil && ctx.Err() == nil {
 			return nil
 		}
 		if err != nil {
-			return sem.failed(c, p, err, true)
+			return sem.failed(c, w, err, true)
 		}
 	}
 	return nil
 }
 
-// take asks for the permits of a claim whose entrance is first, or finds the permits of a claim that holds.
-func (sem *Semaphore) take(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
-	holds, err := sem.takeNodes(ctx, c, p)
+// take asks for the permits of a claim whose lock node is first, or finds the permits of a claim that holds.
+func (sem *Semaphore) take(ctx context.Context, c *driver.Claim, w *wholeClaim) (driver.Place, error) {
+	holds, err := sem.takeNodes(ctx, c, w)
 	switch {
 	case err != nil:
 		return driver.Place{}, err
 	case !holds && c.Try && c.Ticket == 0:
-		return sem.tryFailed(ctx, p)
+		return sem.tryFailed(ctx, w)
 	case !holds:
-		return sem.queued(ctx, c, p)
+		return sem.queued(ctx, c, w)
 	}
-	ahead, err := sem.settleIn(ctx, c, p)
+	ahead, err := sem.settleIn(ctx, c, w)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	return driver.Place{Ticket: p.ticket, Holds: true, TTL: sem.trustedParts(c, p), Ahead: ahead}, nil
+	return driver.Place{Ticket: w.ticket, Holds: true, TTL: sem.trustedPartsLocked(c, w), Ahead: ahead}, nil
 }
 
 // takeNodes makes or finds the node of each permit, and reports whether there is room for all.
-func (sem *Semaphore) takeNodes(ctx context.Context, c *driver.Claim, p *parted) (bool, error) {
+func (sem *Semaphore) takeNodes(ctx context.Context, c *driver.Claim, w *wholeClaim) (bool, error) {
 	holds := true
-	for i := range p.size {
+	for i := range w.size {
 		sem.mu.Lock()
-		if i == len(p.leases) {
-			p.leases = append(p.leases, 0)
+		if i == len(w.leases) {
+			w.leases = append(w.leases, 0)
 		}
-		permit, ticket := p.permit(c, i), p.ticket
+		permit, ticket := w.permitLocked(c, i), w.ticket
 		sem.mu.Unlock()
-		place, err := sem.line.Enter(ctx, p.dir+znode.LeasesDir, permit, ticket)
+		place, err := sem.line.Enter(ctx, w.dir+znode.LeasesDir, permit, ticket)
 		if err != nil {
-			return false, sem.failed(c, p, err, true)
+			return false, sem.failed(c, w, err, true)
 		}
 		sem.mu.Lock()
-		p.leases[i] = place.Ticket
-		left := p.phase >= partsLeaving
+		w.leases[i] = place.Ticket
+		left := w.phase >= partsLeaving
 		sem.mu.Unlock()
 		if left {
-			sem.abandon(p) // it left meanwhile, without seeing this part
+			sem.abandon(w) // it left meanwhile, without seeing this part
 			return false, driver.ErrGone
 		}
 		holds = holds && place.Holds
@@ -272,63 +272,63 @@ func (sem *Semaphore) takeNodes(ctx context.Context, c *driver.Claim, p *parted)
 
 // tryFailed withdraws a try that found room in the queue but not under leases, where another client did not respect the
 // queue.
-func (sem *Semaphore) tryFailed(ctx context.Context, p *parted) (driver.Place, error) {
-	l, err := sem.lineOf(ctx, p.dir)
+func (sem *Semaphore) tryFailed(ctx context.Context, w *wholeClaim) (driver.Place, error) {
+	l, err := sem.lineOf(ctx, w.dir)
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
-	_, place, err := sem.turnAway(ctx, p, l, l.find(p.id))
+	_, place, err := sem.turnAway(ctx, w, l, l.find(w.id))
 	return place, err
 }
 
-// settleIn makes a claim hold that has all its permits, if its entrance still exists, and removes the entrance. It returns
+// settleIn makes a claim hold that has all its permits, if its lock node still exists, and removes the lock node. It returns
 // the number of claims whose permits are ahead.
-func (sem *Semaphore) settleIn(ctx context.Context, c *driver.Claim, p *parted) (int, error) {
+func (sem *Semaphore) settleIn(ctx context.Context, c *driver.Claim, w *wholeClaim) (int, error) {
 	sem.mu.Lock()
-	entrance, permit := sem.line.Get(p.entrance(c).ID), sem.line.Get(p.permit(c, 0).ID)
-	held := p.phase == partsHolding
+	lockPart, permit := sem.line.GetLocked(w.lockPartLocked(c).ID), sem.line.GetLocked(w.permitLocked(c, 0).ID)
+	held := w.phase == partsHolding
 	sem.mu.Unlock()
-	if permit == nil || !held && (entrance == nil || entrance.Session != permit.Session) {
-		return 0, sem.failed(c, p, driver.ErrGone, true)
+	if permit == nil || !held && (lockPart == nil || lockPart.Session != permit.Session) {
+		return 0, sem.failed(c, w, driver.ErrGone, true)
 	}
-	leases := wire.List(p.dir+znode.LeasesDir, nil)
+	leases := wire.List(w.dir+znode.LeasesDir, nil)
 	calls := []*wire.Call{leases}
 	if !held {
-		calls = append(calls, wire.Exists(sem.line.PathOf(entrance), nil))
+		calls = append(calls, wire.Exists(sem.line.PathOf(lockPart), nil))
 	}
 	if err := sem.zk.Do(ctx, permit.Session, calls...); err != nil {
-		return 0, sem.failed(c, p, err, true)
+		return 0, sem.failed(c, w, err, true)
 	}
 	if !held {
 		if errors.Is(calls[1].Err, wire.NoNode) {
-			return 0, sem.failed(c, p, driver.ErrGone, true)
+			return 0, sem.failed(c, w, driver.ErrGone, true)
 		}
-		if sem.reach(p, partsHolding) {
+		if sem.reach(w, partsHolding) {
 			return 0, driver.ErrGone
 		}
-		_ = sem.line.Withdraw(ctx, entrance) // the janitor goes on
+		_ = sem.line.Withdraw(ctx, lockPart) // the janitor goes on
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	for _, lc := range sem.here(p.parts(c)) {
-		sem.line.Prolong(lc, c.TTL)
+	for _, lc := range sem.hereLocked(w.partsLocked(c)) {
+		sem.line.ProlongLocked(lc, c.TTL)
 	}
 	l, _ := newBundles(nil, leases.Children)
-	return max(0, l.find(p.id)), nil
+	return max(0, l.find(w.id)), nil
 }
 
 // queued returns the place of a claim that waits.
-func (sem *Semaphore) queued(ctx context.Context, c *driver.Claim, p *parted) (driver.Place, error) {
-	l, err := sem.lineOf(ctx, p.dir)
+func (sem *Semaphore) queued(ctx context.Context, c *driver.Claim, w *wholeClaim) (driver.Place, error) {
+	l, err := sem.lineOf(ctx, w.dir)
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
-	place, err := sem.placeIn(ctx, p.dir, l, l.find(p.id))
+	place, err := sem.placeIn(ctx, w.dir, l, l.find(w.id))
 	if err != nil {
 		return driver.Place{}, driver.Afterwards(err)
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	place.Ticket, place.TTL = p.ticket, sem.trustedParts(c, p)
+	place.Ticket, place.TTL = w.ticket, sem.trustedPartsLocked(c, w)
 	return place, nil
 }

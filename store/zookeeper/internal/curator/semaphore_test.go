@@ -13,9 +13,9 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A claim whose entrance goes while it asks for its last permit does not hold: a claim with a later ticket may have had the
+// A claim whose lock node goes while it asks for its last permit does not hold: a claim with a later ticket may have had the
 // permit meanwhile.
-func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
+func TestLockNodeGoesWhilePermitsAreTaken(t *testing.T) {
 	t.Parallel()
 	zk := ensemble.New()
 	zk.Conf = wire.Config{Hosts: []string{servertest.ZooKeeper(t).Addr}, Timeout: 10 * time.Second, Path: "/"}
@@ -47,12 +47,12 @@ func TestEntranceGoesWhilePermitsAreTaken(t *testing.T) {
 	if err := sem.Leave(t.Context(), dir, &driver.Release{Claim: first}); err != nil {
 		t.Fatalf("leave: %v", err)
 	}
-	entrances := do(wire.List(dir+znode.LocksDir, nil)).Children
-	if len(entrances) != 1 {
-		t.Fatalf("%d entrances; want that of the claim that waits", len(entrances))
+	lockNodes := do(wire.List(dir+znode.LocksDir, nil)).Children
+	if len(lockNodes) != 1 {
+		t.Fatalf("%d lock nodes; want that of the claim that waits", len(lockNodes))
 	}
-	do(wire.Delete(dir + znode.LocksDir + "/" + entrances[0]))
-	p, err := sem.take(t.Context(), c, sem.partedOf(c.ID))
+	do(wire.Delete(dir + znode.LocksDir + "/" + lockNodes[0]))
+	p, err := sem.take(t.Context(), c, sem.wholeClaimOf(c.ID))
 	if p.Holds || !errors.Is(err, driver.ErrGone) {
 		t.Errorf("it has %+v, %v; want ErrGone", p, err)
 	}

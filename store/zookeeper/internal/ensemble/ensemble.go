@@ -60,7 +60,7 @@ func (e *Ensemble) Live() (*wire.Session, error) {
 		return nil, driver.ErrClosed
 	}
 	if e.session == nil || e.session.Err() != nil {
-		e.open()
+		e.openLocked()
 	}
 	return e.session, nil
 }
@@ -72,8 +72,8 @@ func (e *Ensemble) Current() *wire.Session {
 	return e.session
 }
 
-// open begins a session. The caller holds mu.
-func (e *Ensemble) open() {
+// openLocked begins a session.
+func (e *Ensemble) openLocked() {
 	conf := e.Conf
 	if old := e.session; old != nil {
 		conf.Seen = old.Seen() // a replaced or restored ensemble would give the same tickets again

@@ -63,7 +63,7 @@ func (k *Keeper) amend(ctx context.Context, c *driver.Claim) error {
 // starts over.
 func (k *Keeper) amendNode(ctx context.Context, c *driver.Claim, lc *LocalClaim) (again bool, err error) {
 	k.mu.Lock()
-	path, weight, holds := lc.path(), lc.node.weight, lc.lease.state == claimHolding
+	path, weight, holds := lc.pathLocked(), lc.node.weight, lc.lease.state == claimHolding
 	k.mu.Unlock()
 	get := wire.Get(path, nil)
 	if err := k.zk.Do(ctx, lc.Session, k.zk.Proven(get)...); err != nil {
@@ -114,12 +114,12 @@ func (f *Folder) amended(path string, err error) error {
 func (k *Keeper) replacement(lc *LocalClaim, path string, weight int64, held *znode.Data, version int32) *wire.Call {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !lc.lease.stands() || lc.path() != path {
+	if !lc.lease.stands() || lc.pathLocked() != path {
 		return nil
 	}
 	number := strings.TrimPrefix(lc.node.name, lc.stem(lc.node.weight))
 	held.Ticket = lc.node.ticket
-	lc.replace(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.Text(), k.zk.ACL))
+	lc.replaceLocked(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.Text(), k.zk.ACL))
 	return lc.asks.create
 }
 

@@ -54,8 +54,8 @@ func (k *Keeper) begin(lc *LocalClaim) bool {
 		return false
 	}
 	k.localClaims[lc.claim.ID] = lc
-	k.janitor.expect()
-	k.Prolong(lc, lc.claim.TTL)
+	k.janitor.expectLocked()
+	k.ProlongLocked(lc, lc.claim.TTL)
 	return true
 }
 
@@ -78,7 +78,7 @@ func (k *Keeper) created(ctx context.Context, lc *LocalClaim, create *wire.Call,
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	lc.settled(create, create) // if the lease ran out meanwhile, the janitor may have settled it before
+	lc.settledLocked(create, create) // if the lease ran out meanwhile, the janitor may have settled it before
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (k *Keeper) judgeFresh(ctx context.Context, c *driver.Claim, lc *LocalClaim
 	case driver.OutcomeRefused: // which promises that nothing is left
 		k.mu.Lock()
 		if k.localClaims[c.ID] == lc && lc.end() {
-			k.janitor.look(0)
+			k.janitor.scheduleLocked(0)
 		}
 		k.mu.Unlock()
 	}

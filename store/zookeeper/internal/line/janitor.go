@@ -42,8 +42,8 @@ type janitor struct {
 	blind     bool                // the servers cannot list the nodes of a session
 }
 
-// look schedules the janitor no later than at. The caller holds mu.
-func (j *janitor) look(at time.Duration) {
+// scheduleLocked schedules the janitor no later than at.
+func (j *janitor) scheduleLocked(at time.Duration) {
 	if at < j.next {
 		j.next = at
 		j.wake()
@@ -78,8 +78,8 @@ func (k *Keeper) IsBlind() bool {
 	return k.janitor.blind
 }
 
-// alert has tend report a claim in danger. The caller holds mu.
-func (j *janitor) alert(lc *LocalClaim) {
+// alertLocked has tend report a claim in danger.
+func (j *janitor) alertLocked(lc *LocalClaim) {
 	if lc.lease.stands() || errors.Is(lc.lease.gone, driver.ErrSession) {
 		j.alerts[lc.claim.ID] = true
 		j.wake()
@@ -93,16 +93,16 @@ func (j *janitor) hurt(s *wire.Session) {
 	defer j.line.mu.Unlock()
 	if !over && !j.blind {
 		j.compareAt = wire.Now()
-		j.look(0)
+		j.scheduleLocked(0)
 	}
 	for _, lc := range j.line.localClaims {
 		if lc.Session != s {
 			continue
 		}
 		if over {
-			lc.become(claimOver, driver.ErrSession)
+			lc.becomeLocked(claimOver, driver.ErrSession)
 		}
-		j.alert(lc)
+		j.alertLocked(lc)
 	}
 }
 
@@ -115,7 +115,7 @@ func (j *janitor) tend() {
 		j.line.mu.Lock()
 		ids, told := slices.Collect(maps.Keys(j.alerts)), j.told
 		clear(j.alerts)
-		j.attend()
+		j.attendLocked()
 		if j.next != Never {
 			timer.Reset(max(0, j.next-wire.Now()))
 		}
@@ -132,13 +132,13 @@ func (j *janitor) tend() {
 	}
 }
 
-// attend does the work that is due, or starts it. The caller holds mu.
-func (j *janitor) attend() {
+// attendLocked does the work that is due, or starts it.
+func (j *janitor) attendLocked() {
 	now := wire.Now()
 	j.next = Never
 	watch := map[*wire.Session][]*LocalClaim{}
 	for _, lc := range j.line.localClaims {
-		j.age(lc, now)
+		j.ageLocked(lc, now)
 		unwatched := lc.lease.stands() && !lc.listener.own.Stands() && lc.node.name != ""
 		switch {
 		case lc.asks.tended:
@@ -159,20 +159,20 @@ func (j *janitor) attend() {
 	for s, list := range watch {
 		j.zk.Life.Go(func() { j.guard(s, list) })
 	}
-	j.compareWhenDue(now)
+	j.compareWhenDueLocked(now)
 }
 
-// age moves a claim whose lease or session is over. The caller holds mu.
-func (j *janitor) age(lc *LocalClaim, now time.Duration) {
+// ageLocked moves a claim whose lease or session is over.
+func (j *janitor) ageLocked(lc *LocalClaim, now time.Duration) {
 	switch {
 	case j.zk.Ctx.Err() != nil:
 	case lc.lease.state == claimKept && now >= lc.lease.ends:
-		lc.become(claimSpent, driver.ErrGone)
-	case j.line.verdict(lc) != nil && lc.lease.state == claimOver && now >= lc.lease.ends:
-		j.line.forget(lc) // no call has asked for the verdict
+		lc.becomeLocked(claimSpent, driver.ErrGone)
+	case j.line.verdictLocked(lc) != nil && lc.lease.state == claimOver && now >= lc.lease.ends:
+		j.line.forgetLocked(lc) // no call has asked for the verdict
 	}
 	if lc.Session.Err() != nil {
-		lc.become(claimOver, driver.ErrSession)
+		lc.becomeLocked(claimOver, driver.ErrSession)
 	}
 }
 
@@ -187,11 +187,11 @@ func (j *janitor) sweep(lc *LocalClaim) {
 	defer j.line.mu.Unlock()
 	lc.asks.tended = false
 	if err == nil || errors.Is(err, driver.ErrSession) || ensemble.Final(err) {
-		j.line.forget(lc)
+		j.line.forgetLocked(lc)
 		return
 	}
 	lc.asks.tryAt = wire.Now() + tendAgain
-	j.look(lc.asks.tryAt)
+	j.scheduleLocked(lc.asks.tryAt)
 }
 
 // guard sets watches on the claims' own nodes.
@@ -201,7 +201,7 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	calls := make([]*wire.Call, len(list))
 	j.line.mu.Lock()
 	for i, lc := range list {
-		calls[i] = j.inspect(lc)
+		calls[i] = j.inspectLocked(lc)
 	}
 	j.line.mu.Unlock()
 	err := j.zk.Do(ctx, s, calls...)
@@ -210,7 +210,7 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	for i, lc := range list {
 		lc.asks.tended = false
 		lc.listener.ownAt = wire.Now() + tendAgain
-		if err == nil && (j.inspected(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // a renewal finds out which
+		if err == nil && (j.inspectedLocked(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // a renewal finds out
 			j.alerts[lc.claim.ID] = true
 			j.wake()
 		}
@@ -218,11 +218,11 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 			lc.listener.raise() // so that the waiter looks again, and shows who holds
 		}
 	}
-	j.look(wire.Now() + tendAgain)
+	j.scheduleLocked(wire.Now() + tendAgain)
 }
 
-// inspect returns a call that reads a claim's node and watches it from then on. The caller holds mu.
-func (j *janitor) inspect(lc *LocalClaim) *wire.Call {
+// inspectLocked returns a call that reads a claim's node and watches it from then on.
+func (j *janitor) inspectLocked(lc *LocalClaim) *wire.Call {
 	w := wire.NewWatch(func() {
 		j.line.mu.Lock()
 		defer j.line.mu.Unlock()
@@ -231,20 +231,20 @@ func (j *janitor) inspect(lc *LocalClaim) *wire.Call {
 		}
 		lc.listener.raise()
 		lc.listener.ownAt = 0
-		j.look(0)
-		j.alert(lc)
+		j.scheduleLocked(0)
+		j.alertLocked(lc)
 	})
-	return wire.Get(lc.path(), w)
+	return wire.Get(lc.pathLocked(), w)
 }
 
-// inspected takes the answer to inspect, and returns why the claim is over, or nil. If proven is false, the server may be
-// behind: then a missing node is [errUnproven]. The caller holds mu.
-func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
+// inspectedLocked takes the answer to inspectLocked, and returns why the claim is over, or nil. If proven is false, the
+// server may be behind: then a missing node is [errUnproven].
+func (j *janitor) inspectedLocked(lc *LocalClaim, c *wire.Call, proven bool) error {
 	switch {
 	case !lc.lease.stands():
 		c.Unwatch()
 		return lc.lease.gone
-	case c.Target() != lc.path(): // another node has replaced it meanwhile
+	case c.Target() != lc.pathLocked(): // another node has replaced it meanwhile
 		c.Unwatch()
 		return nil
 	case c.Err != nil && !errors.Is(c.Err, wire.NoNode):
@@ -255,13 +255,13 @@ func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 		if !proven {
 			return errUnproven
 		}
-		lc.become(claimOver, driver.ErrGone)
+		lc.becomeLocked(claimOver, driver.ErrGone)
 		return lc.lease.gone
 	}
 	held := znode.ReadData(c.Data)
 	if held.Kept > 0 {
 		c.Unwatch()
-		j.keep(lc, held.Kept)
+		j.keepLocked(lc, held.Kept)
 		return lc.lease.gone
 	}
 	lc.listener.watches(c, &held, lc.node.version)
@@ -269,10 +269,10 @@ func (j *janitor) inspected(lc *LocalClaim, c *wire.Call, proven bool) error {
 	return nil
 }
 
-// keep notes that a claim has left and its node stays for a while. The caller holds mu.
-func (j *janitor) keep(lc *LocalClaim, length time.Duration) {
-	if lc.become(claimKept, driver.ErrGone) {
+// keepLocked notes that a claim has left and its node stays for a while.
+func (j *janitor) keepLocked(lc *LocalClaim, length time.Duration) {
+	if lc.becomeLocked(claimKept, driver.ErrGone) {
 		lc.lease.ends = wire.Now() + length
-		j.look(lc.lease.ends)
+		j.scheduleLocked(lc.lease.ends)
 	}
 }

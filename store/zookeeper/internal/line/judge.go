@@ -65,7 +65,7 @@ func (k *Keeper) sendAway(
 func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fresh bool) (driver.Place, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if gone := k.verdict(lc); gone != nil {
+	if gone := k.verdictLocked(lc); gone != nil {
 		return driver.Place{}, gone
 	}
 	lease := c.Wait
@@ -73,7 +73,7 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 		lease = c.TTL
 		lc.listener.unwatch()
 		lc.listener.ownAt = wire.Now() + watchAfter
-		k.janitor.look(lc.listener.ownAt)
+		k.janitor.scheduleLocked(lc.listener.ownAt)
 	}
 	if !holds && lc.listener.own == nil && lc.listener.ownAt == 0 {
 		lc.listener.ownAt = wire.Now() + watchWaiter
@@ -82,8 +82,8 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 		lc.lease.ends = 0 // it was set before it was known whether the claim would hold
 	}
 	lc.place(holds)
-	k.Prolong(lc, lease)
-	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.Trusted()}, nil
+	k.ProlongLocked(lc, lease)
+	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.TrustedLocked()}, nil
 }
 
 // maxTicket is above all tickets.
@@ -187,10 +187,10 @@ func (k *Keeper) wait(
 // watchFor makes the requests for the missing watches, and drops the watches that the claim no longer needs.
 //
 // The claim right behind the head watches its own node from the beginning, so that it need not look when the head goes: see
-// follows. A claim further back only watches the nodes ahead of it. If its wait is long, the janitor adds a watch on its own
-// node, and the claim then reads the record of the holder. A holder would often be gone before the claim had read the
-// record. So a hand-over takes 5.1 requests instead of 11.6, and go-zookeeper's takes 5.0, by the command in the comment of
-// follows.
+// followsLocked. A claim further back only watches the nodes ahead of it. If its wait is long, the janitor adds a watch on
+// its own node, and the claim then reads the record of the holder. A holder would often be gone before the claim had read
+// the record. So a hand-over takes 5.1 requests instead of 11.6, and go-zookeeper's takes 5.0, by the command in the comment
+// of followsLocked.
 func (k *Keeper) watchFor(lc *LocalClaim, q znode.Queue, own int) *watching {
 	w := &watching{added: map[string]*wire.Call{}}
 	k.mu.Lock()
@@ -198,8 +198,8 @@ func (k *Keeper) watchFor(lc *LocalClaim, q znode.Queue, own int) *watching {
 	l := &lc.listener
 	l.ready()
 	l.next = nil
-	if lc.unseen() || own == 1 && !l.own.Stands() {
-		w.inspect = k.janitor.inspect(lc)
+	if lc.unseenLocked() || own == 1 && !l.own.Stands() {
+		w.inspect = k.janitor.inspectLocked(lc)
 		w.calls = append(w.calls, w.inspect)
 	}
 	if znode.Succeeds(q, own) {
@@ -236,7 +236,7 @@ func (k *Keeper) Withdraw(ctx context.Context, lc *LocalClaim) error {
 	k.mu.Lock()
 	lc.end()
 	lc.asks.tryAt = wire.Now() + tendAgain
-	k.janitor.look(lc.asks.tryAt)
+	k.janitor.scheduleLocked(lc.asks.tryAt)
 	k.mu.Unlock()
 	_, err := k.remove(ctx, lc)
 	if err == nil {

@@ -14,9 +14,9 @@ import (
 // Leave removes the node of a claim of this driver or, with Keep, marks it as kept if the claim holds.
 func (k *Keeper) Leave(ctx context.Context, l *driver.Release, lc *LocalClaim) error {
 	k.mu.Lock()
-	gone, again := k.verdict(lc), lc.lease.state == claimLeaving
+	gone, again := k.verdictLocked(lc), lc.lease.state == claimLeaving
 	if lc.lease.state == claimOver {
-		k.forget(lc)
+		k.forgetLocked(lc)
 	}
 	k.mu.Unlock()
 	if gone != nil && !again {
@@ -29,7 +29,7 @@ func (k *Keeper) Leave(ctx context.Context, l *driver.Release, lc *LocalClaim) e
 		}
 	}
 	k.mu.Lock()
-	if !lc.become(claimLeaving, driver.ErrGone) { // it is over, or another client released and keeps it
+	if !lc.becomeLocked(claimLeaving, driver.ErrGone) { // it is over, or another client released and keeps it
 		defer k.mu.Unlock()
 		return lc.lease.gone
 	}
@@ -65,7 +65,7 @@ func (k *Keeper) removeFirst(ctx context.Context, lc *LocalClaim) (was bool, err
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		lc.asks.tryAt = wire.Now()
-		k.janitor.look(lc.asks.tryAt)
+		k.janitor.scheduleLocked(lc.asks.tryAt)
 	}
 	return was, err
 }
@@ -78,7 +78,7 @@ func (k *Keeper) keepOwn(ctx context.Context, lc *LocalClaim, length time.Durati
 	kept, err = lc.leaveKept(ctx, name, length)
 	if err == nil && kept {
 		k.mu.Lock()
-		k.janitor.keep(lc, length)
+		k.janitor.keepLocked(lc, length)
 		k.mu.Unlock()
 	}
 	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {

@@ -14,8 +14,8 @@ var errAnew = errors.New("the claim enters as if for the first time")
 // again returns the place of a claim that has entered before.
 func (k *Keeper) again(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
 	k.mu.Lock()
-	err := k.verdict(lc)
-	follows := err == nil && lc.follows()
+	err := k.verdictLocked(lc)
+	follows := err == nil && lc.followsLocked()
 	k.mu.Unlock()
 	var p driver.Place
 	switch {
@@ -54,10 +54,10 @@ func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (dri
 func (k *Keeper) clear(ctx context.Context, c *driver.Claim, lc *LocalClaim, gone error) error {
 	k.mu.Lock()
 	if errors.Is(gone, driver.ErrSession) {
-		lc.become(claimOver, driver.ErrSession)
+		lc.becomeLocked(claimOver, driver.ErrSession)
 	}
 	if lc.lease.state == claimOver {
-		k.forget(lc)
+		k.forgetLocked(lc)
 	}
 	known, left := c.Ticket != 0 || lc.lease.state == claimKept, lc.lease.mustGo()
 	k.mu.Unlock()
@@ -80,8 +80,8 @@ func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, pr
 	calls := []*wire.Call{list}
 	k.mu.Lock()
 	inspect := (*wire.Call)(nil)
-	if lc.unseen() {
-		inspect = k.janitor.inspect(lc)
+	if lc.unseenLocked() {
+		inspect = k.janitor.inspectLocked(lc)
 		calls = append(calls, inspect)
 	}
 	k.mu.Unlock()
@@ -99,14 +99,14 @@ func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, pr
 	return k.judge(ctx, c, lc, list, false, proven)
 }
 
-// present is inspected for a claim that asks for its place. It forgets a claim that is certainly gone, but not a claim whose
-// lease ran out meanwhile, since the node of that claim still exists.
+// present is inspectedLocked for a claim that asks for its place. It forgets a claim that is certainly gone, but not a claim
+// whose lease ran out meanwhile, since the node of that claim still exists.
 func (k *Keeper) present(lc *LocalClaim, inspect *wire.Call, proven bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	err := k.janitor.inspected(lc, inspect, proven)
+	err := k.janitor.inspectedLocked(lc, inspect, proven)
 	if lc.lease.state == claimOver {
-		k.forget(lc)
+		k.forgetLocked(lc)
 	}
 	return err
 }

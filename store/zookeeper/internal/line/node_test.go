@@ -60,7 +60,7 @@ func (w *znodeWorld) steps() (next []znodeWorld) {
 	for i := range w.seen {
 		if of, by := w.seen[i].of, w.seen[i].by; of != nil {
 			then(fmt.Sprint(i, " notes what it saw"), func(w *znodeWorld) {
-				w.lc.settled(of, by)
+				w.lc.settledLocked(of, by)
 				w.seen[i].of, w.seen[i].by = nil, nil
 			})
 			continue
@@ -89,7 +89,7 @@ func (w *znodeWorld) steps() (next []znodeWorld) {
 	}
 	if w.lc.node.known() && w.lc.node.weight > 1 && under == nil {
 		then("another node is asked for", func(w *znodeWorld) {
-			w.lc.replace(&wire.Call{})
+			w.lc.replaceLocked(&wire.Call{})
 			w.fate = ""
 		})
 	}

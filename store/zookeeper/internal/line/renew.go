@@ -20,10 +20,10 @@ func (k *Keeper) RenewAll(ctx context.Context, cs []*driver.Claim) []driver.Rene
 		case lc == nil:
 			answers[i].Err = driver.ErrGone
 		default:
-			if answers[i].Err = k.verdict(lc); answers[i].Err == nil {
+			if answers[i].Err = k.verdictLocked(lc); answers[i].Err == nil {
 				shares[lc.Session] = append(shares[lc.Session], i)
 			} else if lc.lease.state == claimOver {
-				k.forget(lc)
+				k.forgetLocked(lc)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (k *Keeper) renewOnce(
 	k.mu.Lock()
 	for i, lc := range localClaims {
 		if lc != nil && !lc.listener.own.Stands() {
-			looks[i] = k.janitor.inspect(lc)
+			looks[i] = k.janitor.inspectLocked(lc)
 			calls = append(calls, looks[i])
 		}
 	}
@@ -98,27 +98,27 @@ func (k *Keeper) renewOnce(
 		case err != nil:
 			answers[i].Err = err
 			if errors.Is(err, driver.ErrSession) {
-				k.forget(lc)
+				k.forgetLocked(lc)
 			}
 		case looks[i] == nil && !lc.listener.own.Stands() && lc.lease.stands():
 			left++
 			continue
 		default:
-			answers[i] = k.renewed(lc, cs[i], looks[i])
+			answers[i] = k.renewedLocked(lc, cs[i], looks[i])
 		}
 		localClaims[i] = nil
 	}
 	return left
 }
 
-// renewed takes the answer for one claim. The caller holds mu.
-func (k *Keeper) renewed(lc *LocalClaim, c *driver.Claim, look *wire.Call) driver.Renewal {
+// renewedLocked takes the answer for one claim.
+func (k *Keeper) renewedLocked(lc *LocalClaim, c *driver.Claim, look *wire.Call) driver.Renewal {
 	if look != nil {
-		_ = k.janitor.inspected(lc, look, true) // verdict returns it
+		_ = k.janitor.inspectedLocked(lc, look, true) // verdictLocked returns it
 	}
-	if gone := k.verdict(lc); gone != nil {
+	if gone := k.verdictLocked(lc); gone != nil {
 		if lc.lease.state == claimOver {
-			k.forget(lc)
+			k.forgetLocked(lc)
 		}
 		return driver.Renewal{Err: gone}
 	}
@@ -126,6 +126,6 @@ func (k *Keeper) renewed(lc *LocalClaim, c *driver.Claim, look *wire.Call) drive
 	if lc.lease.state == claimHolding {
 		lease = c.TTL
 	}
-	k.Prolong(lc, lease)
-	return driver.Renewal{TTL: lc.Trusted(), Asks: lc.listener.demand.tell()} // a waiting claim may hold by now
+	k.ProlongLocked(lc, lease)
+	return driver.Renewal{TTL: lc.TrustedLocked(), Asks: lc.listener.demand.tell()} // a waiting claim may hold by now
 }

@@ -78,8 +78,8 @@ func (l *lease) prolong(now, length time.Duration) { l.ends = max(l.ends, now+le
 // left returns the rest of the lease.
 func (l *lease) left(now time.Duration) time.Duration { return l.ends - now }
 
-// become moves the claim's lease. A claim that is no longer wanted drops its watches. The caller holds mu.
-func (lc *LocalClaim) become(next state, why error) bool {
+// becomeLocked moves the claim's lease. A claim that is no longer wanted drops its watches.
+func (lc *LocalClaim) becomeLocked(next state, why error) bool {
 	is := lc.lease.become(next, why)
 	if !lc.lease.stands() {
 		lc.listener.drop()
@@ -90,11 +90,11 @@ func (lc *LocalClaim) become(next state, why error) bool {
 // place notes whether the claim holds.
 func (lc *LocalClaim) place(holds bool) {
 	if holds {
-		lc.become(claimHolding, nil)
+		lc.becomeLocked(claimHolding, nil)
 	} else {
-		lc.become(claimWaiting, nil)
+		lc.becomeLocked(claimWaiting, nil)
 	}
 }
 
 // end ends the claim here; its node must go.
-func (lc *LocalClaim) end() bool { return lc.become(claimEnding, driver.ErrGone) }
+func (lc *LocalClaim) end() bool { return lc.becomeLocked(claimEnding, driver.ErrGone) }

@@ -21,16 +21,16 @@ const (
 	compareAgain = time.Second // after a comparison that failed
 )
 
-// expect schedules a comparison within compareEvery, since a node is about to be asked for. The caller holds mu.
-func (j *janitor) expect() {
+// expectLocked schedules a comparison within compareEvery, since a node is about to be asked for.
+func (j *janitor) expectLocked() {
 	if j.compareAt == Never && !j.blind {
 		j.compareAt = wire.Now() + compareEvery
-		j.look(j.compareAt)
+		j.scheduleLocked(j.compareAt)
 	}
 }
 
-// compareWhenDue starts a comparison if one is due. The caller holds mu.
-func (j *janitor) compareWhenDue(now time.Duration) {
+// compareWhenDueLocked starts a comparison if one is due.
+func (j *janitor) compareWhenDueLocked(now time.Duration) {
 	s := j.zk.Current()
 	switch {
 	case j.compareAt == Never:
@@ -61,10 +61,10 @@ func (j *janitor) compare(s *wire.Session) {
 	case err != nil:
 		j.compareAt = min(j.compareAt, wire.Now()+compareAgain)
 	case len(j.line.localClaims) > 0:
-		j.expect()
+		j.expectLocked()
 	}
 	if j.compareAt != Never {
-		j.look(j.compareAt)
+		j.scheduleLocked(j.compareAt)
 	}
 }
 
@@ -95,9 +95,9 @@ func (j *janitor) takeUp(ctx context.Context, s *wire.Session, paths []string) e
 		j.line.mu.Lock()
 		j.line.localClaims[lc.claim.ID] = lc
 		if kept := znode.ReadData(get.Data).Kept; kept > 0 {
-			j.keep(lc, kept)
+			j.keepLocked(lc, kept)
 		}
-		j.look(0)
+		j.scheduleLocked(0)
 		j.line.mu.Unlock()
 	}
 	return nil
@@ -113,9 +113,9 @@ func (j *janitor) strays(s *wire.Session, paths []string) (strays []string) {
 		switch {
 		case lc.Session != s:
 		case lc.node.known():
-			known[lc.path()] = true
+			known[lc.pathLocked()] = true
 		default:
-			begun = append(begun, lc.dir+"/"+lc.begins())
+			begun = append(begun, lc.dir+"/"+lc.beginsLocked())
 		}
 	}
 	for _, path := range paths {

@@ -141,7 +141,7 @@ func (c *conn) send(calls []*Call) error {
 			c.xid = 1
 		}
 		call.xid, call.sent = c.xid, now
-		c.put(c.xid, call.op, call.body)
+		c.putLocked(c.xid, call.op, call.body)
 		c.waiting = append(c.waiting, call)
 	}
 	if c.late != nil && c.oldest == 0 {
@@ -184,13 +184,13 @@ func (c *conn) ping() {
 	defer c.mu.Unlock()
 	if c.err == nil {
 		c.pings = append(c.pings, Now())
-		c.put(xidPing, opPing, nil)
+		c.putLocked(xidPing, opPing, nil)
 		c.wake()
 	}
 }
 
-// put appends a frame to the output. The caller holds mu.
-func (c *conn) put(xid, op int32, body []byte) {
+// putLocked appends a frame to the output.
+func (c *conn) putLocked(xid, op int32, body []byte) {
 	c.out = putInt(c.out, int32(8+len(body)))
 	c.out = append(putInt(putInt(c.out, xid), op), body...)
 }

@@ -18,8 +18,8 @@ const answerWithin = 2 * time.Second
 
 var errSilent = errors.New("no answer in time")
 
-// within returns how long a connection may take after so many connections without an answer in time. The caller holds mu.
-func (s *Session) within(silent int) time.Duration {
+// withinLocked returns how long a connection may take after so many connections without an answer in time.
+func (s *Session) withinLocked(silent int) time.Duration {
 	most := max(s.me.timeout/time.Duration(2*len(s.conf.Hosts)), 500*time.Millisecond)
 	first := max(answerWithin/time.Duration(len(s.conf.Hosts)), 500*time.Millisecond)
 	return min(most, first<<min(silent, 20))
@@ -69,7 +69,7 @@ func (t *tour) shun(host string, until time.Duration) { t.until[host] = until }
 // before it that had no answer in time.
 func (s *Session) connect(addr string, silent int) (*conn, error) {
 	s.mu.Lock()
-	want, zxid, within := s.me, s.zxid, s.within(silent)
+	want, zxid, within := s.me, s.zxid, s.withinLocked(silent)
 	s.mu.Unlock()
 	start := Now()
 	ctx, cancel := context.WithTimeout(s.ctx, within)
@@ -100,7 +100,7 @@ func (s *Session) connect(addr string, silent int) (*conn, error) {
 		c.late.Stop()
 	}
 	if s.conf.Digest != "" {
-		c.put(xidAuth, opAuth, putText(putText(putInt(nil, 0), "digest"), s.conf.Digest))
+		c.putLocked(xidAuth, opAuth, putText(putText(putInt(nil, 0), "digest"), s.conf.Digest))
 		c.wake()
 	}
 	s.mu.Lock()

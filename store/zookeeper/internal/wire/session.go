@@ -231,12 +231,12 @@ func (s *Session) end(err error) {
 	if s.over == nil {
 		s.over = err
 		s.cancel()
-		s.turn()
+		s.turnLocked()
 	}
 }
 
-// turn wakes the goroutines that wait for a change. The caller holds mu.
-func (s *Session) turn() {
+// turnLocked wakes the goroutines that wait for a change.
+func (s *Session) turnLocked() {
 	close(s.turned)
 	s.turned = make(chan struct{})
 }
@@ -297,7 +297,7 @@ func (s *Session) failed(err error, round bool) bool {
 	s.failure = err
 	if round {
 		s.rounds++
-		s.turn()
+		s.turnLocked()
 	}
 	return round
 }
@@ -319,7 +319,7 @@ func (s *Session) keep(c *conn) error {
 		return over
 	}
 	s.conn = c
-	s.turn()
+	s.turnLocked()
 	timeout := s.me.timeout
 	s.mu.Unlock()
 	stop := context.AfterFunc(s.ctx, func() { c.Close() })
@@ -335,7 +335,7 @@ func (s *Session) keep(c *conn) error {
 	s.mu.Lock()
 	s.conn = nil
 	s.failure = err
-	s.turn()
+	s.turnLocked()
 	closing := s.closing || s.over != nil
 	s.mu.Unlock()
 	switch {

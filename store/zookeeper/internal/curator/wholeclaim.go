@@ -11,11 +11,11 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A parted claim is a claim of a semaphore, which has several nodes: its entrance under locks, and one node under leases for
-// each permit. Each node has a local claim of its own, by the rules of all local claims. A parted lists these nodes.
+// A whole claim is a claim of a semaphore, which has several nodes: its lock node under locks, and one node under leases for
+// each permit. Each node has a local claim of its own, by the rules of all local claims. A wholeClaim lists these nodes.
 //
-//	               its entrance          its entrance           it has all permits, and
-//	              is not the first         is first             its entrance was there
+//	               its lock node        its lock node          it has all permits, and
+//	              is not the first         is first            its lock node was there
 //	  ┌────────┐     ┌────────┐           ┌────────┐           ┌─────────┐
 //	─►│ asking │────►│ queued │──────────►│ taking │──────────►│ holding │
 //	  └───┬────┘     └───┬────┘           └───┬────┘           └────┬────┘
@@ -29,87 +29,86 @@ import (
 // own was made. So of all claims that hold, the one whose node came last has seen the nodes of all others, whoever made
 // them.
 //
-// The claim's ticket is the ticket of its entrance. Claims come to hold in the order of their tickets: the entrance still
+// The claim's ticket is the ticket of its lock node. Claims come to hold in the order of their tickets: the lock node still
 // exists after the last permit was made, and until then nobody behind it can get a permit.
-type parted struct {
+type wholeClaim struct {
 	id, dir, tag string
 	size         int // how many nodes it has under leases: one for each permit, or 1 if it takes them all
 
 	phase  phase   // the keeper's mu guards it and the fields below
-	ticket int64   // the entrance's
+	ticket int64   // the lock node's
 	leases []int64 // the tickets of the nodes under leases that were made
 }
 
-// A phase is a step on the way of a parted claim.
+// A phase is a step on the way of a whole claim.
 type phase int
 
 const (
-	partsAsking  phase = iota // its entrance was asked for, and it is not certain yet that the claim may stay
-	partsQueued               // its entrance waits
-	partsTaking               // its entrance is first, and it asks for its permits
-	partsHolding              // it has all permits, and the entrance goes
+	partsAsking  phase = iota // its lock node was asked for, and it is not certain yet that the claim may stay
+	partsQueued               // its lock node waits
+	partsTaking               // its lock node is first, and it asks for its permits
+	partsHolding              // it has all permits, and the lock node goes
 	partsLeaving              // all its nodes must go
 	partsKeeping              // its permits stay for a while
 )
 
-func newParted(dir string, c *driver.Claim) *parted {
-	p := &parted{id: c.ID, dir: dir, tag: znode.ShapeTag(c), size: int(c.Weight)}
+func newWholeClaim(dir string, c *driver.Claim) *wholeClaim {
+	w := &wholeClaim{id: c.ID, dir: dir, tag: znode.ShapeTag(c), size: int(c.Weight)}
 	if c.Weight == driver.All {
-		p.size = 1
+		w.size = 1
 	}
-	return p
+	return w
 }
 
-// partedOf returns the parted claim with an id, or nil.
-func (sem *Semaphore) partedOf(id string) *parted {
+// wholeClaimOf returns the whole claim with an id, or nil.
+func (sem *Semaphore) wholeClaimOf(id string) *wholeClaim {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	return sem.parted[id]
+	return sem.wholes[id]
 }
 
-// entrance returns the claim under locks. Its lease is the shorter one of the whole claim's leases. The caller holds mu, or
-// nobody else has p.
-func (p *parted) entrance(c *driver.Claim) *driver.Claim {
+// lockPartLocked returns the claim with the lock node. Its lease is the shorter one of the whole claim's leases.
+func (w *wholeClaim) lockPartLocked(c *driver.Claim) *driver.Claim {
 	e := *c
-	e.ID, e.Ticket, e.Try = znode.PartID(p.id, p.tag), p.ticket, false
+	e.ID, e.Ticket, e.Try = znode.PartID(w.id, w.tag), w.ticket, false
 	e.Weight, e.Capacity = driver.All, driver.All
 	e.Wait = min(c.Wait, c.TTL)
 	e.TTL = e.Wait
 	return &e
 }
 
-// permit returns the claim under leases for one permit. The caller holds mu.
-func (p *parted) permit(c *driver.Claim, i int) *driver.Claim {
+// permitLocked returns the claim with the node of one permit.
+func (w *wholeClaim) permitLocked(c *driver.Claim, i int) *driver.Claim {
 	e := *c
-	e.ID, e.Ticket, e.Try, e.Reclaim = znode.PartID(p.id, fmt.Sprint(i+1, p.tag)), 0, false, false
-	if i < len(p.leases) {
-		e.Ticket = p.leases[i]
+	e.ID, e.Ticket, e.Try, e.Reclaim = znode.PartID(w.id, fmt.Sprint(i+1, w.tag)), 0, false, false
+	if i < len(w.leases) {
+		e.Ticket = w.leases[i]
 	}
 	if c.Weight != driver.All {
 		e.Weight = 1
 	}
-	if p.phase < partsHolding {
+	if w.phase < partsHolding {
 		e.Wait = min(c.Wait, c.TTL)
 		e.TTL = e.Wait
 	}
 	return &e
 }
 
-// parts returns the claims that may have a node now. The caller holds mu.
-func (p *parted) parts(c *driver.Claim) (list []*driver.Claim) {
-	for i := range p.leases {
-		list = append(list, p.permit(c, i))
+// partsLocked returns the claims that may have a node now.
+func (w *wholeClaim) partsLocked(c *driver.Claim) (list []*driver.Claim) {
+	for i := range w.leases {
+		list = append(list, w.permitLocked(c, i))
 	}
-	if p.phase != partsHolding {
-		list = append(list, p.entrance(c))
+	if w.phase != partsHolding {
+		list = append(list, w.lockPartLocked(c))
 	}
 	return list
 }
 
-// here returns the local claims of the parts that have one. The caller holds mu.
-func (sem *Semaphore) here(parts []*driver.Claim) (list []*line.LocalClaim) {
+// hereLocked returns the local claims of the parts that have one.
+func (sem *Semaphore) hereLocked(parts []*driver.Claim) (list []*line.LocalClaim) {
 	for _, part := range parts {
-		if lc := sem.line.Get(part.ID); lc != nil {
+		if lc := sem.line.GetLocked(part.ID); lc != nil {
 			list = append(list, lc)
 		}
 	}
@@ -117,69 +116,69 @@ func (sem *Semaphore) here(parts []*driver.Claim) (list []*line.LocalClaim) {
 }
 
 // reach moves the claim to a phase unless the claim has left, and reports whether it has left before.
-func (sem *Semaphore) reach(p *parted, next phase) (left bool) {
+func (sem *Semaphore) reach(w *wholeClaim, next phase) (left bool) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	if p.phase < partsLeaving {
-		p.phase = next
+	if w.phase < partsLeaving {
+		w.phase = next
 	}
-	return p.phase >= partsLeaving && next < partsLeaving
+	return w.phase >= partsLeaving && next < partsLeaving
 }
 
 // unlist removes a claim from the table when its nodes are gone, or no longer need the entry.
-func (sem *Semaphore) unlist(p *parted) {
+func (sem *Semaphore) unlist(w *wholeClaim) {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	if sem.parted[p.id] == p {
-		delete(sem.parted, p.id)
+	if sem.wholes[w.id] == w {
+		delete(sem.wholes, w.id)
 	}
 }
 
-// forgetWhole removes a claim from the table when its last part was forgotten. The caller holds mu.
-func (sem *Semaphore) forgetWhole(id string) {
+// forgetWholeLocked removes a claim from the table when its last part was forgotten.
+func (sem *Semaphore) forgetWholeLocked(id string) {
 	whole, _ := znode.CutPart(id)
-	p := sem.parted[whole]
-	if p == nil {
+	w := sem.wholes[whole]
+	if w == nil {
 		return
 	}
-	if len(sem.here(p.parts(&driver.Claim{}))) == 0 {
-		delete(sem.parted, whole)
+	if len(sem.hereLocked(w.partsLocked(&driver.Claim{}))) == 0 {
+		delete(sem.wholes, whole)
 	}
 }
 
 // abandon removes all nodes of a claim that has lost one of them. If the claim has entered again meanwhile, the nodes under
 // its parts' ids belong to the new entry, and stay.
-func (sem *Semaphore) abandon(p *parted) {
+func (sem *Semaphore) abandon(w *wholeClaim) {
 	sem.mu.Lock()
-	if now := sem.parted[p.id]; now == nil || now == p {
-		for _, lc := range sem.here(p.parts(&driver.Claim{})) {
-			sem.line.EndClaim(lc)
+	if now := sem.wholes[w.id]; now == nil || now == w {
+		for _, lc := range sem.hereLocked(w.partsLocked(&driver.Claim{})) {
+			sem.line.EndClaimLocked(lc)
 		}
 	}
-	p.phase = partsLeaving
+	w.phase = partsLeaving
 	sem.mu.Unlock()
-	sem.unlist(p)
+	sem.unlist(w)
 }
 
 // withdrawParts removes a claim that was not let in.
-func (sem *Semaphore) withdrawParts(ctx context.Context, p *parted) error {
+func (sem *Semaphore) withdrawParts(ctx context.Context, w *wholeClaim) error {
 	sem.mu.Lock()
-	localClaims := sem.here(p.parts(&driver.Claim{}))
-	p.phase = partsLeaving
+	localClaims := sem.hereLocked(w.partsLocked(&driver.Claim{}))
+	w.phase = partsLeaving
 	sem.mu.Unlock()
 	var failed error
 	for _, lc := range localClaims {
 		failed = errors.Join(failed, sem.line.Withdraw(ctx, lc))
 	}
-	sem.unlist(p)
+	sem.unlist(w)
 	return driver.Afterwards(failed) // the janitor goes on with it
 }
 
-// trustedParts returns the certain rest of a whole claim's lease. The caller holds mu.
-func (sem *Semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
+// trustedPartsLocked returns the certain rest of a whole claim's lease.
+func (sem *Semaphore) trustedPartsLocked(c *driver.Claim, w *wholeClaim) time.Duration {
 	ttl := line.Never
-	for _, lc := range sem.here(p.parts(c)) {
-		ttl = min(ttl, lc.Trusted())
+	for _, lc := range sem.hereLocked(w.partsLocked(c)) {
+		ttl = min(ttl, lc.TrustedLocked())
 	}
 	if ttl == line.Never {
 		return 0
@@ -191,14 +190,14 @@ func (sem *Semaphore) trustedParts(c *driver.Claim, p *parted) time.Duration {
 func (sem *Semaphore) waitsBy(id string) string {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	p := sem.parted[id]
+	w := sem.wholes[id]
 	switch {
-	case p == nil:
+	case w == nil:
 		return id
-	case p.phase == partsTaking && len(p.leases) > 0:
-		return p.permit(&driver.Claim{}, len(p.leases)-1).ID // the others come first
+	case w.phase == partsTaking && len(w.leases) > 0:
+		return w.permitLocked(&driver.Claim{}, len(w.leases)-1).ID // the others come first
 	}
-	return p.entrance(&driver.Claim{}).ID
+	return w.lockPartLocked(&driver.Claim{}).ID
 }
 
 // wholes returns the ids of the claims to which these local claims belong.
