@@ -245,6 +245,7 @@ func TestRenewalWithoutTheIdentity(t *testing.T) {
 			"hangs": hangs,
 		} {
 			time.Sleep(time.Minute)
+			synctest.Wait() // for the end of what the service does for a client that has gone
 			store.reading = read
 			if err := renew("A", "x"); err != nil {
 				t.Errorf("renewal while the read of the id %s = %v; want nil", what, err)
@@ -256,11 +257,13 @@ func TestRenewalWithoutTheIdentity(t *testing.T) {
 				t.Errorf("renewal for another store while the read of the id %s = nil", what)
 			}
 		}
+		synctest.Wait()
 		store.reading = nil
 		if err := renew("A", "gone"); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("renewal of a missing claim = %v; want ErrGone", err)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		store.id = "B"
 		if err := renew("A", "gone"); !errors.Is(err, api.ErrOtherStore) {
 			t.Errorf("renewal of a missing claim at another store = %v; want ErrOtherStore", err)
