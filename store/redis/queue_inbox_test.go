@@ -23,11 +23,13 @@ func TestBehindManyListensLater(t *testing.T) {
 	for i := range many {
 		c := claim("name", fmt.Sprint("ahead", i))
 		c.Client = "ahead"
+		c.TTL, c.Wait = time.Minute, time.Minute // a busy machine takes seconds for all
 		enter(t, d, c)
 		ahead = append(ahead, c)
 	}
 	last := claim("name", "last")
 	last.Client = "last"
+	last.TTL, last.Wait = time.Minute, time.Minute
 	begin := time.Now()
 	if p, err := d.Enter(timely(t), last); err != nil || p.Holds || p.Ahead != many {
 		t.Fatalf("enter = %+v, %v; want a place behind %d", p, err, many)
