@@ -57,10 +57,16 @@ func (r *run) reentered(ctx context.Context, d driver.Driver, c *driver.Claim) (
 // left repeats Leave while the store cannot be reached. ErrGone after the first call is a success: an unanswered call has
 // removed the claim.
 func (r *run) left(ctx context.Context, d driver.Driver, c *driver.Claim) error {
+	return removed(func(call func() error) error { return r.patiently(ctx, call) },
+		func() error { return d.Leave(ctx, &driver.Release{Claim: c}) })
+}
+
+// removed makes calls of Leave. After a call without an answer, ErrGone says that this call has removed the claim.
+func removed(repeat func(call func() error) error, leave func() error) error {
 	asked := 0
-	err := r.patiently(ctx, func() error {
+	err := repeat(func() error {
 		asked++
-		return d.Leave(ctx, &driver.Release{Claim: c})
+		return leave()
 	})
 	if asked > 1 && errors.Is(err, driver.ErrGone) {
 		return nil

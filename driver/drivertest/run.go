@@ -127,14 +127,8 @@ func (r *run) leaveKept(d driver.Driver, c *driver.Claim, length time.Duration) 
 
 func (r *run) release(d driver.Driver, l *driver.Release) {
 	r.Helper()
-	asked := 0
-	err := r.answered(d, l.Claim, func() error {
-		asked++
-		return d.Leave(r.ctx, l)
-	})
-	if asked > 1 && errors.Is(err, driver.ErrGone) {
-		return // the previous call has removed it
-	}
+	err := removed(func(call func() error) error { return r.answered(d, l.Claim, call) },
+		func() error { return d.Leave(r.ctx, l) })
 	if err != nil {
 		r.Fatalf("leave: %v; want nil", err)
 	}
