@@ -141,8 +141,12 @@ func (l *pipeListener) Addr() net.Addr { return loopbackConn{}.LocalAddr() }
 
 func (l *pipeListener) dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
-	l.conns <- loopbackConn{far}
-	return near, nil
+	select {
+	case l.conns <- loopbackConn{far}:
+		return near, nil
+	case <-l.done: // a transport also dials for requests that another connection answers meanwhile
+		return nil, net.ErrClosed
+	}
 }
 
 // inBubble is the beginning of a server's URL in a bubble.
