@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -343,6 +344,12 @@ func TestHosts(t *testing.T) {
 		w := httptest.NewRecorder()
 		if s.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("Host %q: %d %s; want %d", host, w.Code, w.Body, want)
+		}
+		r.TLS = &tls.ConnectionState{} // whose client has checked the name
+		w = httptest.NewRecorder()
+		r.Body = io.NopCloser(strings.NewReader("{}"))
+		if s.ServeHTTP(w, r); w.Code != 200 {
+			t.Errorf("Host %q with TLS: %d %s; want 200", host, w.Code, w.Body)
 		}
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		w = httptest.NewRecorder()

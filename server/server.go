@@ -55,7 +55,8 @@ type Options struct {
 	Authenticate Authenticator
 
 	// Hosts are the server's own host names, beside its addresses and localhost. With an Authenticator, the server refuses
-	// requests for any other name: a page of another site may have made that name resolve to this machine.
+	// requests without TLS for any other name: a page of another site may have made that name resolve to this machine. With
+	// TLS, clients check names by the certificate.
 	Hosts []string
 }
 
@@ -126,9 +127,9 @@ func noSuch(w http.ResponseWriter, r *http.Request) {
 //
 // A server without an Authenticator answers only programs of its own machine: the connection has loopback addresses on both
 // sides, the Host is localhost or a loopback address, and no proxy has forwarded the request. A server with an Authenticator
-// answers if the Host is an address, localhost or one of [Options.Hosts], and the credentials are valid. A request from a page
-// of another site is refused, except for GET: browsers keep that answer from the page. A refusal has status 401 or 403; 503
-// means that the credentials cannot be checked now.
+// answers if the request came by TLS or its Host is an address, localhost or one of [Options.Hosts], and the credentials are
+// valid. A request from a page of another site is refused, except for GET: browsers keep that answer from the page. A refusal
+// has status 401 or 403; 503 means that the credentials cannot be checked now.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // EndWaits ends all waits, watches and alerts, now and from now on: their clients ask another server, or this one again. The

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
-var servedAt = regexp.MustCompile(`at (stile://127\.0\.0\.1:\d+)\n`)
+var servedAt = regexp.MustCompile(`at (stiles?://127\.0\.0\.1:\d+)\n`)
 
 // serve starts the lock service over the account's store, and returns its URL.
 func (u *account) serve(args ...string) (machine, string) {
@@ -123,4 +125,76 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	m.ends(syscall.SIGTERM)
+}
+
+// With TLS, other machines could be served: clients check the certificate, and one that changes is changed without a restart.
+// A pair that is none changes nothing.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	tokens, file := filepath.Join(u.home, "tokens.json"), filepath.Join(u.home, "token")
+	token := u.must("serve", "token", "new", "ci", "--allow", "lock,read", "--tokens", tokens)
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := servertest.Certificate(t)
+	m, url := u.serve("--tokens", tokens, "--tls-cert", cert, "--tls-key", key)
+	if !strings.HasPrefix(url, "stiles://") {
+		t.Fatalf("the URL is %s; want the scheme stiles", url)
+	}
+	client := newAccount(t)
+	takes := func(authority string) result {
+		return client.at(url+"?tls_ca="+authority+"&token_file="+file).run("run", "a", "--", "true")
+	}
+	old := filepath.Join(u.home, "old.pem")
+	copyFile(t, cert, old)
+	if r := takes(old); r.code != 0 {
+		t.Errorf("a run: %d %s", r.code, r.err)
+	}
+	curl := func(args ...string) string {
+		c := u.command("curl", append([]string{"-sS", "-i", "-X", "PUT", "--cacert", cert, "-H", "Authorization: Bearer " + strings.TrimSpace(token)}, args...)...)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			return err.Error() + string(out)
+		}
+		return string(out)
+	}
+	if out := curl(strings.Replace(url, "stiles://127.0.0.1", "https://localhost", 1) + "/v1/locks/b"); !strings.HasPrefix(out, "HTTP/1.1 200") {
+		t.Errorf("curl gets %s", out)
+	}
+	if out := curl("--tls-max", "1.2", strings.Replace(url, "stiles", "https", 1)+"/v1/locks/b"); !strings.Contains(out, "exit status 35") {
+		t.Errorf("curl with TLS 1.2 gets %s; want no handshake", out)
+	}
+	if err := os.WriteFile(cert, []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := takes(old); r.code != 0 {
+			t.Errorf("a run, with the pair before: %d %s", r.code, r.err)
+		}
+	}
+	newCert, newKey := servertest.Certificate(t)
+	copyFile(t, newCert, cert)
+	copyFile(t, newKey, key)
+	if r := takes(newCert); r.code != 0 {
+		t.Errorf("a run, with the new pair: %d %s", r.code, r.err)
+	}
+	if r := takes(old); r.code == 0 || !strings.Contains(r.err, "certificate") {
+		t.Errorf("a run that trusts the old pair: %d %s; want the certificate's fault", r.code, r.err)
+	}
+	m.ends(syscall.SIGTERM)
+	if said := m.stderr.String(); strings.Count(said, "stays in use") != 1 {
+		t.Errorf("the service says %q; want one warning", said)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,6 +15,13 @@ func TestServerWithTheOtherTransport(t *testing.T) {
 	t.Parallel()
 	addr := func(s *servertest.Server) string { return s.Addr }
 	secured := func(s *servertest.Server, _ string) string { return s.Addr }
+	served := func(args ...string) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			_, url := newAccount(t).serve(args...)
+			_, addr, _ := strings.Cut(url, "://")
+			return addr
+		}
+	}
 	for _, tt := range []struct {
 		name, before, after string // the URL is the address between the two
 		server              func(t *testing.T) string
@@ -44,6 +51,11 @@ func TestServerWithTheOtherTransport(t *testing.T) {
 			"zookeeper at ADDR does not speak TLS: use zk:// in place of zks://"},
 		{"zookeeper that requires TLS", "zk://", "", func(t *testing.T) string { return secured(servertest.ZooKeeperTLS(t)) },
 			"zookeeper at ADDR requires TLS: use zks:// in place of zk://"},
+		{"lock service", "stiles://", "", served(), "the lock service at ADDR does not speak TLS: use stile:// in place of stiles://"},
+		{"lock service that requires TLS", "stile://", "", func(t *testing.T) string {
+			cert, key := servertest.Certificate(t)
+			return served("--tls-cert", cert, "--tls-key", key)(t)
+		}, "the lock service at ADDR requires TLS: use stiles:// in place of stile://"},
 		{"postgres", "postgres://postgres@", "/postgres?sslmode=require", func(t *testing.T) string { return addr(servertest.Postgres(t)) },
 			"postgres at ADDR does not speak TLS: use sslmode=disable, or prefer"},
 		{"mysql", "mysql://root@", "/mysql?tls=true", func(t *testing.T) string { return addr(servertest.MySQL(t)) },

@@ -21,6 +21,13 @@ import (
 // identity is the files of a certificate that signs itself, so that it is its own authority.
 type identity struct{ authority, cert, key string }
 
+// Certificate writes a new certificate for localhost and 127.0.0.1, which is its own authority, and its key into two files.
+func Certificate(t TB) (cert, key string) {
+	t.Helper()
+	files := certificate(t)
+	return files.cert, files.key
+}
+
 func certificate(t TB) *identity {
 	t.Helper()
 	files, err := writeCertificate(t.TempDir())

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,6 +182,9 @@ func (x *exchange) failed(err error) error {
 	if ended := driver.Ended(x.caller, x.sent); ended != nil {
 		return ended
 	}
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(plain.RecordHeader[:]) == "HTTP/" {
+		return driver.Refused(fmt.Errorf("the lock service at %s does not speak TLS: use stile:// in place of stiles://", x.name()))
+	}
 	if x.c.closed() {
 		err = driver.ErrClosed
 	} else {
@@ -192,6 +196,9 @@ func (x *exchange) failed(err error) error {
 	return driver.Unsent(err)
 }
 
+// plainToTLS begins the answer of a Go server with TLS to a client without.
+const plainToTLS = "Client sent an HTTP request to an HTTPS server"
+
 // refused returns the error of an unexpected answer. An answer that is not the service's own comes from something between,
 // such as a proxy: the outcome of the request is unknown.
 func (x *exchange) refused(res *http.Response, text []byte) error {
@@ -200,6 +207,9 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 			e.Message = secure.Hide(e.Message, x.c.token)
 			return e.Err()
 		}
+	}
+	if res.StatusCode == http.StatusBadRequest && bytes.HasPrefix(text, []byte(plainToTLS)) {
+		return driver.Refused(fmt.Errorf("the lock service at %s requires TLS: use stiles:// in place of stile://", x.name()))
 	}
 	err := fmt.Errorf("at %s there is an answer that is not a lock service's: %s", x.name(), res.Status)
 	if res.StatusCode >= http.StatusInternalServerError {

@@ -12,9 +12,7 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +22,6 @@ import (
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/server"
-	"github.com/stilelock/stile/store/remote"
 )
 
 const serveLong = `Serves the locks of a store over HTTP. Programs that lack the store's client
@@ -32,15 +29,13 @@ library, or a route to the store, take the same locks by its URL:
 
   stile run --url stile://127.0.0.1:7845 NAME -- CMD
 
-It listens on a loopback address only. Without --tokens it answers every program
-of this machine. With it, clients need a token that stile serve token makes.
+Without --tokens it answers every program of this machine, and no other. With it,
+clients need a token that stile serve token makes. With TLS too, it may listen on an
+address that other machines reach.
 
 The service keeps no state of a lock. So you may restart it while locks are held,
 and several services may serve one store. A signal ends it: it answers the requests
 under way, and clients that wait ask again.`
-
-// defaultListen has the port that clients use for a URL without one.
-const defaultListen = "127.0.0.1:" + remote.DefaultPort
 
 const (
 	headWithin = 10 * time.Second // for reading a request's head
@@ -51,12 +46,12 @@ const (
 
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
-	var listen, file string
+	f := &front{}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the locks of a store over HTTP", Long: serveLong,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.Usage("stile serve takes no arguments, only --url, --listen and --tokens; or token")
+				return exit.Usage("stile serve takes no arguments, only flags; or token")
 			}
 			return nil
 		},
@@ -64,56 +59,56 @@ func New(s *store.Store) *cobra.Command {
 			ending.OutliveReaders()
 			ctx, stop := ending.Until(cmd.Context(), ending.Listen(ending.Signals))
 			defer stop()
-			if err := onLoopback(listen); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
-			o, err := options(file)
+			o, err := options(f)
 			if err != nil {
 				return err
 			}
-			return serve(ctx, cmd.OutOrStdout(), s, listen, o)
+			web, err := newWeb(f)
+			if err != nil {
+				return err
+			}
+			return serve(ctx, cmd.OutOrStdout(), s, f, o, web)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", defaultListen,
-		"the loopback `address` to listen on; port 0 takes a free one (default: "+defaultListen+")")
-	cmd.Flags().Lookup("listen").DefValue = "" // its text has the default
-	cmd.Flags().StringVar(&file, "tokens", "",
-		"the `file` that stile serve token wrote; it is read again when it changes (default: no credentials are needed)")
+	f.flags(cmd.Flags())
 	cmd.AddCommand(newToken())
 	return cmd
 }
 
-// options returns the options of a service whose clients need a token of a file; nil without a file.
-func options(file string) (*server.Options, error) {
-	if file == "" {
+// options returns the options of the service; nil without a file of tokens.
+func options(f *front) (*server.Options, error) {
+	if f.tokens == "" {
 		return nil, nil
 	}
-	t := &tokens{path: file, warn: func(err error) { speech.Warn("warning: nobody is served: %v", err) }}
-	if _, _, err := readGrants(file); err != nil {
+	t := &tokens{path: f.tokens, warn: func(err error) { speech.Warn("warning: nobody is served: %v", err) }}
+	if _, _, err := readGrants(f.tokens); err != nil {
 		return nil, exit.Usage("--tokens: %w", err)
 	}
-	return &server.Options{Authenticate: t.authenticate}, nil
+	return &server.Options{Authenticate: t.authenticate, Hosts: f.hosts}, nil
 }
 
-// onLoopback refuses an address that other machines may reach, or that names no interface.
-func onLoopback(listen string) error {
-	host, port, err := net.SplitHostPort(listen)
-	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
-		return exit.Usage("--listen %s: it is an address with a port up to 65535, such as %s", listen, defaultListen)
+// newWeb returns the service's HTTP server, without its handler. Each of its connections has one request at a time, so what
+// bounds connections bounds requests. HTTP/2 would be no cheaper, and would need bounds of its own.
+func newWeb(f *front) (*http.Server, error) {
+	web := &http.Server{
+		ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead, Protocols: &http.Protocols{},
+		ErrorLog: log.New(panics{os.Stderr}, "stile: ", 0),
 	}
-	if addr, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !addr.IsLoopback()) {
-		return exit.Usage("--listen %s: it is not a loopback address, such as %s: other machines are not served",
-			listen, defaultListen)
+	web.Protocols.SetHTTP1(true)
+	if f.cert == "" {
+		return web, nil
 	}
-	return nil
-}
-
-// whom says whom the service answers.
-func whom(o *server.Options) string {
-	if o == nil {
-		return "every program of this machine is answered, without credentials"
+	c, err := openCertificate(f.cert, f.key, func(err error) {
+		speech.Warn("warning: the certificate before stays in use: %v", err)
+	})
+	if err != nil {
+		return nil, exit.Usage("--tls-cert and --tls-key: %w", err)
 	}
-	return "clients need a token"
+	web.TLSConfig = c.config()
+	return web, nil
 }
 
 // panics passes on net/http's messages about handlers that panicked, which are defects of the service. All its other
@@ -127,9 +122,9 @@ func (p panics) Write(line []byte) (int, error) {
 	return p.to.Write(line)
 }
 
-// serve serves a store at an address until ctx ends.
-func serve(ctx context.Context, out io.Writer, s *store.Store, listen string, o *server.Options) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+// serve serves a store until ctx ends.
+func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *server.Options, web *http.Server) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
@@ -143,15 +138,18 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, listen string, o 
 	if err != nil {
 		return exit.Usage("%s: %w", name, err)
 	}
-	web := &http.Server{
-		Handler: answers, ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead,
-		ErrorLog: log.New(panics{os.Stderr}, "stile: ", 0),
-	}
+	web.Handler = answers
 	web.RegisterOnShutdown(answers.EndWaits)
 	served := make(chan error, 1)
-	go func() { served <- web.Serve(l) }()
+	go func() {
+		if web.TLSConfig != nil {
+			served <- web.ServeTLS(l, "", "")
+		} else {
+			served <- web.Serve(l)
+		}
+	}()
 	// The service goes on even if nobody reads this line.
-	_, _ = fmt.Fprintf(out, "serving the locks of %s at stile://%s\n%s\n", name, l.Addr(), whom(o))
+	_, _ = fmt.Fprintf(out, "serving the locks of %s at %s\n%s\n", name, f.url(l.Addr()), f.whom())
 	select {
 	case err := <-served:
 		return exit.With(exit.System, err)

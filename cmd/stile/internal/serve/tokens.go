@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -74,18 +73,7 @@ func verbs() string {
 
 // readGrants reads the file, and returns its fs.FileInfo. It refuses a file that others than its owner may use.
 func readGrants(path string) (g grants, is fs.FileInfo, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return g, nil, err
-	}
-	defer f.Close()
-	if is, err = f.Stat(); err != nil {
-		return g, nil, err
-	}
-	if mode := is.Mode().Perm(); mode&0o077 != 0 {
-		return g, nil, fmt.Errorf("%s has mode %04o, so others can use it; make it chmod 600", path, mode)
-	}
-	text, err := io.ReadAll(f)
+	text, is, err := readPrivate(path)
 	if err != nil {
 		return g, nil, err
 	}
@@ -199,8 +187,7 @@ func (t *tokens) authenticate(r *http.Request) (*server.Principal, error) {
 func (t *tokens) current() (map[[sha256.Size]byte]*server.Principal, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if is, err := os.Stat(t.path); err == nil && t.is != nil && os.SameFile(is, t.is) && is.Size() == t.is.Size() &&
-		is.ModTime().Equal(t.is.ModTime()) && is.Mode() == t.is.Mode() {
+	if unchanged(t.path, t.is) {
 		return t.of, nil
 	}
 	g, is, err := readGrants(t.path)
