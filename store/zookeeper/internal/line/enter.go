@@ -10,13 +10,13 @@ import (
 )
 
 // Enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
-// claim that has entered before. admit.go reads the queue before a try, or before a claim that reclaims. apply.go makes the
+// claim that has entered before. admit.go reads the queue before a try, or before a claim that reclaims. create.go makes the
 // node. judge.go finds the claim's place. If the claim is a part of another claim, ticket is that claim's; otherwise it is
 // 0.
 func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
 	lc := k.LocalClaimOf(c.ID)
 	if lc != nil {
-		p, err := k.again(ctx, c, lc)
+		p, err := k.enterAgain(ctx, c, lc)
 		if !errors.Is(err, errAnew) {
 			return p, err
 		}
@@ -30,7 +30,7 @@ func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket 
 			return driver.Place{}, err
 		}
 		var p driver.Place
-		p, err = k.fresh(ctx, k.Folder(s, dir), c, ticket)
+		p, err = k.enterNew(ctx, k.Folder(s, dir), c, ticket)
 		if !errors.Is(err, driver.ErrSession) {
 			return p, err
 		}

@@ -11,8 +11,8 @@ import (
 // errAnew says that a claim is not in the store, and that its client never learned that it was: the claim enters again.
 var errAnew = errors.New("the claim enters as if for the first time")
 
-// again returns the place of a claim that has entered before.
-func (k *Keeper) again(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
+// enterAgain returns the place of a claim that has entered before.
+func (k *Keeper) enterAgain(ctx context.Context, c *driver.Claim, lc *LocalClaim) (driver.Place, error) {
 	k.mu.Lock()
 	err := k.verdictLocked(lc)
 	follows := err == nil && lc.followsLocked()
@@ -41,9 +41,9 @@ func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (dri
 		k.drop(lc)
 		return driver.Place{}, driver.ErrGone
 	}
-	p, err := k.stands(ctx, c, lc, false)
+	p, err := k.readPlace(ctx, c, lc, false)
 	if errors.Is(err, errUnproven) {
-		p, err = k.stands(ctx, c, lc, true)
+		p, err = k.readPlace(ctx, c, lc, true)
 	}
 	return p, err
 }
@@ -73,9 +73,9 @@ func (k *Keeper) clear(ctx context.Context, c *driver.Claim, lc *LocalClaim, gon
 	return errAnew
 }
 
-// stands returns the place of a claim whose node most likely exists. If proven is false, and the server does not show the
+// readPlace returns the place of a claim whose node most likely exists. If proven is false, and the server does not show the
 // node, the error is errUnproven.
-func (k *Keeper) stands(ctx context.Context, c *driver.Claim, lc *LocalClaim, proven bool) (driver.Place, error) {
+func (k *Keeper) readPlace(ctx context.Context, c *driver.Claim, lc *LocalClaim, proven bool) (driver.Place, error) {
 	list := wire.List(lc.dir, nil)
 	calls := []*wire.Call{list}
 	k.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// fresh makes the node of a claim that is not in the store, and returns the claim's place.
-func (k *Keeper) fresh(
+// enterNew makes the node of a claim that is not in the store, and returns the claim's place.
+func (k *Keeper) enterNew(
 	ctx context.Context, f *Folder, c *driver.Claim, ticket int64,
 ) (driver.Place, error) {
 	if c.Try || Reclaims(c) {
@@ -41,7 +41,7 @@ func (k *Keeper) fresh(
 		if err := k.created(ctx, lc, create, parents, err); err != nil {
 			return driver.Place{}, err
 		}
-		return k.judgeFresh(ctx, c, lc, list)
+		return k.judgeNew(ctx, c, lc, list)
 	}
 	return driver.Place{}, driver.Unreachable(errors.New("the lock's node is removed as often as it is made"))
 }
@@ -82,11 +82,11 @@ func (k *Keeper) created(ctx context.Context, lc *LocalClaim, create *wire.Call,
 	return nil
 }
 
-// judgeFresh returns the place of a claim whose node was just made.
-func (k *Keeper) judgeFresh(ctx context.Context, c *driver.Claim, lc *LocalClaim, list *wire.Call) (driver.Place, error) {
+// judgeNew returns the place of a claim whose node was just made.
+func (k *Keeper) judgeNew(ctx context.Context, c *driver.Claim, lc *LocalClaim, list *wire.Call) (driver.Place, error) {
 	p, err := k.judge(ctx, c, lc, list, true, false)
 	if errors.Is(err, errUnproven) {
-		p, err = k.stands(ctx, c, lc, true)
+		p, err = k.readPlace(ctx, c, lc, true)
 	}
 	switch driver.OutcomeOf(err) {
 	case driver.OutcomeUnsent:
