@@ -40,7 +40,7 @@ func (d *Driver) list(ctx context.Context, s *wire.Session, q *driver.Query) ([]
 	}
 	var all []driver.Listing
 	for part := range slices.Chunk(names, ensemble.AtOnce) {
-		listings, err := d.recipe.Listings(ctx, s, part)
+		listings, err := d.recipe.List(ctx, s, part)
 		if err != nil {
 			return nil, err
 		}
@@ -89,6 +89,6 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}
-	standing, err := d.recipe.Breaks(ctx, s, dir, b)
+	standing, err := d.recipe.Break(ctx, s, dir, b)
 	return standing, ensemble.Asking(err)
 }

@@ -70,8 +70,8 @@ type recipe interface {
 	Await(ctx context.Context, id string) error
 	Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	Leave(ctx context.Context, dir string, l *driver.Release) error
-	Listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error)
-	Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error)
+	List(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error)
+	Break(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error)
 
 	// Overlook watches the queue of a name, and raises the signal when the queue changes. It returns the calls that set the
 	// watches, so that the caller can drop them.

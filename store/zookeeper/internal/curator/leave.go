@@ -169,8 +169,8 @@ func (sem *Semaphore) leaveOther(ctx context.Context, dir string, l *driver.Rele
 	return left
 }
 
-// Breaks removes all nodes of a claim by hand, or asks for it at the first of its permits.
-func (sem *Semaphore) Breaks(
+// Break removes all nodes of a claim by hand, or asks for it at the first of its permits.
+func (sem *Semaphore) Break(
 	ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest,
 ) (driver.ClaimInfo, error) {
 	l, err := sem.readLine(ctx, s, dir, true)

@@ -105,8 +105,8 @@ func (sem *Semaphore) placeIn(ctx context.Context, dir string, l bundles, own in
 	return p, err
 }
 
-// Listings returns the listings of semaphores.
-func (sem *Semaphore) Listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+// List returns the listings of semaphores.
+func (sem *Semaphore) List(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	if err := sem.zk.Do(ctx, s, wire.Sync(sem.zk.Conf.Path)); err != nil {
 		return nil, err
 	}

@@ -62,13 +62,13 @@ func (k *Keeper) begin(lc *LocalClaim) bool {
 // created notes the outcome of the request for a claim's node. It drops the claim if the node was certainly not made.
 func (k *Keeper) created(ctx context.Context, lc *LocalClaim, create *wire.Call, parents []*wire.Call, err error) error {
 	if ensemble.InVain(err) {
-		k.drop(lc)
+		k.forget(lc)
 	}
 	switch {
 	case err != nil:
 		return k.zk.Explain(ctx, err)
 	case create.Err != nil:
-		k.drop(lc)
+		k.forget(lc)
 		for _, p := range parents {
 			if p.Err != nil && !errors.Is(p.Err, wire.NodeExists) && errors.Is(create.Err, wire.NoNode) {
 				return k.zk.Missing(p)
@@ -93,7 +93,7 @@ func (k *Keeper) judgeNew(ctx context.Context, c *driver.Claim, lc *LocalClaim, 
 		err = driver.Unknown(err) // the unsent request came after the one that made the node
 	case driver.OutcomeRefused: // which promises that nothing is left
 		k.mu.Lock()
-		if k.localClaims[c.ID] == lc && lc.end() {
+		if k.localClaims[c.ID] == lc && lc.endLocked() {
 			k.janitor.scheduleLocked(0)
 		}
 		k.mu.Unlock()

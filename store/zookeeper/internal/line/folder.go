@@ -76,8 +76,8 @@ func (f *Folder) evict(ctx context.Context, earlier znode.Queue) (again bool, er
 	return changed, err
 }
 
-// standing reads the nodes of a list of children. It returns the claims that still exist, in the order of their tickets.
-func (f *Folder) standing(ctx context.Context, list *wire.Call) (there znode.Queue, err error) {
+// readClaims reads the nodes of a list of children. It returns the claims that still exist, in the order of their tickets.
+func (f *Folder) readClaims(ctx context.Context, list *wire.Call) (there znode.Queue, err error) {
 	if errors.Is(list.Err, wire.NoNode) {
 		return nil, nil
 	}

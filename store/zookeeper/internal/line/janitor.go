@@ -157,7 +157,7 @@ func (j *janitor) attendLocked() {
 		}
 	}
 	for s, list := range watch {
-		j.zk.Life.Go(func() { j.guard(s, list) })
+		j.zk.Life.Go(func() { j.watchOwn(s, list) })
 	}
 	j.compareWhenDueLocked(now)
 }
@@ -194,8 +194,8 @@ func (j *janitor) sweep(lc *LocalClaim) {
 	j.scheduleLocked(lc.asks.tryAt)
 }
 
-// guard sets watches on the claims' own nodes.
-func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
+// watchOwn sets watches on the claims' own nodes.
+func (j *janitor) watchOwn(s *wire.Session, list []*LocalClaim) {
 	ctx, cancel := context.WithTimeout(j.zk.Ctx, tendWithin)
 	defer cancel()
 	calls := make([]*wire.Call, len(list))
@@ -210,7 +210,7 @@ func (j *janitor) guard(s *wire.Session, list []*LocalClaim) {
 	for i, lc := range list {
 		lc.asks.tended = false
 		lc.listener.ownAt = wire.Now() + tendAgain
-		if err == nil && (j.inspectedLocked(lc, calls[i], false) != nil || lc.listener.demand.fresh()) { // a renewal finds out
+		if err == nil && (j.inspectedLocked(lc, calls[i], false) != nil || lc.listener.demand.untold()) { // a renewal finds out
 			j.alerts[lc.claim.ID] = true
 			j.wake()
 		}
@@ -264,7 +264,7 @@ func (j *janitor) inspectedLocked(lc *LocalClaim, c *wire.Call, proven bool) err
 		j.keepLocked(lc, held.Kept)
 		return lc.lease.gone
 	}
-	lc.listener.watches(c, &held, lc.node.version)
+	lc.listener.takeOwn(c, &held, lc.node.version)
 	lc.node.version = c.Stat.Version
 	return nil
 }

@@ -81,7 +81,7 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 	if fresh {
 		lc.lease.ends = 0 // it was set before it was known whether the claim would hold
 	}
-	lc.place(holds)
+	lc.placeLocked(holds)
 	k.ProlongLocked(lc, lease)
 	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.TrustedLocked()}, nil
 }
@@ -101,7 +101,7 @@ func (k *Keeper) order(ctx context.Context, lc *LocalClaim, list *wire.Call, pro
 		return nil, 0, errUnproven
 	}
 	if own < 0 {
-		k.drop(lc)
+		k.forget(lc)
 		return nil, 0, driver.ErrGone
 	}
 	if lc.node.ticket >= maxTicket {
@@ -234,13 +234,13 @@ func (k *Keeper) watched(lc *LocalClaim, w *watching) (went bool) {
 // Withdraw removes a claim that was not let in.
 func (k *Keeper) Withdraw(ctx context.Context, lc *LocalClaim) error {
 	k.mu.Lock()
-	lc.end()
+	lc.endLocked()
 	lc.asks.tryAt = wire.Now() + tendAgain
 	k.janitor.scheduleLocked(lc.asks.tryAt)
 	k.mu.Unlock()
 	_, err := k.remove(ctx, lc)
 	if err == nil {
-		k.drop(lc)
+		k.forget(lc)
 	}
 	return driver.Afterwards(err) // the claim has entered, and the janitor removes it
 }

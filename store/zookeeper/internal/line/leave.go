@@ -49,7 +49,7 @@ func (k *Keeper) left(lc *LocalClaim, was bool, err error) error {
 	case err != nil:
 		return driver.Unknown(err) // the janitor goes on with the removal
 	}
-	k.drop(lc)
+	k.forget(lc)
 	if !was {
 		return driver.ErrGone
 	}
@@ -60,7 +60,7 @@ func (k *Keeper) left(lc *LocalClaim, was bool, err error) error {
 func (k *Keeper) removeFirst(ctx context.Context, lc *LocalClaim) (was bool, err error) {
 	switch was, err = k.remove(ctx, lc); {
 	case ensemble.Final(err):
-		k.drop(lc)
+		k.forget(lc)
 	case err != nil:
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -85,7 +85,7 @@ func (k *Keeper) keepOwn(ctx context.Context, lc *LocalClaim, length time.Durati
 		if stands, unsure := k.settle(ctx, lc); unsure != nil || stands && k.nameOf(lc) != name {
 			return false, unsure // the claim was being amended
 		}
-		k.drop(lc)
+		k.forget(lc)
 	}
 	return kept, err
 }

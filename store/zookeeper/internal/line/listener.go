@@ -117,9 +117,9 @@ func (l *listener) drop() {
 	l.unwatch()
 }
 
-// watches takes a new watch on the claim's own node, and counts requests for the lock by its data: stile writes a count
+// takeOwn takes a new watch on the claim's own node, and counts requests for the lock by its data: stile writes a count
 // there, and Curator overwrites the data. The version is the one of the data as they were read before.
-func (l *listener) watches(c *wire.Call, held *znode.Data, version int32) {
+func (l *listener) takeOwn(c *wire.Call, held *znode.Data, version int32) {
 	l.demand.hear(c.Data == znode.RevokeWord && c.Stat.Version != version, held.Asks)
 	l.own.Drop()
 	l.own = c.Watch()
@@ -136,8 +136,8 @@ func (d *demand) hear(revoked bool, asks int64) {
 	d.counted = asks
 }
 
-// fresh reports whether there are requests that no renewal has reported.
-func (d *demand) fresh() bool { return d.count > d.told }
+// untold reports whether there are requests that no renewal has reported.
+func (d *demand) untold() bool { return d.count > d.told }
 
 // tell returns the count for a renewal, which reports it.
 func (d *demand) tell() int64 {

@@ -126,7 +126,7 @@ func (k *Keeper) forgetLocked(lc *LocalClaim) {
 	}
 }
 
-func (k *Keeper) drop(lc *LocalClaim) {
+func (k *Keeper) forget(lc *LocalClaim) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forgetLocked(lc)
@@ -137,7 +137,7 @@ func (k *Keeper) GetLocked(id string) *LocalClaim { return k.localClaims[id] }
 
 // EndClaimLocked ends a claim, and the janitor removes its node.
 func (k *Keeper) EndClaimLocked(lc *LocalClaim) {
-	lc.end()
+	lc.endLocked()
 	k.janitor.scheduleLocked(0)
 }
 

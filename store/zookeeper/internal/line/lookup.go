@@ -38,7 +38,7 @@ func (k *Keeper) find(ctx context.Context, c *driver.Claim, lc *LocalClaim) (dri
 		return driver.Place{}, err
 	}
 	if !stands {
-		k.drop(lc)
+		k.forget(lc)
 		return driver.Place{}, driver.ErrGone
 	}
 	p, err := k.readPlace(ctx, c, lc, false)
@@ -68,7 +68,7 @@ func (k *Keeper) clear(ctx context.Context, c *driver.Claim, lc *LocalClaim, gon
 		if _, err := k.remove(ctx, lc); err != nil {
 			return err
 		}
-		k.drop(lc)
+		k.forget(lc)
 	}
 	return errAnew
 }

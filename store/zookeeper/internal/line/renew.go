@@ -60,7 +60,7 @@ func (k *Keeper) renew(ctx context.Context, s *wire.Session, cs []*driver.Claim)
 		case err != nil:
 			answers[i].Err = err
 		case !stands:
-			k.drop(lc)
+			k.forget(lc)
 			answers[i].Err = driver.ErrGone
 		default:
 			localClaims[i] = lc

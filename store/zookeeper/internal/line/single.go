@@ -49,8 +49,8 @@ func (r *Single) Leave(ctx context.Context, dir string, l *driver.Release) error
 	return ensemble.Asking(r.line.Folder(s, dir).LeaveNode(ctx, znode.GUID(l.Claim.ID), l.Keep))
 }
 
-// Listings returns the queues of names, except empty ones.
-func (r *Single) Listings(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
+// List returns the queues of names, except empty ones.
+func (r *Single) List(ctx context.Context, s *wire.Session, names []string) ([]driver.Listing, error) {
 	var lists []*wire.Call
 	calls := []*wire.Call{wire.Sync(r.zk.Conf.Path)}
 	for _, name := range names {
@@ -66,7 +66,7 @@ func (r *Single) Listings(ctx context.Context, s *wire.Session, names []string) 
 	var all []driver.Listing
 	for i, list := range lists {
 		l := driver.Listing{Name: names[i]}
-		q, err := r.line.Folder(s, list.Target()).standing(ctx, list)
+		q, err := r.line.Folder(s, list.Target()).readClaims(ctx, list)
 		if err != nil {
 			return nil, err
 		}
@@ -77,14 +77,14 @@ func (r *Single) Listings(ctx context.Context, s *wire.Session, names []string) 
 	return all, nil
 }
 
-// Breaks reads the claim, and then deletes its node or asks for the lock.
-func (r *Single) Breaks(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+// Break reads the claim, and then deletes its node or asks for the lock.
+func (r *Single) Break(ctx context.Context, s *wire.Session, dir string, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 	list := wire.List(dir, nil)
 	if err := r.zk.Do(ctx, s, r.zk.Proven(list)...); err != nil {
 		return driver.ClaimInfo{}, err
 	}
 	f := r.line.Folder(s, dir)
-	q, err := f.standing(ctx, list)
+	q, err := f.readClaims(ctx, list)
 	if err != nil {
 		return driver.ClaimInfo{}, err
 	}

@@ -21,8 +21,8 @@ const (
 	claimOver                 // it is certainly gone, or its session is: nothing is left to do
 )
 
-// moves are the transitions between states.
-var moves = map[state][]state{
+// transitions are the states to which a claim may move from each state.
+var transitions = map[state][]state{
 	claimAsking:  {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
 	claimWaiting: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
 	claimHolding: {claimWaiting, claimHolding, claimKept, claimEnding, claimLeaving, claimOver},
@@ -39,11 +39,11 @@ type lease struct {
 	ends  time.Duration // when the lease ends, unless it is renewed; for a kept claim, when it must go
 }
 
-// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a transition that moves
-// does not list. So the first outcome counts, for example if another client keeps a claim that is about to leave here. why
-// is the reason if the claim must go: [driver.ErrSession] or [driver.ErrGone].
+// become moves the claim to a state, and reports whether the claim is in it afterwards. It refuses a move that is not in
+// transitions. So the first outcome counts, for example if another client keeps a claim that is about to leave here. why is
+// the reason if the claim must go: [driver.ErrSession] or [driver.ErrGone].
 func (l *lease) become(next state, why error) bool {
-	if !slices.Contains(moves[l.state], next) {
+	if !slices.Contains(transitions[l.state], next) {
 		return l.state == next
 	}
 	l.state = next
@@ -87,8 +87,8 @@ func (lc *LocalClaim) becomeLocked(next state, why error) bool {
 	return is
 }
 
-// place notes whether the claim holds.
-func (lc *LocalClaim) place(holds bool) {
+// placeLocked notes whether the claim holds.
+func (lc *LocalClaim) placeLocked(holds bool) {
 	if holds {
 		lc.becomeLocked(claimHolding, nil)
 	} else {
@@ -96,5 +96,5 @@ func (lc *LocalClaim) place(holds bool) {
 	}
 }
 
-// end ends the claim here; its node must go.
-func (lc *LocalClaim) end() bool { return lc.becomeLocked(claimEnding, driver.ErrGone) }
+// endLocked ends the claim here; its node must go.
+func (lc *LocalClaim) endLocked() bool { return lc.becomeLocked(claimEnding, driver.ErrGone) }

@@ -101,7 +101,7 @@ func (s *straying) shows() (records []string) {
 	if err != nil {
 		s.Fatalf("a session: %v", err)
 	}
-	list, err := s.other.recipe.Listings(s.Context(), session, []string{"n"})
+	list, err := s.other.recipe.List(s.Context(), session, []string{"n"})
 	if err != nil && !driver.IsUnreachable(err) {
 		s.Fatalf("list: %v", err)
 	}
