@@ -4,12 +4,13 @@
 // lock name their nodes in the same way, so they and stile exclude each other on one path. Three more layouts do the same
 // for Curator's read-write lock, leader latch and semaphore. In the layout of the semaphore a claim has several nodes.
 //
-// A claim enters as follows. [Driver.Enter] hands it to the recipe of the layout, which hands it to the keeper of package
-// line. If the keeper has the claim in its table, it looks for the claim's node. Otherwise it puts the claim into the table,
-// and sends two requests together: one creates the node, to whose name the server appends the next number, and one lists the
-// children of the name. In the order of these numbers the claim holds if its weight and the weights ahead of it fit the
-// capacity; its ticket is the transaction that created its node. A claim that waits watches only the nodes that must go
-// before it holds; when a watch fires, [Driver.Await] returns, and the next Enter finds the claim's new place.
+// A claim enters as follows. [Driver.Enter], in calls.go, hands it to the recipe of the layout, which hands it to the keeper
+// of package line. If the keeper has the claim in its table, it looks for the claim's node. Otherwise it puts the claim into
+// the table, and sends two requests without a pause between them: one creates the node, to whose name the server appends the
+// next number, and one lists the children of the name. In the order of these numbers the claim holds if its weight and the
+// weights ahead of it fit the capacity; its ticket is the transaction that created its node. A claim that waits watches the
+// nodes that must go before it holds; when a watch fires, [Driver.Await] returns, and the next Enter finds the claim's new
+// place. Watches on a claim's own node show that others removed it, keep it or ask for it.
 //
 // The claims of a driver live in one session. No lease is longer than the time for which the ensemble certainly keeps the
 // session, whatever lease was asked for. If the client crashes, the ensemble removes the nodes once the session times out.

@@ -2,7 +2,8 @@
 //
 // A [Keeper] has the table of this client's claims. An entry, a [LocalClaim], has five parts: its identity, which never
 // changes; what the client knows of its node; its lease; its watches; and its requests under way. The node and the lease are
-// pure: callers pass in the answers and the time.
+// pure: callers pass in the answers and the time. Tests walk through all that can happen to them, and to a node that must go:
+// TestStates, TestNodes and TestLeaves.
 //
 // [Keeper.Enter] finds a claim that has entered before, or makes its node, and then judges by the list of children whether
 // the claim holds. In goal.go, leaves decides the next request about a node that must go, and pursue sends it. A [Folder]
@@ -12,9 +13,9 @@
 //
 //	         its place    ┌─────────┐
 //	        ┌────────────►│ waiting │──┐
-//	   ┌────┴───┐         └────┬────┘  │
-//	──►│ asking │              │       │  its lease runs out, or it
-//	   └────┬───┘         ┌────▼────┐  │  was not let in   ┌────────┐
+//	   ┌────┴───┐         └─▲──┬────┘  │
+//	──►│ asking │───────────┼──┼───────┤  its lease runs out, or it
+//	   └────┬───┘         ┌─┴──▼────┐  │  was not let in   ┌────────┐
 //	        └────────────►│ holding │──┼──────────────────►│ ending │──┐
 //	                      └─────────┘  │                   └───┬────┘  │ its node
 //	                                   │  Leave            ┌───▼─────┐ │ is removed
@@ -29,6 +30,9 @@
 //	                                   │ its node is gone by a quorum's│
 //	                                   │ word, or its session is over  ▼
 //	                                   └───────────────────────────►  over
+//
+// A claim that holds waits again if a later list has a node ahead of it that was not there before; no client of stile
+// makes such a node.
 //
 // If no local claim knows a node of the session, the janitor makes a local claim of it, which is ending; see stray.go.
 //

@@ -25,7 +25,7 @@ type node struct {
 	was     string // its former name, while another node may have replaced it
 	weight  int64  // of the claim
 	czxid   int64  // the transaction that made it
-	ticket  int64  // the transaction that made the first of the claim's nodes
+	ticket  int64  // the transaction that made the first of the claim's nodes; set once, and read without mu after that
 	version int32  // of its data
 }
 

@@ -10,20 +10,6 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
-// Write puts a record into data.
-func (d *Data) Write(record string) {
-	fresh := NewData(&driver.Claim{Record: record})
-	d.Record, d.Binary = fresh.Record, fresh.Binary
-}
-
-// TicketOf returns the ticket of a node's claim: the transaction that created the claim's first node.
-func TicketOf(get *wire.Call) int64 {
-	if held := ReadData(get.Data); held.Ticket != 0 {
-		return held.Ticket
-	}
-	return get.Stat.Czxid
-}
-
 // Data is the content of a claim's node. It is stored as JSON, which is valid UTF-8, as other clients expect.
 type Data struct {
 	Stile  int           `json:"stile"` // the version of this format, 1
@@ -73,4 +59,18 @@ func ReadData(text string) Data {
 		}
 	}
 	return d
+}
+
+// Write puts a record into data.
+func (d *Data) Write(record string) {
+	fresh := NewData(&driver.Claim{Record: record})
+	d.Record, d.Binary = fresh.Record, fresh.Binary
+}
+
+// TicketOf returns the ticket of a node's claim: the transaction that created the claim's first node.
+func TicketOf(get *wire.Call) int64 {
+	if held := ReadData(get.Data); held.Ticket != 0 {
+		return held.Ticket
+	}
+	return get.Stat.Czxid
 }

@@ -37,7 +37,8 @@ type Node struct {
 }
 
 // Facts returns the parts of the node that the rule reads. Another client's node counts as a mutex, or as a reader or
-// writer, so its capacity follows from its name.
+// writer, so its capacity follows from its name, and no node is foreign. There is no id: a node's name has only its hash, by
+// which Named finds the node. Since is the time of the present node, which an amendment may have put in place of the first.
 func (n Node) Facts() keyqueue.Facts {
 	f := keyqueue.Facts{Weight: n.Weight, Capacity: n.Capacity}
 	if n.Read == nil || n.Read.Err != nil {
