@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -49,6 +50,31 @@ func TestValue(t *testing.T) {
 		if !ok || !same {
 			t.Errorf("%s: read back as %+v, %v", test.name, back, ok)
 		}
+	}
+}
+
+// TestEncodeHasEveryField fills every field of a value: encode writes the same JSON as package json.
+func TestEncodeHasEveryField(t *testing.T) {
+	t.Parallel()
+	var v value
+	for _, f := range reflect.ValueOf(&v).Elem().Fields() {
+		switch f.Kind() {
+		case reflect.String:
+			f.SetString("a")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Uint64:
+			f.SetUint(7)
+		default:
+			f.SetInt(7)
+		}
+	}
+	want, err := json.Marshal(&v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := v.encode(); err != nil || got != string(want) {
+		t.Errorf("encode = %s, %v; package json writes %s", got, err, want)
 	}
 }
 
