@@ -151,8 +151,8 @@ func (m *small) read(key string) *view {
 // hash returns the same text for worlds that differ only in numbers: revisions count by their order, and leases by the order
 // in which the text names them.
 func (m *small) hash() string {
-	h := &hasher{order: []int64{m.rev}}
-	m.write(h) // to find the revisions
+	h := &hasher{order: []int64{0}} // no key has revision 0, so it equals no other
+	m.write(h)                      // to find the revisions
 	slices.Sort(h.order)
 	h.order, h.known, h.b = slices.Compact(h.order), h.known[:0], h.b[:0]
 	h.final = true
@@ -272,15 +272,18 @@ func (m *small) write(h *hasher) {
 	for i := range rest {
 		l := &rest[i]
 		h.lease(l.id)
-		h.number(int(l.term), l.ttl, l.ends, l.was, l.sure) //nolint:gosec // a few terms
+		h.number(l.by, int(l.term), l.ttl, l.ends, l.was, l.sure) //nolint:gosec // a few terms
 	}
 }
 
 func (p *person) write(h *hasher) {
 	s := &p.seat
 	h.b = append(h.b, 0xff)
-	h.number(p.claim, int(p.term), p.delayed) //nolint:gosec // a few terms
-	h.flags(p.told, p.out, p.broken, p.stays, p.mended, p.called, p.known, s.c != nil && s.c.Ticket != 0)
+	h.number(p.claim, p.tries, int(p.term), p.delayed) //nolint:gosec // a few terms
+	h.flags(p.told, p.out, p.broken, p.stays, p.mended, p.called, p.known)
+	if s.c != nil {
+		h.revision(s.c.Ticket)
+	}
 	h.key(p.key)
 	h.revision(p.created)
 	h.revision(p.modified)
