@@ -32,7 +32,7 @@ type seat struct {
 	created, modified int64 // revisions of the key when it was last seen
 	has               hold  // the claim's present leases
 
-	kept  hold  // the leases that were kept alive before the view was read
+	alive hold  // the leases that were kept alive before the view was read
 	fresh bool  // the present leases need no keep-alive
 	hand  hold  // the leases in hand: see hangs
 	by    wants // purpose of the leases in hand
@@ -109,18 +109,18 @@ type answer struct {
 func (a *answer) made(how change) bool { return a != nil && a.met && a.of.changes == how }
 func (a *answer) blocked() bool        { return a != nil && a.of.txn != nil && !a.met && !a.leaseless }
 func (a *answer) unkept() bool         { return a != nil && a.leaseless && a.of.txn == nil }
-func (a *answer) leaves(how change) bool {
+func (a *answer) lapsed(how change) bool {
 	return a != nil && a.leaseless && a.of.txn != nil && a.of.changes == how
 }
 
 // A move is the next step of a call. A move with an end ends the call. Else it sends txn, if there is one; else it gets
 // leases, if it wants some; else it reads, and keeps the claim's leases alive first if keeps is set.
 type move struct {
-	txn     *txn
-	changes change
-	was     int64  // of a change of the claim's key: its mod revision before; 0 if it is not there
-	next    *entry // of the same: the key after it, but for the revision; nil if the key is removed or put
-	many    int    // number of other claims in the transaction
+	txn      *txn
+	changes  change
+	modified int64  // of a change of the claim's key: its mod revision before; 0 if it is not there
+	next     *entry // of the same: the key after it, but for the revision; nil if the key is removed or put
+	many     int    // number of other claims in the transaction
 
 	wants wants
 	keeps bool
@@ -137,11 +137,11 @@ type move struct {
 type change int
 
 const (
-	evicts    change = iota // nothing: it removes other claims
-	entersIt                // puts it
-	hangsIt                 // attaches it to the leases in hand
-	rewritten               // writes its value, and leaves it attached to its lease
-	takesIt                 // removes it
+	evicts     change = iota // nothing: it removes other claims
+	entersIt                 // puts it
+	hangsIt                  // attaches it to the leases in hand
+	rewritesIt               // writes its value, and leaves it attached to its lease
+	takesIt                  // removes it
 )
 
 // A reading says which keys are read.
@@ -199,7 +199,7 @@ func joins(s *seat, v *view, was *answer) move {
 		return m
 	case was.made(entersIt):
 		return move{end: endEntered}
-	case was.leaves(entersIt): // the lease has ended, so etcd can apply no earlier request with it either
+	case was.lapsed(entersIt): // the lease has ended, so etcd can apply no earlier request with it either
 		return move{end: endSpoilt}
 	case found >= 0:
 		return move{end: endStands}
@@ -279,9 +279,9 @@ func lives(s *seat, v *view, was *answer) move {
 	switch {
 	case at < 0:
 		return s.absent(v)
-	case s.fresh, s.kept.same(s.has) && s.has.in(v.term):
+	case s.fresh, s.alive.same(s.has) && s.has.in(v.term):
 		return move{end: endLives, at: at}
-	case !s.kept.same(s.has):
+	case !s.alive.same(s.has):
 		return move{keeps: true, reads: readsKey}
 	case !s.handed(wantsNew):
 		return move{wants: wantsNew}
@@ -357,9 +357,9 @@ func amends(s *seat, v *view, was *answer) move {
 	switch {
 	case was.made(takesIt):
 		return move{end: was.of.after} // of absent
-	case was.made(rewritten):
+	case was.made(rewritesIt):
 		return move{end: endAmended}
-	case was.leaves(rewritten):
+	case was.lapsed(rewritesIt):
 		return move{end: endLost}
 	case v == nil, was.blocked():
 		return move{reads: readsQueue}
@@ -377,5 +377,5 @@ func amends(s *seat, v *view, was *answer) move {
 		return move{end: endAmended}
 	}
 	e.Weight, e.Record = weight, text(record)
-	return writes(&v.q[at], &e, rewritten)
+	return writes(&v.q[at], &e, rewritesIt)
 }

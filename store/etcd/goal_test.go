@@ -278,7 +278,7 @@ func TestLeasesInHandOfBefore(t *testing.T) {
 		s := &seat{
 			c:   &driver.Claim{ID: "a", Weight: driver.All, Capacity: driver.All, Delay: 1},
 			key: "n/1", known: true, created: 7, modified: 9,
-			has: test.has, kept: test.has, hand: test.hand, by: test.by,
+			has: test.has, alive: test.has, hand: test.hand, by: test.by,
 		}
 		w := *v
 		w.term = test.term

@@ -35,7 +35,7 @@ var unhashed = map[string]string{
 	"txn.together":  "a batch applies the same transaction",
 
 	// Of its last move, a goal reads only whether it has a transaction and a reason, its change, and after.
-	"move.was": "not read", "move.next": "not read", "move.many": "not read", "move.wants": "not read",
+	"move.modified": "not read", "move.next": "not read", "move.many": "not read", "move.wants": "not read",
 	"move.keeps": "not read", "move.reads": "not read", "move.end": "not read", "move.place": "not read", "move.at": "not read",
 }
 
@@ -131,9 +131,9 @@ func fullWorld() *small {
 	p := person{
 		want: &wish{},
 		seat: seat{
-			c: &driver.Claim{Ticket: 5}, key: "n/1", created: 5, modified: 6, has: both, kept: both, hand: both,
+			c: &driver.Claim{Ticket: 5}, key: "n/1", created: 5, modified: 6, has: both, alive: both, hand: both,
 		},
-		attending: call, aside: &besides{attending: call, kept: both, hand: both},
+		attending: call, aside: &besides{attending: call, alive: both, hand: both},
 		pool: []int64{1}, open: []int64{1}, heirs: []int64{1},
 	}
 	m := &small{values: map[string]value{}, keys: []entry{e}, rev: 6, leases: []modelLease{{id: 1}}}

@@ -103,8 +103,8 @@ type keepAlive struct {
 
 // keep keeps leases alive, and returns an answer or an error at the index of each lease. The error is [driver.ErrSession] if
 // the lease has ended. An answer counts only once [upkeep.confirm] has succeeded.
-func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error) {
-	all, errs := make([]kept, len(leases)), make([]error, len(leases))
+func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]extension, []error) {
+	all, errs := make([]extension, len(leases)), make([]error, len(leases))
 	open := make([]int, len(leases))
 	for i := range leases {
 		open[i] = i
@@ -129,7 +129,7 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error
 			case ka.ttl <= 0:
 				errs[at] = driver.ErrSession
 			default:
-				all[at] = kept{ka.ttl, ka.sent + ka.ttl}
+				all[at] = extension{ka.ttl, ka.sent + ka.ttl}
 			}
 		}
 		open = rest
@@ -138,7 +138,7 @@ func (a *keepAliver) keep(ctx context.Context, leases []*lease) ([]kept, []error
 }
 
 // one keeps one lease alive.
-func (a *keepAliver) one(ctx context.Context, l *lease) (kept, error) {
+func (a *keepAliver) one(ctx context.Context, l *lease) (extension, error) {
 	all, errs := a.keep(ctx, []*lease{l})
 	return all[0], errs[0]
 }

@@ -304,7 +304,7 @@ func (p *person) write(h *hasher) {
 func (c *besides) write(h *hasher) {
 	h.number(int(c.phase), c.sure, int(c.by))
 	h.flags(c.fresh, c.keptAlive)
-	h.hold(c.kept)
+	h.hold(c.alive)
 	h.hold(c.pending)
 	h.hold(c.hand)
 	if w := c.was; w != nil {

@@ -153,7 +153,7 @@ func writes(e, next *entry, how change) move {
 	return move{txn: &txn{
 		conditions: []condition{{isUnchanged, e.key, e.modified}},
 		then:       []op{{verb: opPut, key: e.key, text: text, lease: next.lease}},
-	}, changes: how, was: e.modified, next: next}
+	}, changes: how, modified: e.modified, next: next}
 }
 
 // takes returns the move that removes a key, if the key is unchanged since it was last seen; else its answer has the present
@@ -163,7 +163,7 @@ func takes(e *entry, after end) move {
 		conditions: []condition{{isUnchanged, e.key, e.modified}},
 		then:       []op{{verb: opRemove, key: e.key}},
 		otherwise:  []op{{verb: opGet, key: e.key}},
-	}, changes: takesIt, was: e.modified, after: after}
+	}, changes: takesIt, modified: e.modified, after: after}
 }
 
 // The conditions of each lock and unlock are filled in here. [clientv3.Compare] would copy them two or three times: see

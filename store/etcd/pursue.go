@@ -52,9 +52,9 @@ func (d *Driver) newAttempt(c *driver.Claim) *attempt {
 func (d *Driver) sit(a *attempt) *seat {
 	s := &a.seat
 	s.most = min(mostReclaimed, int(d.wire.atOnce.Load()))
-	s.kept, s.hand = hold{}, a.next.hold()
+	s.alive, s.hand = hold{}, a.next.hold()
 	if a.up != nil {
-		s.kept = hold{grantOf(a.up.life), grantOf(a.up.on)}
+		s.alive = hold{grantOf(a.up.life), grantOf(a.up.on)}
 	}
 	s.known, s.key, s.has, s.created, s.modified = false, "", hold{}, 0, 0
 	if a.k != nil {
@@ -200,7 +200,7 @@ func (d *Driver) change(ctx context.Context, a *attempt, m move) (*answer, error
 		}
 	}
 	r, err := d.send(ctx, a, m.txn, m.txn.together)
-	if errors.Is(err, rpctypes.ErrNoSpace) && m.changes != evicts && d.untouched(ctx, a.k, m.was) {
+	if errors.Is(err, rpctypes.ErrNoSpace) && m.changes != evicts && d.untouched(ctx, a.k, m.modified) {
 		err = driver.Refused(errFull)
 		if m.changes == takesIt { // a full etcd removes keys: the refusal was meant for a put in the same batch
 			r, err = d.send(ctx, a, m.txn, false)
@@ -233,7 +233,7 @@ func (a *attempt) about(m move) (on []*lease) {
 		if on = []*lease{a.next.on}; a.next.life != a.next.on && a.next.life.id != a.has.life.id {
 			on = append(on, a.next.life)
 		}
-	case rewritten:
+	case rewritesIt:
 		on = []*lease{a.hangsOn}
 	}
 	return on
@@ -282,7 +282,7 @@ func (d *Driver) changed(a *attempt, m *move, r *clientv3.TxnResponse) {
 			d.claims.hang(a.k, a.next.life, a.next.on, e.modified)
 		}
 		a.next, a.by, a.fresh = pair{}, wantsNone, true
-	case rewritten:
+	case rewritesIt:
 		d.claims.written(a.k, r.Header.Revision)
 	}
 }

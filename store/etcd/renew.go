@@ -13,20 +13,29 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+const (
+	// findAtOnce bounds the reads that look for claims of other drivers at the same time. One after the other, very many would
+	// take longer than a call may last.
+	findAtOnce = 8
+
+	// sustainAtOnce bounds the claims that get new leases at the same time.
+	sustainAtOnce = 16
+)
+
 // A renewal is one claim within Renew. It takes two answers to renew a claim: the leases', and the key's. One goroutine
 // writes each.
 type renewal struct {
-	c      *driver.Claim
-	k      *localClaim
-	up     *upkeep
-	lives  error  // the leases' answer, or the reason why the claim was not found
-	e      *entry // the key's answer: its entry, or nil
-	looked error  // the same: why the read failed, or that the key is gone
-	term   uint64 // the same: the leader's term
+	c        *driver.Claim
+	k        *localClaim
+	up       *upkeep
+	leaseErr error  // the leases' answer, or the reason why the claim was not found
+	e        *entry // the key's answer: its entry, or nil
+	keyErr   error  // the same: why the read failed, or that the key is gone
+	term     uint64 // the same: the leader's term
 }
 
 // Renew keeps all leases alive on one stream. Then it reads whether the keys are there, since a lease may outlive its key. A
-// claim is renewed only by both answers.
+// claim is renewed only by both answers. Most claims need no goal for this: sustainAll pursues lives for the rest.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
 	bounded, done, err := d.wire.begin(ctx)
@@ -42,54 +51,31 @@ func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal
 	var foreign []*renewal
 	for i, c := range cs {
 		all[i] = &renewal{c: c}
-		if all[i].k, all[i].lives = d.ours(c); all[i].k == nil && all[i].lives == nil {
+		if all[i].k, all[i].leaseErr = d.ours(c); all[i].k == nil && all[i].leaseErr == nil {
 			foreign = append(foreign, all[i])
 		}
 	}
-	work.Each(len(foreign), findAtOnce, func(i int) { foreign[i].k, foreign[i].lives = d.adopt(bounded, foreign[i].c) })
+	work.Each(len(foreign), findAtOnce, func(i int) { foreign[i].k, foreign[i].leaseErr = d.adopt(bounded, foreign[i].c) })
 	var located []*renewal
 	for _, r := range all {
-		if r.lives == nil {
+		if r.leaseErr == nil {
 			located = append(located, r)
 		}
 	}
 	d.prolong(bounded, located)
 	for part := range slices.Chunk(located, int(d.wire.atOnce.Load())) {
-		d.confirm(bounded, part)
+		d.readKeys(bounded, part)
 	}
 	d.sustainAll(bounded, located)
 	for i, r := range all {
 		if answers[i].Err = d.wire.explain(ctx, d.renewed(bounded, r)); answers[i].Err == nil {
 			answers[i].TTL = d.left(r.k, r.c, began)
-		} else if r.k != nil && r.lives == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
+		} else if r.k != nil && r.leaseErr == nil && driver.OutcomeOf(answers[i].Err) == driver.OutcomeUnsent {
 			answers[i].Err = driver.Unknown(answers[i].Err) // the lease was kept alive all the same
 		}
 	}
 	return answers
 }
-
-// renewed returns the error of a claim by both answers. If the claim has an amendment, renewed makes it.
-func (d *Driver) renewed(ctx context.Context, r *renewal) error {
-	if err := cmp.Or(r.lives, r.looked); r.k == nil || err != nil || r.c.Amend == nil {
-		return err
-	}
-	a := d.newAttempt(r.c)
-	a.k = r.k
-	m, err := d.pursue(ctx, a, amends)
-	switch {
-	case err != nil:
-		return err
-	case m.end == endRefused:
-		return m.why
-	case m.end != endAmended:
-		return d.over(a, m)
-	}
-	return nil
-}
-
-// findAtOnce bounds the reads that look for claims of other drivers at the same time. One after the other, very many would
-// take longer than a call may last.
-const findAtOnce = 8
 
 // ours returns the local claim of a claim that this driver has seen in etcd, or nil. It fails with ErrGone if the claim has
 // another ticket.
@@ -125,21 +111,51 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 				r.up = &upkeep{}
 				r.up.life, r.up.on = d.claims.leases(r.k)
 				leases, whose = append(leases, r.up.life), append(whose, r)
-			case r.up.on != r.up.life && r.lives == nil:
+			case r.up.on != r.up.life && r.leaseErr == nil:
 				leases, whose = append(leases, r.up.on), append(whose, r)
 			}
 		}
 		all, errs := d.keepAliver.keep(ctx, leases)
 		for i, r := range whose {
-			if r.lives = errs[i]; longer {
-				r.up.onKept = all[i]
+			if r.leaseErr = errs[i]; longer {
+				r.up.onBy = all[i]
 			} else {
-				r.up.lifeKept = all[i]
+				r.up.lifeBy = all[i]
 			}
-			if d.mistaken(r.k, r.up, r.lives) {
-				r.up, r.lives = d.keepUp(ctx, r.k)
+			if d.mistaken(r.k, r.up, r.leaseErr) {
+				r.up, r.leaseErr = d.keepUp(ctx, r.k)
 			}
 		}
+	}
+}
+
+// readKeys reads whether the keys of claims are there.
+func (d *Driver) readKeys(ctx context.Context, part []*renewal) {
+	ops := make([]clientv3.Op, len(part))
+	for i, r := range part {
+		ops[i] = clientv3.OpGet(r.k.key)
+	}
+	answer, err := d.wire.read(ctx, ops...)
+	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // perhaps for only one of the keys
+	if d.wire.tooMany(err, len(part)) || denied {
+		for half := range slices.Chunk(part, (len(part)+1)/2) {
+			d.readKeys(ctx, half)
+		}
+		return
+	}
+	for i, r := range part {
+		if r.keyErr = err; err != nil {
+			continue
+		}
+		r.e = only(answer.Responses[i].GetResponseRange().Kvs)
+		was := d.claims.lastSeen(r.k)
+		if r.e == nil || !is(r.c, r.e) || was != nil && r.e.created != was.created {
+			r.keyErr = driver.ErrGone
+			continue
+		}
+		d.claims.sight(r.k, r.e)
+		d.watches.present(r.k, answer.Header.Revision)
+		r.term = answer.Header.RaftTerm
 	}
 }
 
@@ -147,13 +163,13 @@ func (d *Driver) prolong(ctx context.Context, all []*renewal) {
 func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 	var rest []*renewal
 	for _, r := range all {
-		gone := errors.Is(r.looked, driver.ErrGone)
+		gone := errors.Is(r.keyErr, driver.ErrGone)
 		switch {
-		case errors.Is(r.lives, driver.ErrGone):
+		case errors.Is(r.leaseErr, driver.ErrGone):
 			d.claims.end(r.k, claimLost)
 		case gone: // whatever the keep-alives said
 			rest = append(rest, r)
-		case r.lives != nil || r.looked != nil:
+		case r.leaseErr != nil || r.keyErr != nil:
 		case !(r.up.about(d.claims.leases(r.k)) && r.up.confirm(r.term)):
 			rest = append(rest, r)
 		}
@@ -170,41 +186,27 @@ func (d *Driver) sustainAll(ctx context.Context, all []*renewal) {
 		if err == nil && m.end != endLives {
 			err = d.over(a, m)
 		}
-		if r.lives, r.looked = nil, err; errors.Is(err, driver.ErrSession) {
-			r.lives = err
+		if r.leaseErr, r.keyErr = nil, err; errors.Is(err, driver.ErrSession) {
+			r.leaseErr = err
 		}
 	})
 }
 
-// sustainAtOnce bounds the claims that get new leases at the same time.
-const sustainAtOnce = 16
-
-// confirm reads whether the keys of claims are there.
-func (d *Driver) confirm(ctx context.Context, part []*renewal) {
-	ops := make([]clientv3.Op, len(part))
-	for i, r := range part {
-		ops[i] = clientv3.OpGet(r.k.key)
+// renewed returns the error of a claim by both answers. If the claim has an amendment, renewed makes it.
+func (d *Driver) renewed(ctx context.Context, r *renewal) error {
+	if err := cmp.Or(r.leaseErr, r.keyErr); r.k == nil || err != nil || r.c.Amend == nil {
+		return err
 	}
-	answer, err := d.wire.read(ctx, ops...)
-	denied := len(part) > 1 && errors.Is(err, rpctypes.ErrPermissionDenied) // perhaps for only one of the keys
-	if d.wire.tooMany(err, len(part)) || denied {
-		for half := range slices.Chunk(part, (len(part)+1)/2) {
-			d.confirm(ctx, half)
-		}
-		return
+	a := d.newAttempt(r.c)
+	a.k = r.k
+	m, err := d.pursue(ctx, a, amends)
+	switch {
+	case err != nil:
+		return err
+	case m.end == endRefused:
+		return m.why
+	case m.end != endAmended:
+		return d.over(a, m)
 	}
-	for i, r := range part {
-		if r.looked = err; err != nil {
-			continue
-		}
-		r.e = only(answer.Responses[i].GetResponseRange().Kvs)
-		was := d.claims.lastSeen(r.k)
-		if r.e == nil || !is(r.c, r.e) || was != nil && r.e.created != was.created {
-			r.looked = driver.ErrGone
-			continue
-		}
-		d.claims.sight(r.k, r.e)
-		d.watches.present(r.k, answer.Header.Revision)
-		r.term = answer.Header.RaftTerm
-	}
+	return nil
 }

@@ -271,7 +271,7 @@ func TestGoneThoughNothingIsKeptAlive(t *testing.T) {
 		w.d.claims.sight(w.k, &entry{key: "n/1", created: 10, modified: 10, lease: 1})
 		r := &renewal{
 			c: &driver.Claim{Name: "n", ID: "a"}, k: w.k, up: &upkeep{life: w.k.life, on: w.k.on},
-			lives: test.lives, looked: test.looked,
+			leaseErr: test.lives, keyErr: test.looked,
 		}
 		w.d.sustainAll(t.Context(), []*renewal{r})
 		err := w.d.renewed(t.Context(), r)

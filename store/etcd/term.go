@@ -24,13 +24,13 @@ import (
 // attached to another lease, it keeps its create revision, so the claim keeps its place and its token. The claim's time does
 // not grow before the key is attached.
 
-// A kept is the answer to one keep-alive: the length of the lease, and its earliest end by boottime.
-type kept struct{ ttl, ends time.Duration }
+// An extension is the answer to one keep-alive: the length of the lease, and its earliest end by boottime.
+type extension struct{ ttl, ends time.Duration }
 
 // An upkeep is the answers to the keep-alives of a claim's leases.
 type upkeep struct {
-	life, on         *lease
-	lifeKept, onKept kept // onKept is zero if the two leases are one
+	life, on     *lease
+	lifeBy, onBy extension // onBy is zero if the two leases are one
 }
 
 // confirm extends the leases by the keep-alives, if term is the term of the leases. term comes from the answer to a request
@@ -43,19 +43,19 @@ func (u *upkeep) confirm(term uint64) bool {
 	if u.life.term != term || u.on.term != term {
 		return false
 	}
-	u.life.extend(u.lifeKept)
+	u.life.extend(u.lifeBy)
 	if u.on != u.life {
-		u.on.extend(u.onKept)
+		u.on.extend(u.onBy)
 	}
 	return true
 }
 
 // extend moves the end of a lease later.
-func (l *lease) extend(k kept) {
+func (l *lease) extend(by extension) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttl = k.ttl
-	l.ends = max(l.ends, k.ends)
+	l.ttl = by.ttl
+	l.ends = max(l.ends, by.ends)
 }
 
 // about reports whether the keep-alives were of these leases.
@@ -66,9 +66,9 @@ func (d *Driver) keepUp(ctx context.Context, k *localClaim) (u *upkeep, err erro
 	for again := true; again; {
 		u = &upkeep{}
 		u.life, u.on = d.claims.leases(k)
-		u.lifeKept, err = d.keepAliver.one(ctx, u.life)
+		u.lifeBy, err = d.keepAliver.one(ctx, u.life)
 		if err == nil && u.on != u.life {
-			u.onKept, err = d.keepAliver.one(ctx, u.on)
+			u.onBy, err = d.keepAliver.one(ctx, u.on)
 		}
 		again = d.mistaken(k, u, err)
 	}
@@ -88,12 +88,12 @@ func (d *Driver) provide(ctx context.Context, a *attempt, what wants) (err error
 	ttl, _ := life.time(0)
 	switch what {
 	case wantsNew:
-		ttl = cmp.Or(a.up.lifeKept.ttl, d.pool.seconds(a.c.TTL))
+		ttl = cmp.Or(a.up.lifeBy.ttl, d.pool.seconds(a.c.TTL))
 		if a.next.life, err = d.pool.grant(ctx, ttl); err != nil {
 			return err
 		}
 		if a.next.on = a.next.life; on != life {
-			a.next.on, err = d.pool.grant(ctx, cmp.Or(a.up.onKept.ttl, ttl+d.pool.seconds(a.c.Delay)))
+			a.next.on, err = d.pool.grant(ctx, cmp.Or(a.up.onBy.ttl, ttl+d.pool.seconds(a.c.Delay)))
 		}
 	case wantsLong:
 		a.next.life = life
@@ -114,7 +114,7 @@ func (d *Driver) longer(ctx context.Context, ttl time.Duration) (*lease, *upkeep
 			return l, nil, err
 		}
 		up := &upkeep{life: l, on: l}
-		if up.lifeKept, err = d.keepAliver.one(ctx, l); err == nil {
+		if up.lifeBy, err = d.keepAliver.one(ctx, l); err == nil {
 			return l, up, nil
 		}
 		if !errors.Is(err, driver.ErrSession) {

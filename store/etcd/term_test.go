@@ -19,9 +19,9 @@ func TestKeepAlivesCountInTheirTerm(t *testing.T) {
 	for life := range uint64(4) {
 		for on := range uint64(5) { // 4 is none
 			for term := uint64(1); term < 4; term++ {
-				u := &upkeep{life: &lease{term: life, ends: had}, lifeKept: kept{time.Minute, told}}
+				u := &upkeep{life: &lease{term: life, ends: had}, lifeBy: extension{time.Minute, told}}
 				if u.on = u.life; on < 4 {
-					u.on, u.onKept = &lease{term: on, ends: had}, kept{time.Hour, told + had}
+					u.on, u.onBy = &lease{term: on, ends: had}, extension{time.Hour, told + had}
 				}
 				want := life == term && (on == 4 || on == term)
 				got := u.confirm(term)

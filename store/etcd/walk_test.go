@@ -55,20 +55,20 @@ type attending struct {
 // A besides is the own knowledge of the call that waits while the other one goes on. It is never changed in place.
 type besides struct {
 	attending
-	kept, hand hold
-	fresh      bool
-	by         wants
+	alive, hand hold
+	fresh       bool
+	by          wants
 }
 
 func (p *person) call() *besides {
-	return &besides{attending: p.attending, kept: p.kept, hand: p.hand, fresh: p.fresh, by: p.by}
+	return &besides{attending: p.attending, alive: p.alive, hand: p.hand, fresh: p.fresh, by: p.by}
 }
 
 // swap makes the other call the present one.
 func (p *person) swap() {
 	to := p.aside
 	p.aside = p.call()
-	p.attending, p.kept, p.hand, p.fresh, p.by = to.attending, to.kept, to.hand, to.fresh, to.by
+	p.attending, p.alive, p.hand, p.fresh, p.by = to.attending, to.alive, to.hand, to.fresh, to.by
 }
 
 type wish struct {
@@ -301,7 +301,7 @@ func (m *small) look(p *person, move *move, by *plan) {
 		p.v.term = m.term
 	}
 	if p.keptAlive {
-		p.kept, p.pending, p.keptAlive = p.pending, hold{}, false
+		p.alive, p.pending, p.keptAlive = p.pending, hold{}, false
 	}
 	p.was = nil
 	m.meet(p, by)
@@ -326,9 +326,9 @@ func (m *small) meet(p *person, by *plan) {
 	life, _ := e.life()
 	p.has = hold{m.granted(p, life, e.Term), m.granted(p, e.lease, e.Term)}
 	if by != nil && by.terms {
-		p.kept.life.term, p.kept.on.term, p.has.life.term, p.has.on.term = p.v.term, p.v.term, p.v.term, p.v.term
+		p.alive.life.term, p.alive.on.term, p.has.life.term, p.has.on.term = p.v.term, p.v.term, p.v.term, p.v.term
 	}
-	if p.kept.same(p.has) && p.has.in(p.v.term) {
+	if p.alive.same(p.has) && p.has.in(p.v.term) {
 		for _, id := range []int64{p.has.life.id, p.has.on.id} {
 			if l := m.lease(id); l != nil {
 				l.sure = max(l.sure, p.sure+l.ttl)
@@ -403,7 +403,7 @@ func (m *small) applied(i int, move *move) {
 			p.has, p.modified = p.hand, e.modified
 		}
 		p.hand, p.by, p.fresh = hold{}, wantsNone, true
-	case rewritten:
+	case rewritesIt:
 		p.modified = m.rev
 	}
 }
@@ -446,7 +446,7 @@ func (m *small) lose(i int, move *move) (worlds []*small) {
 		if move.changes == hangsIt {
 			p.open = append(slices.Clip(p.open), p.hand.on.id, p.hand.life.id)
 		}
-		p.hand, p.by, p.v, p.was, p.kept, p.fresh = hold{}, wantsNone, nil, nil, hold{}, false
+		p.hand, p.by, p.v, p.was, p.alive, p.fresh = hold{}, wantsNone, nil, nil, hold{}, false
 		if p.phase == atRenew {
 			p.phase = atHold
 		}
@@ -465,12 +465,12 @@ func (m *small) rest(i int, by *plan) (worlds []*small) {
 		if !m.changed(p) {
 			return nil
 		}
-		o.phase, o.v, o.was, o.kept, o.fresh = atStand, nil, nil, hold{}, false
+		o.phase, o.v, o.was, o.alive, o.fresh = atStand, nil, nil, hold{}, false
 	case atHold:
 		o.v, o.was = nil, nil
 		if p.want.renews && p.told && m.ticks > 0 {
 			r := n.clone()
-			r.clients[i].phase, r.clients[i].kept, r.clients[i].fresh = atRenew, hold{}, false
+			r.clients[i].phase, r.clients[i].alive, r.clients[i].fresh = atRenew, hold{}, false
 			worlds = append(worlds, r)
 		}
 		switch {
@@ -561,7 +561,7 @@ func (m *small) ended(i int, move *move, by *plan) {
 	case endEntered:
 		p.phase = atStand
 	case endStands:
-		p.phase, p.kept = atStand, hold{}
+		p.phase, p.alive = atStand, hold{}
 		m.meet(p, by)
 	case endSpoilt:
 		m.outfit(p)
@@ -641,7 +641,7 @@ func (m *small) away(i int, how state, by *plan) {
 		m.giveBack(p, by, ids...)
 	}
 	p.v, p.was, p.told, p.known, p.phase = nil, nil, false, false, atEnd
-	p.kept, p.pending, p.hand = hold{}, hold{}, hold{}
+	p.alive, p.pending, p.hand = hold{}, hold{}, hold{}
 	p.aside = nil // nothing is sent about a claim that has ended
 	if p.claim++; p.claim < max(1, p.want.claims) && len(p.heirs) == 0 {
 		m.begin(i)
