@@ -8,12 +8,16 @@
 // the schemes etcd and etcds.
 //
 // This is how a claim enters. [Driver.Enter] calls join, which takes a lease from the pool, or has etcd grant one; the id
-// of the lease completes the key. The goal joins then decides on a transaction, and pursue sends it: if no key stands under
-// the name, put this one. If other keys stand there, the transaction changes nothing and returns them. Then joins admits the
-// claim behind them, with a second transaction, or turns it away. At last the goal stands finds the claim's place.
+// of the lease completes the key. From then on a goal decides on each step, and pursue takes it. The first goal is joins,
+// and its first step is a transaction: if no key stands under the name, put this one. If other keys stand there, the
+// transaction changes nothing and returns them. Then joins admits the claim behind them, with a second transaction, or
+// turns it away. The second goal is stands, which finds the claim's place. If the claim holds and has a lock-delay, stands
+// also attaches its key to a second lease, longer by the delay.
 //
 // Entering a free lock takes one transaction, and leaving it takes another: the lease of a claim that left cleanly serves
-// the next claim. A claim that waits learns of deletions from a watch of its name; all watches share one stream.
+// the next claim. A claim that waits learns of deletions from a watch of its name; all watches share one stream. Once the
+// claims ahead leave room, Await answers that the claim holds, and no request is sent. A claim with a lock-delay enters
+// again.
 //
 // The driver remembers each claim in one of these states. Only becomeLocked changes the state:
 //
@@ -35,14 +39,17 @@
 //	    └─────────────────►│ leaving │
 //	                       └─────────┘
 //
-// A claim that holds never waits again, since the claims ahead of it can only leave. Gone, kept and lost are final. The
-// leases of a gone claim serve other claims, unless etcd may still apply a request about them. So each lease counts the
-// requests about it whose outcomes are unknown, and serves no other claim while it counts one. The outcome of a request is
-// therefore a matter of the leases, not a state of the claim.
+// A claim begins to hold in noteQueue, by the queue that Enter read, or in ready, by the events that Await heard. It never
+// waits again, since the claims ahead of it can only leave. Gone, kept and lost are final. The leases of a gone claim serve
+// other claims, unless etcd may still apply a request about them. So each lease counts the requests about it whose outcomes
+// are unknown, and serves no other claim while it counts one. The outcome of a request is therefore a matter of the leases,
+// not a state of the claim.
 //
-// A goal is a function that decides the next step of a call: joins and stands for Enter, lives and amends for Renew, leaves
-// and stays for Leave. A goal only decides. Its steps are sent by pursue, and nothing else sends a transaction that changes
-// the key of a claim of this client:
+// A goal is a function that decides the next step of a call: joins and stands for Enter, leaves and stays for Leave, amends
+// for an amendment. Await needs no goal, and most claims of a Renew need none: their leases are kept alive together, and
+// their keys are read together. The goal lives is for a claim whose key is gone, or whose keep-alives do not count. A goal
+// only decides. Its steps are sent by pursue, and nothing else sends a transaction that changes the key of a claim of this
+// client:
 //
 //	          ┌──────────────────────────────────────────────────────────┐
 //	          │ the queue as it is then, or a lease that ended           │
@@ -53,14 +60,17 @@
 //	         end, a value: it holds, waits, has left, …              the call fails, and the leases
 //	                                                                 of the request serve no other claim
 //
-// Since goals only decide, TestGoals walks through all that can happen to a few claims, with the goals that ship. A key also
-// goes when its lease ends, and when an operator removes it by Break.
+// Since goals only decide, TestGoals walks through all that can happen to a few claims, with the goals that ship
+// (walk_test.go, model_test.go). TestClaimWorlds walks through the states above, with overlapping calls. A key also goes
+// when its lease ends, and when an operator removes it by Break.
 //
 // A leader that was replaced may still end any lease that it knows. term.go has the rule by which claims outlive this.
 //
-// The parts are the wire, which sends requests and knows nothing of claims; the pool of leases, and the keepAliver, which
-// keeps leases alive; the watches, which pass events to the listeners of claims; the table of claims; and the calls, which
-// are methods of Driver. One mutex guards the claims and the watches.
+// The parts are the wire (call.go), which sends requests and knows nothing of claims; the batcher (batch.go), which sends
+// transactions of several names in one; the pool of leases (lease.go), and the keepAliver (keepalive.go), which keeps
+// leases alive; the watches (queuewatch.go), which pass events to the listeners of claims (listener.go); the table of
+// claims (claims.go, state.go); the goals (goal.go), whose transactions are made in ops.go and sent by pursue.go; and the
+// calls, which are methods of Driver in files of their own. One mutex guards the claims and the watches.
 //
 // A user of the server needs the right to read and write the keys under the prefix, and no other right:
 //

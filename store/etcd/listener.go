@@ -21,6 +21,21 @@ type listener struct {
 }
 
 // A knowledge says how much of the queue ahead a claim knows.
+//
+//	     Enter read the queue,                Await, or it has
+//	      or Renew the key     ┌──────────┐   held for a while   ┌─────────┐
+//	   ┌──────────────────────►│ informed ├─────────────────────►│ hearing │
+//	┌──┴───┐                   │          │◄─────────────────────┤         │
+//	│ deaf │                   └────┬─────┘   it unsubscribes    └─────────┘
+//	└──┬───┘                        │                                 ▲
+//	   │    Enter begins, and the   ▼                                 │
+//	   │    name has a watch   ┌───────────┐   Enter read the queue   │
+//	   └──────────────────────►│ gathering ├──────────────────────────┘
+//	                           └───────────┘
+//
+// Enter also leads from hearing to gathering, if the claim was only renewed here. Without its subscription, a claim that
+// gathers is informed, or deaf if it never read the queue. Each becomes deaf when its watch breaks, or when Enter has read only
+// the head of the queue and the events of the rest are missing.
 type knowledge int
 
 const (

@@ -17,6 +17,8 @@ import (
 //   - A client of etcd's own takes part.
 //   - A claim enters by two drivers at once.
 //   - A client makes two calls for one claim.
+//
+// A new goal needs a stage, a field of plan, and its ends in ended. A new field of a world needs a line in write.
 
 // A person is one client. Its want never changes.
 type person struct {
