@@ -16,7 +16,7 @@ NEED_memcached = memcached:memcached
 NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer
 NEED_mysql = mariadbd:mariadb-server
 DATABASES = $(NEED_postgres) $(NEED_mysql)
-SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq
+SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq /usr/bin/python3:python3
 SERVERS = $(SHELLS) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
 # What checks the models, beside the compiler.
 SPIN = spin:spin

@@ -149,12 +149,11 @@ func jsonType(t reflect.Type) string {
 	return "integer"
 }
 
-// The description has exactly the handlers' statuses and codes.
-func TestOpenAPIErrors(t *testing.T) {
-	f := newFake()
-	s, url := start(t, broken{f})
+// describedAnswers returns the method, the status, and the code or the type of each answer in a server's description.
+func describedAnswers(t *testing.T, url string) map[string]bool {
+	t.Helper()
 	d, all := described(t, url)
-	want := map[string]bool{}
+	lines := map[string]bool{}
 	for method, o := range all {
 		for status, r := range o.Responses {
 			if r.Ref != "" {
@@ -162,14 +161,22 @@ func TestOpenAPIErrors(t *testing.T) {
 			}
 			is := r.Content["application/json"].Schema
 			if status == "200" {
-				want[fmt.Sprint(method, " 200 ", base(is.Ref))] = true
+				lines[fmt.Sprint(method, " 200 ", base(is.Ref))] = true
 				continue
 			}
 			for _, code := range is.codes(t) {
-				want[fmt.Sprint(method, " ", status, " ", code)] = true
+				lines[fmt.Sprint(method, " ", status, " ", code)] = true
 			}
 		}
 	}
+	return lines
+}
+
+// The description has exactly the handlers' statuses and codes.
+func TestOpenAPIErrors(t *testing.T) {
+	f := newFake()
+	s, url := start(t, broken{f})
+	want := describedAnswers(t, url)
 	got := answers(t, f, s, url)
 	page, err := os.ReadFile("http.md")
 	if err != nil {
