@@ -25,6 +25,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server/internal/consul"
 )
 
 // A Server is an [http.Handler] over the driver of a store.
@@ -38,6 +39,7 @@ type Server struct {
 
 	authenticate Authenticator // nil if all requests are from one caller
 	hosts        []string
+	consul       *consul.Front // nil without keys for it
 
 	handler  http.Handler
 	replica  string          // this server's name; empty if the driver is no Adopter
@@ -58,6 +60,11 @@ type Options struct {
 	// requests without TLS for any other name: a page of another site may have made that name resolve to this machine. With
 	// TLS, clients check names by the certificate.
 	Hosts []string
+
+	// ConsulKeys are the secrets, of at least 32 bytes each, with which the server also answers Consul's own clients: sessions,
+	// and the keys that sessions hold, below /v1/session and /v1/kv. All replicas have the same. Sessions are made with the
+	// first; the others serve sessions that were made earlier. Without a key the server has nothing of Consul's API.
+	ConsulKeys [][]byte
 }
 
 // New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
@@ -86,6 +93,12 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		a.Alert(s.alerts.endangered)
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
+	if o != nil {
+		var err error
+		if s.consul, err = s.newConsul(o.ConsulKeys); err != nil {
+			return nil, err
+		}
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
 	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
@@ -103,10 +116,12 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
-	s.handler = s.admitted(origins.Handler(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.handler = s.admitted(origins.Handler(s.consulToken(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch clean := path.Clean(r.URL.Path); {
 		case isLock(r):
 			s.locks(w, r)
+		case s.isConsul(r):
+			s.answerConsul(w, r)
 		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, perhaps to the lock of another name
 			noSuch(w, r)
 		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would first read the body, however slow
@@ -114,7 +129,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		default:
 			mux.ServeHTTP(w, r)
 		}
-	}))))
+	})))))
 	return s, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -250,14 +251,20 @@ func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure
 
 // holder returns the record of the request's claim.
 func (q *lockRequest) holder(ttl time.Duration) (string, error) {
-	h := record.Holder{Owner: q.query.Get("owner"), Reason: q.query.Get("reason")}
+	h := sender(q.Request)
+	h.Owner, h.Reason = q.query.Get("owner"), q.query.Get("reason")
 	if len(h.Owner) > api.MaxText {
 		return "", fmt.Errorf("owner has at most %d bytes", api.MaxText)
 	}
-	h.Program, _, _ = strings.Cut(q.UserAgent(), "/")
+	return record.Of(h, ttl)
+}
+
+// sender returns what is known of the program that sent a request.
+func sender(r *http.Request) (h record.Holder) {
+	h.Program, _, _ = strings.Cut(r.UserAgent(), "/")
 	h.Program = cmp.Or(h.Program, "an HTTP client")
-	if h.Host, _, _ = net.SplitHostPort(q.RemoteAddr); loopback(h.Host) {
+	if h.Host, _, _ = net.SplitHostPort(r.RemoteAddr); loopback(h.Host) {
 		h.Host, _ = os.Hostname() // if this fails, the host stays empty
 	}
-	return record.Of(h, ttl)
+	return h
 }

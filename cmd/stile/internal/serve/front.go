@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -22,6 +23,7 @@ type front struct {
 	cert, key string   // the files; "" for plain HTTP
 	proxied   bool     // a proxy in front brings TLS
 	hosts     []string // by which clients ask, beside addresses
+	consul    string   // the file with the keys for Consul's clients; "" if they are not served
 }
 
 func (f *front) flags(to *pflag.FlagSet) {
@@ -37,6 +39,9 @@ func (f *front) flags(to *pflag.FlagSet) {
 	to.BoolVar(&f.proxied, "tls-by-proxy", false, "a proxy in front brings TLS, so plain HTTP may come from other machines")
 	to.StringArrayVar(&f.hosts, "host", nil,
 		"a `name` by which clients ask for a service without TLS of its own; may be repeated (default: localhost and addresses)")
+	to.StringVar(&f.consul, "consul", "",
+		"also serve Consul's own clients, such as consul lock; the `file` has the key of all replicas, and is made if it is "+
+			"missing (default: they are not served)")
 }
 
 // hostName is a name in DNS. Its last part has a letter: otherwise it is an address.
@@ -109,9 +114,13 @@ func (f *front) url(at net.Addr) string {
 }
 
 // whom says whom the service answers.
-func (f *front) whom() string {
+func (f *front) whom(at net.Addr) string {
+	text := "clients need a token"
 	if f.tokens == "" {
-		return "every program of this machine is answered, without credentials"
+		text = "every program of this machine is answered, without credentials"
 	}
-	return "clients need a token"
+	if f.consul != "" {
+		text += "\nfor Consul's clients: CONSUL_HTTP_ADDR=" + strings.Replace(f.url(at), "stile", "http", 1)
+	}
+	return text
 }

@@ -78,16 +78,23 @@ func New(s *store.Store) *cobra.Command {
 	return cmd
 }
 
-// options returns the options of the service; nil without a file of tokens.
-func options(f *front) (*server.Options, error) {
+// options returns the options of the service.
+func options(f *front) (o *server.Options, err error) {
+	o = &server.Options{Hosts: f.hosts}
+	if f.consul != "" {
+		if o.ConsulKeys, err = consulKeys(f.consul); err != nil {
+			return nil, exit.Usage("--consul: %w", err)
+		}
+	}
 	if f.tokens == "" {
-		return nil, nil
+		return o, nil
 	}
 	t := &tokens{path: f.tokens, warn: func(err error) { speech.Warn("warning: nobody is served: %v", err) }}
 	if _, _, err := readGrants(f.tokens); err != nil {
 		return nil, exit.Usage("--tokens: %w", err)
 	}
-	return &server.Options{Authenticate: t.authenticate, Hosts: f.hosts}, nil
+	o.Authenticate = t.authenticate
+	return o, nil
 }
 
 // newWeb returns the service's HTTP server, without its handler. Each of its connections has one request at a time, so what
@@ -149,7 +156,7 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *serv
 		}
 	}()
 	// The service goes on even if nobody reads this line.
-	_, _ = fmt.Fprintf(out, "serving the locks of %s at %s\n%s\n", name, f.url(l.Addr()), f.whom())
+	_, _ = fmt.Fprintf(out, "serving the locks of %s at %s\n%s\n", name, f.url(l.Addr()), f.whom(l.Addr()))
 	select {
 	case err := <-served:
 		return exit.With(exit.System, err)

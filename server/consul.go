@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/server/internal/consul"
+)
+
+// maxConsul bounds the body of a request of Consul's API, in bytes. Records are smaller, and so are the values of semaphores.
+const maxConsul = 64 << 10
+
+// newConsul returns what answers Consul's clients; nil without keys.
+func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return consul.New(&consul.Options{
+		Driver: s.d, Keys: keys, Heed: s.identity.heed, Ending: s.ending,
+		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },
+	})
+}
+
+// isConsul reports whether a request belongs to Consul's API.
+func (s *Server) isConsul(r *http.Request) bool { return s.consul != nil && consul.Has(r.URL.Path) }
+
+// consulToken accepts the header in which Consul's clients send their token.
+func (s *Server) consulToken(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token := r.Header.Get("X-Consul-Token"); token != "" && s.isConsul(r) && r.Header.Get("Authorization") == "" {
+			r = r.Clone(r.Context())
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// answerConsul answers a request of Consul's API.
+func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // as in read
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxConsul))
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			status = http.StatusRequestEntityTooLarge
+		}
+		w.Header().Set("Connection", "close")
+		http.Error(w, "the request's body did not arrive, or is larger than "+strconv.Itoa(maxConsul)+" bytes", status)
+		return
+	}
+	a := s.consul.Answer(r.Context(), &consul.Request{
+		Caller: consulCaller{callerOf(r.Context())}, Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: body,
+		Sender: sender(r),
+	})
+	limitWrite(rc)
+	defer unlimitWrite(rc)
+	h := w.Header()
+	if a.Kind != "" {
+		h.Set("Content-Type", a.Kind)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(a.Text)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if a.Index != 0 {
+		h.Set("X-Consul-Index", strconv.FormatUint(a.Index, 10))
+		h.Set("X-Consul-KnownLeader", "true")
+		h.Set("X-Consul-LastContact", "0")
+	}
+	w.WriteHeader(a.Status)
+	if _, err := w.Write(a.Text); err == nil {
+		_ = rc.Flush() // within the limit, not after it
+	}
+}
+
+// A consulCaller is a caller with the rights that Consul's API asks for.
+type consulCaller struct{ *caller }
+
+func (c consulCaller) Principal() string {
+	if c.caller.Principal == nil {
+		return ""
+	}
+	return c.Name
+}
+
+func (c consulCaller) MayClaim(name string, weight, capacity int64) error {
+	return denied(c.mustClaim(name, weight, capacity))
+}
+
+func (c consulCaller) MayLeave(name string) error { return denied(c.mustHave(name)) }
+func (c consulCaller) Locks() bool {
+	return c.caller.Principal == nil || slices.ContainsFunc(c.Rights, func(r Right) bool {
+		return slices.Contains(r.Verbs, Lock) || slices.Contains(r.Verbs, Share)
+	})
+}
+
+func (c consulCaller) Reads(name string) bool { return c.may(name, Read) }
+func (c consulCaller) Knows(name string) bool { return c.may(name, Lock, Share, Read) }
+
+func (c consulCaller) Again() (consul.Caller, error) {
+	var now *caller
+	err := c.still(func(again *caller) error {
+		now = again
+		return nil
+	})
+	if err != nil {
+		return nil, denied(err)
+	}
+	return consulCaller{now}, nil
+}
+
+// denied gives an error of a caller its status.
+func denied(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := errorOf(err)
+	return &consul.Refusal{Status: e.Status(), Text: "Permission denied: " + e.Message}
+}

@@ -1,0 +1,112 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/server"
+)
+
+// consulKeys is the secret of the replicas of tests.
+var consulKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
+
+// put sends a request as Consul's clients do.
+func put(ctx context.Context, t *testing.T, url, token, body string) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("X-Consul-Token", token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(answer)
+}
+
+// Consul's API is answered only with a key, and only within a caller's rights. Its clients send their token in a header of
+// their own.
+func TestConsulCallers(t *testing.T) {
+	f := newFake()
+	d := newDoor(map[string]server.Right{
+		"eve": {Verbs: []server.Verb{server.Read}}, "ann": {Verbs: []server.Verb{server.Lock}, Prefix: "a/"},
+	})
+	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, ConsulKeys: consulKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	const wish = `{"TTL": "10s"}`
+	if status, text := put(t.Context(), t, web.URL+"/v1/session/create", "", wish); status != http.StatusUnauthorized {
+		t.Errorf("a session without a token = %d %s", status, text)
+	}
+	if status, text := put(t.Context(), t, web.URL+"/v1/session/create", "eve", wish); status != http.StatusForbidden {
+		t.Errorf("a session of who may only read = %d %s", status, text)
+	}
+	status, text := put(t.Context(), t, web.URL+"/v1/session/create", "ann", wish)
+	_, id, _ := strings.Cut(text, `:"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if status != http.StatusOK || id == "" {
+		t.Fatalf("a session = %d %s", status, text)
+	}
+	for path, want := range map[string]int{
+		"/v1/kv/a/b//c?acquire=" + id: 200, "/v1/kv/b?acquire=" + id: 403, "/v1/session/renew/" + id: 200,
+	} {
+		if status, text := put(t.Context(), t, web.URL+path, "ann", ""); status != want {
+			t.Errorf("%s = %d %s; want %d", path, status, text, want)
+		}
+	}
+	if status, text := put(t.Context(), t, web.URL+"/v1/kv/a/d?acquire="+id, "ann", strings.Repeat("x", 65<<10)); status != 413 {
+		t.Errorf("a body of 65 KiB = %d %s", status, text)
+	}
+	queues, err := f.List(t.Context(), &driver.Query{Prefix: "a/"})
+	if err != nil || len(queues) != 1 || queues[0].Name != "a/b//c" {
+		t.Errorf("the locks are %+v, %v; want a/b//c", queues, err)
+	}
+	without := httptest.NewServer(newServer(t, newFake()))
+	defer without.Close()
+	if status, text := put(t.Context(), t, without.URL+"/v1/session/renew/x", "", ""); status != http.StatusNotFound {
+		t.Errorf("a renewal by a server without a key = %d %s", status, text)
+	}
+	if _, err := server.New(f, &server.Options{ConsulKeys: [][]byte{{1}}}); err == nil {
+		t.Error("a server with a short key")
+	}
+}
+
+// A query of Consul's clients that waits hears of a key, and does not outlast the waits of its server.
+func TestConsulWaits(t *testing.T) {
+	s, err := server.New(newFake(), &server.Options{ConsulKeys: consulKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	answered := make(chan string, 1)
+	go func() {
+		res, err := http.Get(web.URL + "/v1/kv/a?index=1")
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		res.Body.Close()
+		answered <- res.Status + " at " + res.Header.Get("X-Consul-Index")
+	}()
+	s.EndWaits()
+	if got := <-answered; got != "404 Not Found at 1" {
+		t.Errorf("a query at the end of the waits = %s", got)
+	}
+}

@@ -1,0 +1,220 @@
+// Package consul answers requests of Consul's HTTP API, so that Consul's own clients take the locks of a store. Of the API it
+// has sessions, the keys that sessions hold, and the agent's name.
+//
+// A session is a claim on a name of its own, and each key that the session holds is a claim on the name of the lock. Their
+// records have all that is known of them, so any replica answers any request, and a replica that dies takes nothing with it.
+// The record of a session lists its keys: a renewal of the session renews all of these claims.
+//
+// Consul shows the id of a session to every reader. So the ids of the claims, which are the right to release them, are
+// derived from it by a secret key that only the replicas have.
+package consul
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/record"
+)
+
+// Options are what a Front needs.
+type Options struct {
+	Driver driver.Driver
+
+	// Keys are the secrets of the replicas, each of at least [MinKey] bytes. The first derives the ids of new claims; the
+	// others find older claims.
+	Keys [][]byte
+
+	// Begin waits for the earlier calls about a claim: see the server.
+	Begin func(context.Context, *driver.Claim) (end func(), err error)
+
+	// Heed takes each error of the store.
+	Heed func(error)
+
+	// Ending ends all waits.
+	Ending context.Context
+}
+
+// MinKey is the least size of a key in bytes.
+const MinKey = 32
+
+// A Caller is the sender of a request, with its rights.
+type Caller interface {
+	Principal() string                                  // "" without credentials
+	MayClaim(name string, weight, capacity int64) error // enter or renew such a claim
+	Locks() bool                                        // enter claims on some names
+	MayLeave(name string) error                         // take a claim out
+	Reads(name string) bool                             // see who holds
+	Knows(name string) bool                             // see whether somebody holds
+	Again() (Caller, error)                             // check the credentials again
+}
+
+// A Request is one request of a client.
+type Request struct {
+	Caller
+	Method, Path string
+	Query        url.Values
+	Body         []byte
+	Sender       record.Holder // program and host of the client, as far as they are known
+}
+
+// An Answer is an answer to a client.
+type Answer struct {
+	Status int
+	Index  uint64 // of the answer, for the client's next query; 0 if it has none
+	Kind   string // the media type
+	Text   []byte
+}
+
+// A Refusal is an error with the status of its answer.
+type Refusal struct {
+	Status int
+	Text   string
+}
+
+func (r *Refusal) Error() string { return r.Text }
+
+func refuse(status int, format string, args ...any) error {
+	return &Refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// A Front answers requests with the claims of a store.
+type Front struct {
+	d       driver.Driver
+	lister  driver.Lister
+	watcher driver.Watcher // nil if the driver cannot watch
+	keys    []*key
+	begin   func(context.Context, *driver.Claim) (end func(), err error)
+	heed    func(error)
+	ending  context.Context
+}
+
+// New returns a front. The error is [driver.ErrUnsupported] if the store lacks a power that sessions need.
+func New(o *Options) (*Front, error) {
+	f := &Front{d: o.Driver, begin: o.Begin, heed: o.Heed, ending: o.Ending}
+	f.lister, _ = o.Driver.(driver.Lister)
+	f.watcher, _ = o.Driver.(driver.Watcher)
+	if t := o.Driver.Traits(); f.lister == nil || !t.Amends || !t.Delay || t.ShortRecord {
+		return nil, fmt.Errorf("%w: Consul's sessions need a store that lists its claims, changes records, and keeps a lock-delay",
+			driver.ErrUnsupported)
+	}
+	for _, secret := range o.Keys {
+		if len(secret) < MinKey {
+			return nil, fmt.Errorf("a key for Consul's sessions has at least %d bytes, and one has %d", MinKey, len(secret))
+		}
+		f.keys = append(f.keys, newKey(secret))
+	}
+	if len(f.keys) == 0 {
+		return nil, errors.New("a key that all replicas share is missing")
+	}
+	return f, nil
+}
+
+// The paths of the API.
+const (
+	selfPath    = "/v1/agent/self"
+	sessionPath = "/v1/session/"
+	keyPath     = "/v1/kv/"
+)
+
+// Has reports whether a path belongs to the API.
+func Has(path string) bool {
+	return path == selfPath || strings.HasPrefix(path, sessionPath) || strings.HasPrefix(path, keyPath)
+}
+
+// Answer answers a request.
+func (f *Front) Answer(ctx context.Context, q *Request) *Answer {
+	a, err := f.route(ctx, q)
+	if err == nil {
+		return a
+	}
+	f.heed(err)
+	// Consul's clients ask again after a status of 500, and after no other.
+	status := http.StatusInternalServerError
+	if no, ok := errors.AsType[*Refusal](err); ok {
+		status = no.Status
+	}
+	return &Answer{Status: status, Kind: "text/plain; charset=utf-8", Text: []byte(err.Error())}
+}
+
+func (f *Front) route(ctx context.Context, q *Request) (*Answer, error) {
+	if q.Path == selfPath {
+		return q.self()
+	}
+	if id, ok := strings.CutPrefix(q.Path, keyPath); ok {
+		return f.key(ctx, q, id)
+	}
+	verb, id, _ := strings.Cut(strings.TrimPrefix(q.Path, sessionPath), "/")
+	return f.session(ctx, q, verb, id)
+}
+
+// common are parameters that change no answer: every answer is consistent, and there is one datacenter.
+var common = []string{"consistent", "stale", "pretty"}
+
+// only refuses another method, and a parameter that is not known.
+func (q *Request) only(method string, known ...string) error {
+	if q.Method != method {
+		return refuse(http.StatusMethodNotAllowed, "%s takes %s, and not %s", q.Path, method, q.Method)
+	}
+	for name := range q.Query {
+		if !slices.Contains(known, name) && !slices.Contains(common, name) {
+			return refuse(http.StatusBadRequest, "the lock service does not have the parameter %.40q of Consul's %s %.100s", name, method, q.Path)
+		}
+	}
+	return nil
+}
+
+// node is the name of the node of every replica, and of the datacenter.
+const node = "stile"
+
+func (q *Request) self() (*Answer, error) {
+	if err := q.only(http.MethodGet); err != nil {
+		return nil, err
+	}
+	return answer(0, map[string]any{
+		"Config": map[string]any{"Datacenter": node, "NodeName": node, "Server": true, "Version": node},
+		"Member": map[string]any{"Name": node},
+	})
+}
+
+// answer returns an answer in JSON.
+func answer(index uint64, of any) (*Answer, error) {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Status: http.StatusOK, Index: index, Kind: "application/json", Text: text}, nil
+}
+
+// queue returns the queue of a name. A name without claims has an empty one.
+func (f *Front) queue(ctx context.Context, name string) (*driver.Listing, error) {
+	all, err := f.lister.List(ctx, &driver.Query{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+	}
+	return &driver.Listing{Name: name}, nil
+}
+
+// live reports whether a claim holds and may be renewed: it has not left, and its lease has not run out.
+func live(c *driver.ClaimInfo) bool { return c.Holds && !c.Left && c.Remaining >= 0 }
+
+// lease begins a claim of a session, with the lease of all of them. Consul ends a session after twice its TTL, and its clients rely on this:
+// some renew only when the TTL is nearly over.
+func (f *Front) lease(s *session) driver.Claim {
+	t := f.d.Traits()
+	ttl := min(2*s.ttl(), cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
+	ttl = max(ttl, t.MinTTL)
+	return driver.Claim{Client: "stile-consul", Weight: driver.All, Capacity: driver.All, TTL: ttl, Wait: ttl}
+}
