@@ -44,6 +44,7 @@ type Server struct {
 	handler  http.Handler
 	replica  string          // this server's name; empty if the driver is no Adopter
 	identity *identity       // of the store
+	people   *people         // nil without a page
 	calls    calls           // under way
 	alerts   alerts          // for the clients that listen
 	ending   context.Context // ends with EndWaits
@@ -65,6 +66,11 @@ type Options struct {
 	// and the keys that sessions hold, below /v1/session and /v1/kv. All replicas have the same. Sessions are made with the
 	// first; the others serve sessions that were made earlier. Without a key the server has nothing of Consul's API.
 	ConsulKeys [][]byte
+
+	// Page adds the page for people, at / and below /page/. It shows all names with their holders and waiters to viewers with
+	// the right to read them. With an Authenticator a viewer logs in with a token, which the Authenticator gets as a bearer
+	// token. The browser keeps the token in a cookie that needs TLS, or a loopback address.
+	Page bool
 }
 
 // New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
@@ -116,7 +122,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
-	s.handler = s.admitted(origins.Handler(s.consulToken(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answers := s.consulToken(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch clean := path.Clean(r.URL.Path); {
 		case isLock(r):
 			s.locks(w, r)
@@ -124,13 +130,27 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 			s.answerConsul(w, r)
 		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, perhaps to the lock of another name
 			noSuch(w, r)
-		case r.Method != http.MethodPost && r.ContentLength != 0: // net/http would first read the body, however slow
-			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
 		default:
-			mux.ServeHTTP(w, r)
+			bodiless(mux).ServeHTTP(w, r)
 		}
-	})))))
+	})))
+	if o != nil && o.Page {
+		s.people = s.newPeople()
+		answers = s.withPage(answers)
+	}
+	s.handler = s.admitted(origins.Handler(answers))
 	return s, nil
+}
+
+// bodiless refuses bodies, except of POST: net/http would first read a body, however slow.
+func bodiless(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost && r.ContentLength != 0 {
+			refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("%s %s has no body", r.Method, r.URL.Path))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // noSuch answers a request for an unknown path or method.

@@ -79,8 +79,24 @@ func TestServeWithoutStdout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusNotFound || !strings.Contains(string(text), "no request GET /") {
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK || !strings.Contains(string(text), "<title>stile</title>") {
 		t.Errorf("a browser gets %s %s", res.Status, text)
+	}
+	m.ends(syscall.SIGTERM)
+}
+
+// A service shows its page unless it is told otherwise.
+func TestServePage(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	m, url := u.serve("--page", "off")
+	res, err := http.Get(strings.Replace(url, "stile://", "http://", 1) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusNotFound || !strings.Contains(string(text), "no request GET /") {
+		t.Errorf("without a page a browser gets %s %s", res.Status, text)
 	}
 	m.ends(syscall.SIGTERM)
 }

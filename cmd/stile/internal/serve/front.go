@@ -16,6 +16,12 @@ import (
 // defaultListen has the port that clients use for a URL without one.
 const defaultListen = "127.0.0.1:" + remote.DefaultPort
 
+// The values of --page.
+const (
+	pageOn  = "on"
+	pageOff = "off"
+)
+
 // A front is how clients reach the service.
 type front struct {
 	listen    string
@@ -24,6 +30,7 @@ type front struct {
 	proxied   bool     // a proxy in front brings TLS
 	hosts     []string // by which clients ask, beside addresses
 	consul    string   // the file with the keys for Consul's clients; "" if they are not served
+	page      string   // pageOn or pageOff
 }
 
 func (f *front) flags(to *pflag.FlagSet) {
@@ -42,6 +49,8 @@ func (f *front) flags(to *pflag.FlagSet) {
 	to.StringVar(&f.consul, "consul", "",
 		"also serve Consul's own clients, such as consul lock; the `file` has the key of all replicas, and is made if it is "+
 			"missing (default: they are not served)")
+	to.StringVar(&f.page, "page", pageOn, "`on`, or off for a service without a page for browsers (default: "+pageOn+")")
+	to.Lookup("page").DefValue = ""
 }
 
 // hostName is a name in DNS. Its last part has a letter: otherwise it is an address.

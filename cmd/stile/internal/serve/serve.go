@@ -31,7 +31,7 @@ library, or a route to the store, take the same locks by its URL:
 
 Without --tokens it answers every program of this machine, and no other. With it,
 clients need a token that stile serve token makes. With TLS too, it may listen on an
-address that other machines reach.
+address that other machines reach. A browser shows who holds and who waits there.
 
 The service keeps no state of a lock. So you may restart it while locks are held,
 and several services may serve one store. A signal ends it: it answers the requests
@@ -80,7 +80,10 @@ func New(s *store.Store) *cobra.Command {
 
 // options returns the options of the service.
 func options(f *front) (o *server.Options, err error) {
-	o = &server.Options{Hosts: f.hosts}
+	if f.page != pageOn && f.page != pageOff {
+		return nil, exit.Usage("--page %.40s: it is %s or %s", f.page, pageOn, pageOff)
+	}
+	o = &server.Options{Page: f.page == pageOn, Hosts: f.hosts}
 	if f.consul != "" {
 		if o.ConsulKeys, err = consulKeys(f.consul); err != nil {
 			return nil, exit.Usage("--consul: %w", err)

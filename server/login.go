@@ -1,0 +1,99 @@
+package server
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/stilelock/stile/internal/api"
+)
+
+// A browser cannot send a token with each request of the page. So a login puts the token into a cookie: encrypted, unreadable
+// for scripts, and sent with no request of another site. Only the page takes it. The token in it is checked with each
+// request, so a revoked one ends the login.
+const (
+	loginCookie = "__Host-stile"
+	loginFor    = 12 * time.Hour
+	maxToken    = 2048 // bytes, since browsers keep cookies of at most 4096
+)
+
+// logins make cookies, and read them.
+type logins struct{ aead cipher.AEAD }
+
+// newLogins draws a key. After a restart of the server its viewers log in again.
+func newLogins() *logins {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)                          // cannot fail
+	block, _ := aes.NewCipher(key)                 // fails for keys of other lengths
+	aead, _ := cipher.NewGCMWithRandomNonce(block) // fails for other ciphers
+	return &logins{aead}
+}
+
+// cookie returns the cookie of a login.
+func (l *logins) cookie(token string) *http.Cookie {
+	text := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Unix()))
+	sealed := l.aead.Seal(nil, nil, append(text, token...), []byte(loginCookie))
+	return cookieOf(base64.RawURLEncoding.EncodeToString(sealed), int(loginFor.Seconds()))
+}
+
+func cookieOf(value string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: loginCookie, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// token returns the token in a request's cookie.
+func (l *logins) token(r *http.Request) (string, bool) {
+	c, err := r.Cookie(loginCookie)
+	if err != nil {
+		return "", false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil {
+		return "", false
+	}
+	text, err := l.aead.Open(nil, nil, sealed, []byte(loginCookie))
+	if err != nil || len(text) < 8 {
+		return "", false
+	}
+	if age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(text)), 0)); age > loginFor {
+		return "", false
+	}
+	return string(text[8:]), true
+}
+
+// A loginRequest has the token of a viewer.
+type loginRequest struct {
+	Token string `json:"token"`
+}
+
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	var q loginRequest
+	if !read(w, r, &q) {
+		return
+	}
+	if q.Token == "" || len(q.Token) > maxToken {
+		s.fail(w, invalid(errors.New("a login needs a token")))
+		return
+	}
+	if _, err := s.identified(withToken(r, q.Token)); err != nil {
+		s.fail(w, err)
+		return
+	}
+	http.SetCookie(w, s.people.logins.cookie(q.Token))
+	write(w, http.StatusOK, &api.Nothing{})
+}
+
+// logout removes the cookie.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+	if !read(w, r, &api.Nothing{}) {
+		return
+	}
+	http.SetCookie(w, cookieOf("", -1))
+	write(w, http.StatusOK, &api.Nothing{})
+}
