@@ -17,7 +17,8 @@ NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer
 NEED_mysql = mariadbd:mariadb-server
 DATABASES = $(NEED_postgres) $(NEED_mysql)
 SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq /usr/bin/python3:python3
-SERVERS = $(SHELLS) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
+BROWSER = chromium:chromium
+SERVERS = $(SHELLS) $(BROWSER) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
 # What checks the models, beside the compiler.
 SPIN = spin:spin
 COMPILER = gcc:gcc /usr/include/stdlib.h:libc6-dev
@@ -34,11 +35,11 @@ TEST = -p=$(PACKAGES_AT_ONCE) -parallel=$(TESTS_AT_ONCE) -count=1 -timeout=12m
 RACED = $$(go list $(PACKAGES) | grep -v -e /proof/explore -e '/internal/repo$$')
 
 # What make quick tests: the packages none of whose tests links what starts servers, and those of SERVERLESS, which link it for
-# something else. Of the first, proof/explore takes a minute of all processors (make explore), and internal/repo reads every file
-# again after each change (make rules).
+# something else. Of the first, proof/explore takes a minute of all processors (make explore), internal/repo reads every file
+# again after each change (make rules), and proof/page needs a browser.
 SERVERLESS = ./store/memory ./store/quorum ./store/shard ./internal/secure
 UNSERVED = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}} ' $(PACKAGES) | \
-	sed -n -e '\|/internal/servertest |d' -e '\|/proof/explore\.test |d' -e '\|/internal/repo\.test |d' -e 's|^\([^ ]*\)\.test .*|\1|p')
+	sed -n -e '\|/internal/servertest |d' -e '\|/proof/explore\.test |d' -e '\|/internal/repo\.test |d' -e '\|/proof/page\.test |d' -e 's|^\([^ ]*\)\.test .*|\1|p')
 
 # What make check makes: those of CHECKS, then those that internal/repo/turns chooses within BUDGET, then the tests. Those of BESIDE
 # need the processors alone; they get what is left while the others wait for servers.
