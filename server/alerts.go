@@ -151,6 +151,12 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	over, err := s.limits.wait(callerOf(r.Context()), "", later)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer over()
 	l := s.alerts.add(claims)
 	defer s.alerts.drop(l)
 	renewals := s.d.Renew(r.Context(), claims)
@@ -184,7 +190,7 @@ func (s *Server) listened(who *caller, q *api.AlertsRequest) (claims []*driver.C
 		if err := who.mustClaim(c.Name, c.Weight, c.Capacity); err != nil {
 			return nil, err
 		}
-		holds := who.claim(c.Driver())
+		holds := s.limits.shorten(who.claim(c.Driver()))
 		holds.Wait = min(c.Wait, c.TTL/2) // so that the length of the lease shows that the claim holds
 		claims = append(claims, holds)
 	}

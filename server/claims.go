@@ -39,7 +39,10 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := who.mustClaim(q.Claim.Name, q.Claim.Weight, q.Claim.Capacity); err != nil {
 		return nil, err
 	}
-	c := who.claim(q.Claim.Driver())
+	if err := s.limits.enters(who, &q.Claim); err != nil {
+		return nil, err
+	}
+	c := s.limits.shorten(who.claim(q.Claim.Driver()))
 	end, err := s.begin(ctx, c, nil)
 	if err != nil {
 		return nil, err
@@ -85,6 +88,11 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	if s.ending.Err() != nil {
 		return nil, errEnding
 	}
+	over, err := s.limits.wait(who, q.Claim.Name, soon)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
 	wait, cancel := context.WithTimeout(ctx, min(q.Within, api.MaxAwait))
 	defer cancel()
 	stop := context.AfterFunc(s.ending, cancel)
@@ -149,7 +157,7 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 			a.Renewals[i].Error = errorOf(err)
 			continue
 		}
-		valid, index = append(valid, who.claim(c.Driver())), append(index, i)
+		valid, index = append(valid, s.limits.shorten(who.claim(c.Driver()))), append(index, i)
 	}
 	if len(valid) > 0 {
 		renewals, err := s.extend(ctx, valid)
@@ -168,8 +176,8 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if err := q.Claim.Check(); err != nil {
 		return nil, invalid(err)
 	}
-	if q.Keep < 0 || q.Keep > driver.MaxTTL {
-		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", driver.MaxTTL))
+	if q.Keep < 0 || q.Keep > s.limits.longest {
+		return nil, invalid(fmt.Errorf("keep_ns is from 0 to %v", s.limits.longest))
 	}
 	who := callerOf(ctx)
 	if err := who.mustHave(q.Claim.Name); err != nil {

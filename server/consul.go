@@ -22,7 +22,7 @@ func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 		return nil, nil
 	}
 	return consul.New(&consul.Options{
-		Driver: s.d, Keys: keys, Heed: s.identity.heed, Ending: s.ending,
+		Driver: s.d, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
 		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },
 	})
 }
@@ -54,6 +54,14 @@ func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		http.Error(w, "the request's body did not arrive, or is larger than "+strconv.Itoa(maxConsul)+" bytes", status)
 		return
+	}
+	// Of the requests only this one is never about a lock that a client has or waits for: Consul's clients take a refusal for a loss.
+	if r.URL.Path == "/v1/session/create" {
+		if err := s.limits.request(callerOf(r.Context())); err != nil {
+			retryAfter(w, afterOf(err))
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+			return
+		}
 	}
 	a := s.consul.Answer(r.Context(), &consul.Request{
 		Caller: consulCaller{callerOf(r.Context())}, Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: body,

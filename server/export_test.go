@@ -11,6 +11,16 @@ func LockParameters() map[string][]string {
 	return all
 }
 
+// MaxLists is the most lists at a time.
+const MaxLists = maxLists
+
+// Principals returns how many principals a server has counts of.
+func Principals(s *Server) int {
+	s.limits.mu.Lock()
+	defer s.limits.mu.Unlock()
+	return len(s.limits.of)
+}
+
 // Schemas are the types of its answers, as its description calls them.
 var Schemas = map[string]reflect.Type{
 	"Grant": reflect.TypeFor[grant](), "Released": reflect.TypeFor[released](), "Queue": reflect.TypeFor[queue](),

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -21,14 +22,15 @@ var errSuperseded = driver.Unknown(errors.New("another request about the same cl
 // A failure is an error of the simple API. It has the fields of an [api.Error], and its code may be one of package api's.
 type failure struct {
 	status      int
-	Code        string  `json:"code"`
-	Outcome     string  `json:"outcome"`
-	Unreachable bool    `json:"unreachable,omitempty"`
-	Message     string  `json:"message"`
-	Have        int64   `json:"have,omitempty"`
-	Want        int64   `json:"want,omitempty"`
-	Handle      string  `json:"handle,omitempty"` // of a PUT: for the next PUT, and for DELETE
-	Holder      *member `json:"holder,omitempty"` // of codeHeld, if the store names it
+	after       time.Duration // when to ask again; 0 means not said
+	Code        string        `json:"code"`
+	Outcome     string        `json:"outcome"`
+	Unreachable bool          `json:"unreachable,omitempty"`
+	Message     string        `json:"message"`
+	Have        int64         `json:"have,omitempty"`
+	Want        int64         `json:"want,omitempty"`
+	Handle      string        `json:"handle,omitempty"` // of a PUT: for the next PUT, and for DELETE
+	Holder      *member       `json:"holder,omitempty"` // of codeHeld, if the store names it
 }
 
 // failed returns the failure for an error.
@@ -36,9 +38,10 @@ func failed(err error) *failure {
 	e := errorOf(err)
 	f := &failure{
 		status: e.Status(), Code: e.Code, Outcome: e.Outcome, Unreachable: e.Unreachable, Message: e.Message, Have: e.Have,
-		Want: e.Want,
+		Want: e.Want, after: afterOf(err),
 	}
 	switch {
+	case e.Code == api.CodeTooMany:
 	case e.Unreachable:
 		f.Code = codeUnreachable
 	case errors.Is(err, driver.ErrGone): // also by a break, or with its session

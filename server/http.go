@@ -22,6 +22,7 @@ import (
 const (
 	readWithin  = 10 * time.Second // for the body of a request to arrive
 	writeWithin = 30 * time.Second // for a client to accept a part of an answer
+	listWithin  = 2 * time.Minute  // for a client to accept a whole list, which the server keeps until then
 )
 
 // serve returns a handler that answers in one piece.
@@ -95,8 +96,12 @@ func errorOf(err error) *api.Error {
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Header().Set(api.TraitsTag, s.traits().Tag())
-	s.identity.heed(err)
 	e := errorOf(err)
+	if e.Code == api.CodeTooMany {
+		retryAfter(w, afterOf(err))
+	} else {
+		s.identity.heed(err)
+	}
 	if e.Code == api.CodeStore { // behind a balancer, another connection may lead to the right store
 		w.Header().Set("Connection", "close")
 	}

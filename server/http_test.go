@@ -163,8 +163,13 @@ func listening(t *testing.T, d driver.Driver) *http.Transport {
 }
 
 func serving(t *testing.T, d driver.Driver) (*server.Server, *http.Transport) {
-	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	s := newServer(t, d)
+	return s, servingBy(t, s)
+}
+
+// servingBy serves by a server in a bubble, and returns the transport to it.
+func servingBy(t *testing.T, s *server.Server) *http.Transport {
+	l := &pipeListener{make(chan net.Conn), make(chan struct{})}
 	web := &http.Server{Handler: s}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
@@ -178,7 +183,7 @@ func serving(t *testing.T, d driver.Driver) (*server.Server, *http.Transport) {
 			t.Error(err)
 		}
 	})
-	return s, transport
+	return transport
 }
 
 // Trap: a body that never ends keeps its connection only for a while, whatever the answer.

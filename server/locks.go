@@ -83,6 +83,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) {
 		a, f = call.answer(s, r.Context(), q)
 	}
 	if f != nil {
+		retryAfter(w, f.after)
 		write(w, f.status, f)
 		return
 	}
@@ -140,7 +141,7 @@ func (q *lockRequest) duration(name string, otherwise, least, most time.Duration
 
 // ttl returns the lease's length after each renewal: the parameter ttl, or otherwise, within the store's bounds.
 func (q *lockRequest) ttl(s *Server, otherwise time.Duration) (time.Duration, error) {
-	t := s.d.Traits()
+	t := s.promises()
 	least, most := max(leastTTL, t.MinTTL), min(t.MaxTTL, driver.MaxTTL)
 	return q.duration("ttl", min(max(least, otherwise), most), least, most)
 }

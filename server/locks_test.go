@@ -20,6 +20,7 @@ import (
 // A said is any answer of the simple API.
 type said struct {
 	status                       int
+	header                       http.Header
 	text                         string
 	Handle, Token, Code, Outcome string
 	Message                      string
@@ -66,7 +67,7 @@ func (u *user) send(r *http.Request) (said, error) {
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	a := said{status: res.StatusCode, text: string(text)}
+	a := said{status: res.StatusCode, header: res.Header, text: string(text)}
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}

@@ -47,15 +47,13 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &q) || !s.meant(w, r) {
 		return
 	}
-	if s.lister == nil {
-		s.fail(w, driver.ErrUnsupported)
-		return
-	}
 	who := callerOf(r.Context())
-	if err := who.mustList(&q); err != nil {
+	over, err := s.mayList(who, &q)
+	if err != nil {
 		s.fail(w, err)
 		return
 	}
+	defer over()
 	all := q.Name != "" || who.may(q.Prefix, Read)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -65,7 +63,6 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		news  = make(chan struct{}, 1)
 		ended = make(chan struct{})
 		list  []driver.Listing
-		err   error
 	)
 	go func() {
 		defer close(ended)
@@ -100,6 +97,17 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	out.list(who, list)
 }
 
+// mayList returns an error if the caller must not have a list now. Otherwise the list counts until over is called.
+func (s *Server) mayList(who *caller, q *api.ListRequest) (over func(), err error) {
+	if s.lister == nil {
+		return nil, driver.ErrUnsupported
+	}
+	if err := who.mustList(q); err != nil {
+		return nil, err
+	}
+	return s.limits.list(who)
+}
+
 // notify signals news, unless a signal is already pending.
 func notify(news chan struct{}) {
 	select {
@@ -128,6 +136,12 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	over, err := s.limits.watch(who, name)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer over()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(s.ending, cancel)
@@ -136,7 +150,6 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		out   = s.stream(w, api.Events)
 		news  = make(chan struct{}, 1)
 		ended = make(chan struct{})
-		err   error
 		alive = time.NewTicker(api.Alive)
 	)
 	defer alive.Stop()
@@ -183,6 +196,7 @@ type stream struct {
 	w     http.ResponseWriter
 	rc    *http.ResponseController
 	begun bool
+	until time.Time // when the client must have accepted the whole answer; zero for one that lasts
 }
 
 // stream prepares an answer in parts. The headers go out with the first part.
@@ -196,7 +210,9 @@ func (s *Server) stream(w http.ResponseWriter, kind string) *stream {
 // write sends a part and reports whether the client is still there.
 func (st *stream) write(text string) bool {
 	st.begun = true
-	limitWrite(st.rc)
+	if limitWrite(st.rc); !st.until.IsZero() && time.Until(st.until) < writeWithin {
+		_ = st.rc.SetWriteDeadline(st.until) // this fails in a program with its own limits
+	}
 	defer unlimitWrite(st.rc)
 	if _, err := st.w.Write([]byte(text)); err != nil {
 		return false
@@ -213,6 +229,7 @@ func (st *stream) part(p *api.ListPart) bool {
 
 // list sends the queues that the caller may read, and the end of the list.
 func (st *stream) list(who *caller, list []driver.Listing) {
+	st.until = time.Now().Add(listWithin)
 	for i := range list {
 		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: api.NewListing(list[i])}) {
 			return

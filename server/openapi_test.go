@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"slices"
@@ -292,5 +293,17 @@ func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]boo
 	note("PUT", <-ended)
 	s.EndWaits()
 	ask("PUT", "b?wait=1m", myID)
+	few, err := server.New(newFake(), &server.Options{MaxRate: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(few)
+	defer web.Close()
+	u.by = rewriting(web.URL)
+	for range 2 {
+		ask("GET", "a", "")
+	}
+	ask("GET", "a", "")
+	ask("PUT", "a", "")
 	return all
 }

@@ -194,10 +194,17 @@ func (s *Server) pageEvent(v *page.Viewer, who *caller) *pageEvent {
 
 // pageEvents answers with an event for each snapshot, until the viewer goes, has no valid credentials, or the server ends.
 func (s *Server) pageEvents(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.pageCaller(r); err != nil {
+	who, err := s.pageCaller(r)
+	if err != nil {
 		s.fail(w, err)
 		return
 	}
+	over, err := s.limits.wait(who, "", later)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer over()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	stop := context.AfterFunc(s.ending, cancel)

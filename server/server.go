@@ -12,7 +12,7 @@
 //
 // Without an [Authenticator] a server answers only programs of its own machine that connect directly, to a loopback address:
 // see [Server.ServeHTTP]. With one it answers principals with credentials, each within its rights. The program around the
-// server then provides TLS.
+// server then provides TLS. It also bounds the connections.
 package server
 
 import (
@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -45,6 +46,7 @@ type Server struct {
 	replica  string          // this server's name; empty if the driver is no Adopter
 	identity *identity       // of the store
 	people   *people         // nil without a page
+	limits   *limits         // of what clients may ask
 	calls    calls           // under way
 	alerts   alerts          // for the clients that listen
 	ending   context.Context // ends with EndWaits
@@ -71,22 +73,42 @@ type Options struct {
 	// the right to read them. With an Authenticator a viewer logs in with a token, which the Authenticator gets as a bearer
 	// token. The browser keeps the token in a cookie that needs TLS, or a loopback address.
 	Page bool
+
+	// MaxTTL is the longest lease of a lock, from 10 s to 24 h. The lock of a client that died is closed for no longer, with
+	// its lock-delay for no longer than twice that. 0 means what the store allows. If an existing claim has a longer lease, its
+	// next renewal shortens it.
+	MaxTTL time.Duration
+
+	// MaxWaits is the most requests of this server that wait at a time: for locks, or for events. A principal, or a name, has
+	// at most three quarters. 0 means 30,000. Further claims are refused with status 429 before they enter.
+	MaxWaits int
+
+	// MaxRate is the most requests per second that this server passes on for new claims, and to look at claims. A principal has
+	// at most three quarters. 0 means 10,000 with an Authenticator, and no bound without. Further ones are refused with status
+	// 429.
+	MaxRate int
 }
 
 // New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
 // request. Nil options are the defaults.
 //
-// New fails with [driver.ErrUnsupported] if the store's claims live in a client's session or need a client of their own. To
-// such a store all clients of a server are one client, and their claims would end together.
+// New fails if an option is out of its range. It fails with [driver.ErrUnsupported] if the store's claims live in a client's
+// session or need a client of their own. To such a store all clients of a server are one client, and their claims would end
+// together.
 func New(d driver.Driver, o *Options) (*Server, error) {
 	if t := d.Traits(); t.InSession || t.OwnClient {
 		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its "+
 			"clients",
 			driver.ErrUnsupported, t.Store)
 	}
-	s := &Server{d: d, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}}, alerts: alerts{of: map[string]map[*listener]bool{}}}
-	if o != nil {
-		s.authenticate, s.hosts = o.Authenticate, o.Hosts
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Server{d: d, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
+		alerts: alerts{of: map[string]map[*listener]bool{}}}
+	var err error
+	if s.limits, err = newLimits(o); err != nil {
+		return nil, err
 	}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
@@ -99,11 +121,8 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		a.Alert(s.alerts.endangered)
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
-	if o != nil {
-		var err error
-		if s.consul, err = s.newConsul(o.ConsulKeys); err != nil {
-			return nil, err
-		}
+	if s.consul, err = s.newConsul(o.ConsulKeys); err != nil {
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
@@ -134,7 +153,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 			bodiless(mux).ServeHTTP(w, r)
 		}
 	})))
-	if o != nil && o.Page {
+	if o.Page {
 		s.people = s.newPeople()
 		answers = s.withPage(answers)
 	}
@@ -173,4 +192,4 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) EndWaits() { s.end() }
 
 // traits returns the promises of the store, which are also the server's.
-func (s *Server) traits() *api.StoreTraits { return api.NewTraits(s.d.Traits()) }
+func (s *Server) traits() *api.StoreTraits { return api.NewTraits(s.promises()) }

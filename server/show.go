@@ -38,6 +38,9 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if err := callerOf(ctx).must(q.name, Read); err != nil {
 		return nil, failed(err)
 	}
+	if err := s.limits.request(callerOf(ctx)); err != nil {
+		return nil, failed(err)
+	}
 	all, err := s.lister.List(ctx, &driver.Query{Name: q.name})
 	if err != nil {
 		return nil, failed(err)

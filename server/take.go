@@ -74,7 +74,7 @@ func (s *Server) token(ticket int64) string {
 // short returns the lease of an unconfirmed claim. Even a short ttl has the grace added: it makes up for the drift during
 // the longest wait, without which the lease would be over for its client when it is granted.
 func (s *Server) short(ttl time.Duration) time.Duration {
-	t := s.d.Traits()
+	t := s.promises()
 	return min(ttl+grace, max(unconfirmed, t.MinTTL), t.MaxTTL)
 }
 
@@ -95,6 +95,11 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if c.Record, err = q.holder(h.ttl); err != nil {
 		return nil, failed(invalid(err))
 	}
+	over, wait, again, err := s.limits.takes(who, q.name, &h, wait)
+	if err != nil {
+		return nil, notHad(&h, err)
+	}
+	defer over()
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, cancel)
@@ -115,23 +120,32 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		case p.Holds:
 			return s.grant(q, &h, sent, &p), nil
 		case h.ticket == 0 || !time.Now().Before(end):
-			return nil, s.held(who, q.name, &h, &p)
+			f := s.held(who, q.name, &h, &p)
+			f.after = again
+			return nil, f
 		}
 		err = s.hear(waiting, c, &p, end, &early)
 		if err == nil {
 			err = who.still(mayTake)
 		}
+		if err == nil {
+			err = s.cut(waiting)
+		}
 		if err != nil {
 			return nil, notHad(&h, err)
 		}
-		switch {
-		case waiting.Err() == nil:
-		case s.ending.Err() != nil:
-			return nil, notHad(&h, errEnding)
-		default: // if the client is gone, nobody reads this
-			return nil, notHad(&h, errSuperseded)
-		}
 	}
+}
+
+// cut returns why a wait ended early, or nil if it did not.
+func (s *Server) cut(waiting context.Context) error {
+	switch {
+	case waiting.Err() == nil:
+		return nil
+	case s.ending.Err() != nil:
+		return errEnding
+	}
+	return errSuperseded // if the client is gone, nobody reads this
 }
 
 // claim returns the driver's claim for a caller's handle.

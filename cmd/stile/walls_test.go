@@ -34,7 +34,7 @@ var walls = map[string][]string{
 	"reserve": {},
 	"run":     {"claim", "flags", "guard", "proc", "speech", "store"},
 	"script":  {"claim", "flags", "grant", "speech", "store"},
-	"serve":   {"speech", "store"},
+	"serve":   {"flags", "speech", "store"},
 	"speech":  {"tty"},
 	"store":   {"page", "speech", "tty"},
 	"tickets": {"store", "tty"},

@@ -40,6 +40,7 @@ const (
 	CodeForbidden   = "forbidden"   // the service does not serve this caller, or the caller lacks the right
 
 	CodeUnauthenticated = "unauthenticated" // the service needs credentials, and the request has no valid ones
+	CodeTooMany         = "too_many"        // ErrTooMany
 )
 
 // statuses are the HTTP statuses, for proxies and people; clients of this package read only the code.
@@ -48,12 +49,12 @@ var statuses = map[string]int{
 	CodeUnsupported: http.StatusNotImplemented, CodeForeign: http.StatusConflict, CodeCapacity: http.StatusConflict,
 	CodeStore: http.StatusPreconditionFailed, CodeRecord: http.StatusConflict, CodeMissing: http.StatusNotImplemented, CodeFailed: http.StatusInternalServerError,
 	CodeInvalid: http.StatusBadRequest, CodeForbidden: http.StatusForbidden,
-	CodeUnauthenticated: http.StatusUnauthorized,
+	CodeUnauthenticated: http.StatusUnauthorized, CodeTooMany: http.StatusTooManyRequests,
 }
 
 // Status returns the error's HTTP status.
 func (e *Error) Status() int {
-	if e.Unreachable {
+	if e.Unreachable && e.Code != CodeTooMany {
 		return http.StatusServiceUnavailable
 	}
 	return statuses[e.Code]
@@ -61,6 +62,10 @@ func (e *Error) Status() int {
 
 // ErrOtherStore is the error of a request that is meant for another store than that of the service.
 var ErrOtherStore = errors.New("the lock service serves another store than the one that the request is meant for")
+
+// ErrTooMany is the error of a request that exceeds a bound of the service. The service has not passed it on, and serves it
+// later: the header Retry-After has the seconds.
+var ErrTooMany = errors.New("the lock service has too much to do")
 
 // maxMessage is the largest message in bytes.
 const maxMessage = 1000
@@ -127,6 +132,7 @@ var sentinels = []struct {
 	{CodeForeign, driver.ErrForeign},
 	{CodeUnsupported, driver.ErrUnsupported},
 	{CodeStore, ErrOtherStore},
+	{CodeTooMany, ErrTooMany},
 }
 
 // outcomes maps the words for outcomes to the outcomes and marks of package driver.

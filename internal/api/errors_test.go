@@ -13,7 +13,7 @@ import (
 )
 
 // sentinels are the errors of package driver without fields.
-var sentinels = []error{driver.ErrGone, driver.ErrSession, driver.ErrUnsupported, driver.ErrClosed, driver.ErrForeign, api.ErrOtherStore}
+var sentinels = []error{driver.ErrGone, driver.ErrSession, driver.ErrUnsupported, driver.ErrClosed, driver.ErrForeign, api.ErrOtherStore, api.ErrTooMany}
 
 // facts are all facts that a caller can find out about an error.
 func facts(err error) string {
@@ -68,7 +68,7 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 		"no link":     func(err error) error { return driver.Unsent(driver.Unreachable(err)) },
 	}
 	for _, err := range []error{
-		driver.ErrGone, driver.ErrSession, driver.ErrUnsupported, driver.ErrForeign, api.ErrOtherStore,
+		driver.ErrGone, driver.ErrSession, driver.ErrUnsupported, driver.ErrForeign, api.ErrOtherStore, api.ErrTooMany,
 		&driver.CapacityError{Have: 3, Want: driver.All},
 		&driver.BrokenError{}, &driver.BrokenError{Record: "\xffby hand"},
 		&driver.RecordError{Have: "\x00was"},

@@ -37,16 +37,22 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	return c.each(ctx, r, func(x *exchange, res *http.Response) error { return x.decode(res, a) })
 }
 
-// each sends a request to the hosts in turn, for the store that the client knows, and read takes the answer.
+// each sends a request to the hosts in turn, for the store that the client knows, and read takes the answer. If all are busy,
+// it sends the request again after a pause.
 func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) error {
 	if q.path != api.Traits && q.path != api.Identity {
 		q.store = c.stores.current()
 	}
-	err := c.inTurn(ctx, q, read)
-	if errors.Is(err, api.ErrOtherStore) {
-		return c.resend(ctx, q, err, read)
+	for {
+		err := c.inTurn(ctx, q, read)
+		if errors.Is(err, api.ErrOtherStore) {
+			return c.resend(ctx, q, err, read)
+		}
+		busy, refused := errors.AsType[*busyError](err)
+		if !refused || q.path == api.Await || !c.pause(ctx, busy.after) {
+			return err
+		}
 	}
-	return err
 }
 
 // inTurn sends a request to the first host, and read takes the answer. While the outcome is unsent, or the host serves another
@@ -205,6 +211,9 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
 			e.Message = secure.Hide(e.Message, x.c.token)
+			if e.Code == api.CodeTooMany {
+				return &busyError{e.Err(), retryAfter(res.Header)}
+			}
 			return e.Err()
 		}
 	}

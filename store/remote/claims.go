@@ -44,7 +44,11 @@ func (c *client) Await(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if within <= 0 {
 		return driver.Place{}, driver.Ended(ctx, false)
 	}
-	return c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within, Replica: c.replicas.of(claim)})
+	p, err := c.place(ctx, api.Await, claim, &api.AwaitRequest{Claim: *w, Within: within, Replica: c.replicas.of(claim)})
+	if busy, refused := errors.AsType[*busyError](err); refused && c.pause(ctx, busy.after) {
+		return driver.Place{}, nil // no news: the caller enters again, which is never refused, and learns whether it holds
+	}
+	return p, err
 }
 
 // place sends a request whose answer is the place of a claim.

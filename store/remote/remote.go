@@ -9,7 +9,7 @@
 // two hosts give two ids, or one gives none. Each request reaches only the store whose id the client knows. If the hosts come
 // to serve two stores, the client takes no locks until they serve one again; it still renews the locks that it has.
 //
-// If a request was not sent to one host, the client tries the next. If a host does not answer in time or does not reach its
+// If a request was not sent to one host, or the host has too much to do, the client tries the next. If a host does not answer in time or does not reach its
 // store, the next request goes to another host.
 // A service with credentials needs a token, in the URL as above or in a file that the parameter token_file names. Over plain
 // HTTP the client sends the token to loopback addresses only.

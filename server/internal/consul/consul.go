@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/record"
@@ -31,6 +32,9 @@ type Options struct {
 	// Keys are the secrets of the replicas, each of at least [MinKey] bytes. The first derives the ids of new claims; the
 	// others find older claims.
 	Keys [][]byte
+
+	// MaxTTL is the longest lease; 0 means the store's.
+	MaxTTL time.Duration
 
 	// Begin waits for the earlier calls about a claim: see the server.
 	Begin func(context.Context, *driver.Claim) (end func(), err error)
@@ -91,6 +95,7 @@ type Front struct {
 	lister  driver.Lister
 	watcher driver.Watcher // nil if the driver cannot watch
 	keys    []*key
+	longest time.Duration // lease
 	begin   func(context.Context, *driver.Claim) (end func(), err error)
 	heed    func(error)
 	ending  context.Context
@@ -98,7 +103,7 @@ type Front struct {
 
 // New returns a front. The error is [driver.ErrUnsupported] if the store lacks a power that sessions need.
 func New(o *Options) (*Front, error) {
-	f := &Front{d: o.Driver, begin: o.Begin, heed: o.Heed, ending: o.Ending}
+	f := &Front{d: o.Driver, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, heed: o.Heed, ending: o.Ending}
 	f.lister, _ = o.Driver.(driver.Lister)
 	f.watcher, _ = o.Driver.(driver.Watcher)
 	if t := o.Driver.Traits(); f.lister == nil || !t.Amends || !t.Delay || t.ShortRecord {
@@ -214,7 +219,7 @@ func live(c *driver.ClaimInfo) bool { return c.Holds && !c.Left && c.Remaining >
 // some renew only when the TTL is nearly over.
 func (f *Front) lease(s *session) driver.Claim {
 	t := f.d.Traits()
-	ttl := min(2*s.ttl(), cmp.Or(t.MaxTTL, driver.MaxTTL), driver.MaxTTL)
+	ttl := min(2*s.ttl(), cmp.Or(t.MaxTTL, driver.MaxTTL), f.longest)
 	ttl = max(ttl, t.MinTTL)
 	return driver.Claim{Client: "stile-consul", Weight: driver.All, Capacity: driver.All, TTL: ttl, Wait: ttl}
 }

@@ -155,7 +155,7 @@ func (f *Front) create(ctx context.Context, q *Request, id string) (*Answer, err
 		return nil, err
 	}
 	if most := f.lease(s).TTL; s.ttl() > most {
-		return nil, refuse(http.StatusBadRequest, "the store has leases of at most %v", most)
+		return nil, refuse(http.StatusBadRequest, "a lease here lasts %v at most", most)
 	}
 	s.By = f.keys[0].name
 	if s.record, err = s.encode(f.lease(s).TTL); err != nil {

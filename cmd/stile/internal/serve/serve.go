@@ -1,6 +1,6 @@
 // Package serve is stile serve: the lock service.
 //
-// Of the other packages of the command it may import speech and store.
+// Of the other packages of the command it may import flags, speech and store.
 package serve
 
 import (
@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
 	"github.com/stilelock/stile/cmd/stile/internal/store"
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/ending"
 	"github.com/stilelock/stile/internal/exit"
 	"github.com/stilelock/stile/server"
@@ -46,7 +49,7 @@ const (
 
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
-	f := &front{}
+	f, o := &front{}, &server.Options{}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the locks of a store over HTTP", Long: serveLong,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -62,8 +65,10 @@ func New(s *store.Store) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			o, err := options(f)
-			if err != nil {
+			if err := checkBounds(cmd.Flags(), o); err != nil {
+				return err
+			}
+			if err := complete(o, f); err != nil {
 				return err
 			}
 			web, err := newWeb(f)
@@ -74,30 +79,47 @@ func New(s *store.Store) *cobra.Command {
 		},
 	}
 	f.flags(cmd.Flags())
+	cmd.Flags().Var((*flags.Duration)(&o.MaxTTL), "max-ttl",
+		"the longest lease, from 10s: how long a lock outlives a client that dies (default: the store's, at most 24h)")
+	cmd.Flags().IntVar(&o.MaxRate, "max-rate", 0,
+		"the most `requests` per second for new claims and to look at claims, of which one principal has three quarters "+
+			"(default: 10000 with --tokens)")
 	cmd.AddCommand(newToken())
 	return cmd
 }
 
-// options returns the options of the service.
-func options(f *front) (o *server.Options, err error) {
-	if f.page != pageOn && f.page != pageOff {
-		return nil, exit.Usage("--page %.40s: it is %s or %s", f.page, pageOn, pageOff)
+// checkBounds refuses bounds that a service cannot have, by their flags.
+func checkBounds(given *pflag.FlagSet, o *server.Options) error {
+	const least, most = 10 * time.Second, driver.MaxTTL // see server.Options
+	switch {
+	case given.Changed("max-ttl") && (o.MaxTTL < least || o.MaxTTL > most):
+		return exit.Usage("--max-ttl %v: it must be from %v to %v", o.MaxTTL, least, most)
+	case given.Changed("max-rate") && o.MaxRate < 2:
+		return exit.Usage("--max-rate %d: it must be at least 2", o.MaxRate)
 	}
-	o = &server.Options{Page: f.page == pageOn, Hosts: f.hosts}
+	return nil
+}
+
+// complete adds to the options of the service what its front says.
+func complete(o *server.Options, f *front) (err error) {
+	if f.page != pageOn && f.page != pageOff {
+		return exit.Usage("--page %.40s: it is %s or %s", f.page, pageOn, pageOff)
+	}
+	o.Page, o.Hosts = f.page == pageOn, f.hosts
 	if f.consul != "" {
 		if o.ConsulKeys, err = consulKeys(f.consul); err != nil {
-			return nil, exit.Usage("--consul: %w", err)
+			return exit.Usage("--consul: %w", err)
 		}
 	}
 	if f.tokens == "" {
-		return o, nil
+		return nil
 	}
 	t := &tokens{path: f.tokens, warn: func(err error) { speech.Warn("warning: nobody is served: %v", err) }}
 	if _, _, err := readGrants(f.tokens); err != nil {
-		return nil, exit.Usage("--tokens: %w", err)
+		return exit.Usage("--tokens: %w", err)
 	}
 	o.Authenticate = t.authenticate
-	return o, nil
+	return nil
 }
 
 // newWeb returns the service's HTTP server, without its handler. Each of its connections has one request at a time, so what
@@ -144,18 +166,22 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *serv
 		return err
 	}
 	defer d.Close()
+	conns := &bounded{Listener: l, most: mostConns(), full: func() {
+		speech.Warn("warning: all connections are in use, and more are turned away")
+	}}
+	o.MaxWaits = mostWaits(conns.most)
 	answers, err := server.New(d, o)
 	if err != nil {
 		return exit.Usage("%s: %w", name, err)
 	}
-	web.Handler = answers
+	web.Handler, web.ConnState = answers, conns.state
 	web.RegisterOnShutdown(answers.EndWaits)
 	served := make(chan error, 1)
 	go func() {
 		if web.TLSConfig != nil {
-			served <- web.ServeTLS(l, "", "")
+			served <- web.ServeTLS(conns, "", "")
 		} else {
-			served <- web.Serve(l)
+			served <- web.Serve(conns)
 		}
 	}()
 	// The service goes on even if nobody reads this line.

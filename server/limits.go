@@ -1,0 +1,284 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/known"
+)
+
+// The bounds of a server protect its clients from one that asks too much, most often by a mistake in a loop. Servers over one
+// store share nothing, so each counts its own requests.
+//
+// No bound refuses what keeps or ends an existing claim: a renewal, Leave, a Break, or Enter with a ticket. A request that waits
+// for the turn of an existing claim is only cut short, and its client asks again. So no bound costs a lock or a place.
+
+const (
+	defaultMaxWaits = 30_000 // about 700 MB if all wait
+	defaultMaxRate  = 10_000 // requests per second; two processors serve about as many
+
+	// maxLists is the most lists of a prefix at a time. Each costs the store a pass over its names, and memory for the answer.
+	maxLists = 16
+)
+
+// The times of Retry-After. A claim that is in the queue comes again within the grace; one that is not, need not hurry.
+const (
+	soon  = time.Second
+	later = 2 * time.Second
+)
+
+// A tooMany is the error of a request that exceeds a bound.
+type tooMany struct {
+	error
+	after time.Duration // when to ask again
+}
+
+func (e *tooMany) Unwrap() error { return e.error }
+
+// exceeds returns the error of a request that exceeds a bound.
+func exceeds(after time.Duration, format string, args ...any) error {
+	err := fmt.Errorf("%w: %s", api.ErrTooMany, fmt.Sprintf(format, args...))
+	return &tooMany{driver.Unreachable(driver.Unsent(err)), after}
+}
+
+// retryAfter sets the header of an answer to a request that exceeds a bound. 0 means that it exceeds none.
+func retryAfter(w http.ResponseWriter, d time.Duration) {
+	if d > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.Seconds())))
+	}
+}
+
+// afterOf returns when to ask again after an error, or 0 if the error is of another kind.
+func afterOf(err error) time.Duration {
+	if e, ok := errors.AsType[*tooMany](err); ok {
+		return e.after
+	}
+	return 0
+}
+
+// limits counts what a server bounds. Of each bound but the longest lease, a principal has at most a share, so that others are
+// served beside it; and so have the waits for one name.
+type limits struct {
+	longest  time.Duration // lease
+	maxWaits int
+	maxRate  int // per second; 0 means no bound
+
+	mu    sync.Mutex // guards the fields below
+	all   use
+	of    map[string]*use // by principal
+	sweep known.Limit     // of the principals
+	names map[string]int  // waits
+}
+
+// A use is what all clients, or those of a principal, use at present.
+type use struct {
+	waits, lists int
+	tokens       float64   // requests that may come now
+	at           time.Time // when tokens was counted
+}
+
+// share returns the part of a bound that one principal or name may have.
+func share(bound int) int { return bound * 3 / 4 }
+
+// newLimits returns the limits of some options.
+func newLimits(o *Options) (*limits, error) {
+	l := &limits{
+		longest: cmp.Or(o.MaxTTL, driver.MaxTTL), maxWaits: cmp.Or(o.MaxWaits, defaultMaxWaits), maxRate: o.MaxRate,
+		of: map[string]*use{}, names: map[string]int{},
+	}
+	if o.Authenticate != nil {
+		l.maxRate = cmp.Or(o.MaxRate, defaultMaxRate)
+	}
+	switch {
+	case l.longest < unconfirmed || l.longest > driver.MaxTTL:
+		return nil, fmt.Errorf("the longest lease is %v: it must be from %v to %v", l.longest, unconfirmed, driver.MaxTTL)
+	case l.maxWaits < 2 || l.maxRate < 0 || l.maxRate == 1: // so that a share is at least 1
+		return nil, fmt.Errorf("%d waits and %d requests per second: both must be at least 2", l.maxWaits, l.maxRate)
+	}
+	return l, nil
+}
+
+// useLocked returns the use of a caller's principal, or nil if the caller has none.
+func (l *limits) useLocked(who *caller, now time.Time) *use {
+	if who.Principal == nil {
+		return nil
+	}
+	u := l.of[who.Name]
+	if u == nil {
+		if l.sweep.Reached(len(l.of)) {
+			maps.DeleteFunc(l.of, func(_ string, u *use) bool { return u.waits+u.lists == 0 && now.Sub(u.at) > time.Second })
+			l.sweep.Swept(len(l.of))
+		}
+		u = &use{}
+		l.of[who.Name] = u
+	}
+	return u
+}
+
+// request counts a request against the rate, or refuses it.
+func (l *limits) request(who *caller) error {
+	if l.maxRate == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.all.fill(now, l.maxRate)
+	mine := l.useLocked(who, now)
+	if mine != nil {
+		mine.fill(now, share(l.maxRate))
+	}
+	switch {
+	case mine != nil && mine.tokens < 1:
+		return exceeds(soon, "%s asks more than %d times a second", who.Name, share(l.maxRate))
+	case l.all.tokens < 1:
+		return exceeds(soon, "it is asked more than %d times a second", l.maxRate)
+	}
+	l.all.tokens--
+	if mine != nil {
+		mine.tokens--
+	}
+	return nil
+}
+
+// fill adds the tokens since the last time, up to those of a second.
+func (u *use) fill(now time.Time, rate int) {
+	u.tokens = min(float64(rate), u.tokens+float64(rate)*now.Sub(u.at).Seconds())
+	u.at = now
+}
+
+// room returns an error if no further request may wait for a name. Without a name, the request waits for none.
+func (l *limits) room(who *caller, name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.roomLocked(l.useLocked(who, time.Now()), who, name, later)
+}
+
+func (l *limits) roomLocked(mine *use, who *caller, name string, after time.Duration) error {
+	switch most := share(l.maxWaits); {
+	case mine != nil && mine.waits >= most:
+		return exceeds(after, "%s already waits in %d requests", who.Name, most)
+	case name != "" && l.names[name] >= most:
+		return exceeds(after, "%d requests already wait for this name", most)
+	case l.all.waits >= l.maxWaits:
+		return exceeds(after, "%d requests already wait", l.maxWaits)
+	}
+	return nil
+}
+
+// wait counts a request that waits for a name, until end is called, or refuses it for a while.
+func (l *limits) wait(who *caller, name string, after time.Duration) (end func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine := l.useLocked(who, time.Now())
+	if err := l.roomLocked(mine, who, name, after); err != nil {
+		return nil, err
+	}
+	count := func(n int) {
+		l.all.waits += n
+		if mine != nil {
+			mine.waits += n
+		}
+		if name == "" {
+			return
+		}
+		if l.names[name] += n; l.names[name] == 0 {
+			delete(l.names, name)
+		}
+	}
+	count(1)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		count(-1)
+	}, nil
+}
+
+// watch counts a watch, until end is called, or refuses it.
+func (l *limits) watch(who *caller, name string) (end func(), err error) {
+	if err := l.request(who); err != nil {
+		return nil, err
+	}
+	return l.wait(who, name, later)
+}
+
+// list counts a list of a prefix, until end is called, or refuses it.
+func (l *limits) list(who *caller) (end func(), err error) {
+	if err := l.request(who); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine := l.useLocked(who, time.Now())
+	switch {
+	case mine != nil && mine.lists >= share(maxLists):
+		return nil, exceeds(soon, "%s already has %d lists", who.Name, share(maxLists))
+	case l.all.lists >= maxLists:
+		return nil, exceeds(soon, "it already makes %d lists", maxLists)
+	}
+	count := func(n int) {
+		l.all.lists += n
+		if mine != nil {
+			mine.lists += n
+		}
+	}
+	count(1)
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		count(-1)
+	}, nil
+}
+
+// enters counts the Enter of a contract request. Without a ticket the claim is new, and will wait unless it only tries.
+func (l *limits) enters(who *caller, c *api.Claim) error {
+	if c.Ticket != 0 {
+		return nil
+	}
+	if c.TTL > l.longest || c.Delay > l.longest {
+		return invalid(fmt.Errorf("ttl_ns and delay_ns are at most %v here", l.longest))
+	}
+	if err := l.request(who); err != nil || c.Try {
+		return err
+	}
+	return l.room(who, c.Name)
+}
+
+// takes counts a PUT that may wait for a while, until end is called, and returns how long it may. If its claim is in the queue
+// and no further request may wait, that is not at all, and takes also returns when to come again.
+func (l *limits) takes(who *caller, name string, h *handle, want time.Duration) (end func(), wait, again time.Duration, err error) {
+	if h.ticket == 0 {
+		if err := l.request(who); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	if want == 0 {
+		return func() {}, 0, 0, nil
+	}
+	end, err = l.wait(who, name, later)
+	if err != nil && h.ticket != 0 {
+		return func() {}, 0, soon, nil
+	}
+	return end, want, 0, err
+}
+
+// shorten bounds the lease of an existing claim. To refuse its renewal would be to take its lock.
+func (l *limits) shorten(c *driver.Claim) *driver.Claim {
+	c.TTL, c.Wait = min(c.TTL, l.longest), min(c.Wait, l.longest)
+	return c
+}
+
+// promises returns what the store promises, within the limits of the server.
+func (s *Server) promises() driver.Traits {
+	t := s.d.Traits()
+	t.MaxTTL = min(t.MaxTTL, s.limits.longest)
+	return t
+}
