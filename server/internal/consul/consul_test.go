@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +25,12 @@ import (
 type user struct {
 	name        string
 	locks, sees func(name string) bool
-	revoked     *bool
+	revoked     *atomic.Bool
 }
 
 func every(string) bool { return true }
 
-var root = user{"", every, every, new(bool)}
+var root = user{"", every, every, new(atomic.Bool)}
 
 func (u user) Principal() string { return u.name }
 func (u user) may(ok bool) error {
@@ -43,7 +44,7 @@ func (u user) MayLeave(name string) error             { return u.may(u.locks(nam
 func (u user) Locks() bool                            { return u.locks("a") }
 func (u user) Reads(name string) bool                 { return u.sees(name) }
 func (u user) Knows(name string) bool                 { return u.sees(name) || u.locks(name) }
-func (u user) Again() (Caller, error)                 { return u, u.may(!*u.revoked) }
+func (u user) Again() (Caller, error)                 { return u, u.may(!u.revoked.Load()) }
 
 // A client sends requests to a replica.
 type client struct {
@@ -324,9 +325,9 @@ func TestBlocking(t *testing.T) {
 		if a := <-answers; a.Status != 404 || took() != 35*time.Second {
 			t.Errorf("a query for a key whose session ends = %+v after %v", a, took())
 		}
-		some := c.as(user{"some", every, every, new(bool)})
+		some := c.as(user{"some", every, every, new(atomic.Bool)})
 		answers, _ = ask(some, "/v1/kv/a?index=1")
-		*some.revoked = true
+		some.revoked.Store(true)
 		time.Sleep(lookAround)
 		if a := <-answers; a.Status != 403 {
 			t.Errorf("a query of a caller without rights = %+v", a)
@@ -343,7 +344,7 @@ func TestBlocking(t *testing.T) {
 func TestSessionQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := replica(t, memory.New())
-		other := c.as(user{"other", every, every, new(bool)})
+		other := c.as(user{"other", every, every, new(atomic.Bool)})
 		s := c.open(`{"Name": "n", "TTL": "10s", "Behavior": "delete", "LockDelay": 5, "Node": "stile", "Checks": ["serfHealth"]}`)
 		info := c.do("GET /v1/session/info/"+s, "")
 		var all []entry
@@ -440,8 +441,8 @@ func TestPrincipals(t *testing.T) {
 		return func(name string) bool { return strings.HasPrefix(name, prefix) }
 	}
 	none := below("-")
-	ann, bob := c.as(user{"ann", every, every, new(bool)}), c.as(user{"bob", every, every, new(bool)})
-	blind, out := c.as(user{"blind", every, none, new(bool)}), c.as(user{"out", below("out/"), none, new(bool)})
+	ann, bob := c.as(user{"ann", every, every, new(atomic.Bool)}), c.as(user{"bob", every, every, new(atomic.Bool)})
+	blind, out := c.as(user{"blind", every, none, new(atomic.Bool)}), c.as(user{"out", below("out/"), none, new(atomic.Bool)})
 	s := ann.open(short)
 	ann.says("PUT /v1/kv/a?acquire="+s, "text", 200, "true")
 	for _, what := range []string{"session/renew/" + s, "session/destroy/" + s, "kv/b?acquire=" + s, "kv/a?release=" + s} {
@@ -458,6 +459,23 @@ func TestPrincipals(t *testing.T) {
 	out.says("PUT /v1/kv/a?release="+s, "", 403, "may not")
 	if got, _ := out.pairs("?recurse"); got != nil {
 		t.Errorf("a caller without rights finds %+v", got)
+	}
+}
+
+// The ids of claims depend on the key, and on each of their parts.
+func TestIDs(t *testing.T) {
+	a, b := newKey(secret), newKey([]byte(strings.Repeat("n", MinKey)))
+	ids := map[string]bool{}
+	for _, id := range []string{
+		a.id("key", "s", "n", "x"), b.id("key", "s", "n", "x"), a.id("key", "s", "n", "y"), a.id("key", "sn", "", "x"), a.id("session", "s"),
+	} {
+		if len(id) != 26 || ids[id] {
+			t.Errorf("the id %q is there twice, or too short", id)
+		}
+		ids[id] = true
+	}
+	if a.name == b.name || strings.Contains(a.name, "k") {
+		t.Errorf("the keys are called %q and %q", a.name, b.name)
 	}
 }
 
