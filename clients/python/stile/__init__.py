@@ -69,6 +69,8 @@ class LockUnknown(LockError):
 class _NoAnswer(LockUnknown):
     """A request has no answer of the service. Whether it was applied is unknown."""
 
+    after = 0.0  # seconds to pause before the next request, if a busy server has refused this one
+
 
 class _Moment:
     """A time on two clocks. The monotonic clock may stand still while the machine sleeps; the wall clock may be set back."""
@@ -84,6 +86,11 @@ class _Moment:
 class _Verdict(NamedTuple):
     do: str  # a word of clients/vectors/client.json
     body: Mapping[str, Any]
+    after: float = 0.0  # seconds to pause before the next request, from a busy server
+
+
+def _seconds(retry_after: str | None) -> float:
+    return min(float(retry_after), 30.0) if re.fullmatch("[0-9]{1,9}", retry_after or "") else 0.0
 
 
 def _judge(method: str, status: int, kind: str, text: bytes) -> _Verdict:
@@ -159,7 +166,7 @@ class _Service:
         """Sends a request to one server. The next request goes to the next server if the answer is not one of the service."""
         at = self._first
         host, port = self._addresses[at]
-        why = "no answer of a lock service: a proxy may have answered"
+        why, after = "no answer of a lock service: a proxy may have answered", 0.0
         try:
             headers = {"Stile-Handle": handle, "Connection": "close",
                        "User-Agent": re.sub(r"[^!-.0-~]", "_", os.path.basename(sys.argv[0] or "python"))}
@@ -172,15 +179,18 @@ class _Service:
                 connection.request(method, "/v1/locks?" + query, headers=headers)
                 response = connection.getresponse()
                 verdict = _judge(method, response.status, response.headers.get_content_type(), response.read(_MOST + 1))
+                after = _seconds(response.headers.get("Retry-After"))
             finally:
                 connection.close()
             if verdict.do != "again":
-                return verdict
+                return verdict._replace(after=after)
             why = str(verdict.body.get("message", f"status {response.status}, {why}"))
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = str(error) or type(error).__name__
         self._first = (at + 1) % len(self._addresses)
-        raise _NoAnswer(f"the lock service at {host}:{port}: {why}")
+        unknown = _NoAnswer(f"the lock service at {host}:{port}: {why}")
+        unknown.after = after
+        raise unknown
 
 
 def _loopback(host: str) -> bool:
@@ -369,14 +379,14 @@ class Lock:
                 left = math.inf if self._wait is None else max(0.0, self._wait - began.elapsed())
                 sent, step, remains = _Moment(), min(left, _STEP), True
                 try:
-                    do, body = self._service.ask("PUT", f"{self._query}&wait={round(step * 1000)}ms", handle, step + _LATE)
+                    do, body, after = self._service.ask("PUT", f"{self._query}&wait={round(step * 1000)}ms", handle, step + _LATE)
                 except _NoAnswer as unknown:
                     silent += 1
                     rounds, rest = divmod(silent, self._service.size())
                     if rounds > 1 and (left == 0 or heard.elapsed() >= self._patience):
                         raise LockUnknown(str(unknown)) from None
                     if rest == 0:  # all servers were asked
-                        time.sleep(min(0.1 * rounds, 1.0))
+                        time.sleep(max(min(0.1 * rounds, 1.0), unknown.after))
                     continue
                 heard, silent, remains = _Moment(), 0, "handle" in body
                 if do == "refused":
@@ -388,6 +398,7 @@ class Lock:
                     return _Hold(self, self._service, body, sent)
                 if do == "waits" and left == 0:
                     raise LockHeld(f"the lock {self.name!r} is held", body.get("holder") or {})
+                time.sleep(min(after, left))  # a busy server has cut the wait short
         except BaseException:
             if remains and not self._given:
                 self._give_up(handle)
@@ -411,7 +422,7 @@ class Lock:
         began, silent = _Moment(), 0
         while True:
             try:
-                do, body = self._service.ask("DELETE", self._named, hold.handle, 2 * _LATE)
+                do, body, _ = self._service.ask("DELETE", self._named, hold.handle, 2 * _LATE)
             except _NoAnswer as unknown:
                 silent += 1
                 if hold.over():  # so the store has removed it

@@ -132,6 +132,17 @@ class Taking(unittest.TestCase):
         self.assertEqual((len(ids), len(ids.pop())), (1, 32))
         self.assertEqual(script.asked[3], ("DELETE", HANDLE))
 
+    def test_a_busy_server_is_asked_later(self) -> None:
+        busy = stile._NoAnswer("the lock service has too much to do")
+        busy.after = 2.0
+        lock = self.lock()
+        Script(lock, busy, verdict("waits", handle=HANDLE)._replace(after=1.0), GRANT, verdict("released"))
+        began = self.clocks.monotonic
+        with lock:
+            self.assertEqual(self.clocks.monotonic - began, 3.0)
+        for text, seconds in (("2", 2.0), ("4000", 30.0), (None, 0.0), ("", 0.0), ("-1", 0.0), ("Mon, 30 Nov 2026", 0.0)):
+            self.assertEqual(stile._seconds(text), seconds)
+
     def test_a_place_that_is_lost_needs_a_new_id(self) -> None:
         lock = self.lock()
         script = Script(lock, verdict("waits", handle=HANDLE), verdict("anew"), GRANT)
