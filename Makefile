@@ -13,10 +13,12 @@ BUILT_etcd = bin/etcd
 BUILT_consul = bin/consul
 NEED_zookeeper = java:default-jre-headless /usr/share/java/zookeeper.jar:zookeeper redis-server:redis-server
 NEED_memcached = memcached:memcached
-NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer
-NEED_mysql = mariadbd:mariadb-server
+NEED_python = /usr/bin/python3:python3
+NEED_sqlite = $(NEED_python)
+NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer $(NEED_python) /usr/lib/python3/dist-packages/psycopg2:python3-psycopg2
+NEED_mysql = mariadbd:mariadb-server $(NEED_python) /usr/lib/python3/dist-packages/pymysql:python3-pymysql
 DATABASES = $(NEED_postgres) $(NEED_mysql)
-SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq /usr/bin/python3:python3
+SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq $(NEED_python)
 BROWSER = chromium:chromium
 SERVERS = $(SHELLS) $(BROWSER) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
 # What checks the models, beside the compiler.

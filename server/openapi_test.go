@@ -179,13 +179,13 @@ func TestOpenAPIErrors(t *testing.T) {
 	s, url := start(t, broken{f})
 	want := describedAnswers(t, url)
 	got := answers(t, f, s, url)
-	page, err := os.ReadFile("http.md")
+	page, err := os.ReadFile("../docs/serve/http.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range want {
 		if fields := strings.Fields(line); fields[1] != "200" && !strings.Contains(string(page), fields[1]+" `"+fields[2]+"`") {
-			t.Errorf("server/http.md does not say what to do at %s `%s`", fields[1], fields[2])
+			t.Errorf("docs/serve/http.md does not say what to do at %s `%s`", fields[1], fields[2])
 		}
 		if !got[line] {
 			t.Errorf("described, but never answered: %s", line)

@@ -20,7 +20,7 @@ func TestPagesOfCurl(t *testing.T) {
 	u := newAccount(t)
 	m, url := u.serve()
 	u.pastes("../../docs/serve/start.md", "\n## Take a lock with curl\n", url)
-	u.pastes("../../server/http.md", "\n## Take the lock\n", url)
+	u.pastes("../../docs/serve/http.md", "\n## Take the lock\n", url)
 	// The token is the one that every other program sees.
 	out, err := u.command("curl", "-sS", "-X", "PUT", strings.Replace(url, "stile", "http", 1)+"/v1/locks/a").Output()
 	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {

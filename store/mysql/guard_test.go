@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"database/sql"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/guard"
@@ -31,6 +33,20 @@ func TestGuardColumns(t *testing.T) {
 			guardtest.Columns(t, &guardtest.Database{DB: db, Dialect: guard.MySQL})
 		})
 	}
+}
+
+// The guard of the Python client keeps the same marks.
+func TestGuardInPython(t *testing.T) {
+	t.Parallel()
+	name := database(t, server)
+	host, port, _ := strings.Cut(server.Addr, ":")
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Python(t, &guardtest.Database{DB: raw(t, server, name), Dialect: guard.MySQL}, "pymysql", map[string]any{
+		"host": host, "port": number, "user": "root", "database": name,
+	})
 }
 
 func BenchmarkGuard(b *testing.B) {

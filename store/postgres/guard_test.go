@@ -74,6 +74,17 @@ func TestGuardByPgx(t *testing.T) {
 		}})
 }
 
+// The guard of the Python client keeps the same marks.
+func TestGuardInPython(t *testing.T) {
+	t.Parallel()
+	db, url := guarded(t)
+	_, schema, _ := strings.Cut(url, "search_path=")
+	host, port, _ := strings.Cut(server.Addr, ":")
+	guardtest.Python(t, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL}, "psycopg2", map[string]any{
+		"host": host, "port": port, "user": "postgres", "dbname": "postgres", "options": "-c search_path=" + schema,
+	})
+}
+
 func BenchmarkGuard(b *testing.B) {
 	db, _ := guarded(b)
 	guardtest.Cost(b, &guardtest.Database{DB: db, Dialect: guard.PostgreSQL})

@@ -74,6 +74,16 @@ func TestGuardedHandler(t *testing.T) {
 	}
 }
 
+// The guard of the Python client keeps the same marks.
+func TestGuardInPython(t *testing.T) {
+	t.Parallel()
+	db, file := data(t), ""
+	if err := db.QueryRow("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file); err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Python(t, &guardtest.Database{DB: db, Dialect: guard.SQLite}, "sqlite3", map[string]any{"database": file, "timeout": 10})
+}
+
 func BenchmarkGuard(b *testing.B) {
 	guardtest.Cost(b, &guardtest.Database{DB: data(b), Dialect: guard.SQLite})
 }

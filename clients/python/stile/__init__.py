@@ -55,7 +55,7 @@ class LockLost(LockError):
 
 
 class LockRefused(LockError):
-    """The service refused the request. The code says why, as server/http.md lists it, for example forbidden."""
+    """The service refused the request. The code says why, as docs/serve/http.md lists it, for example forbidden."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)
@@ -306,7 +306,7 @@ class _Hold:
 
 
 class Lock:
-    """A lock of a lock service: one for each name, in all processes of all machines. See server/http.md.
+    """A lock of a lock service: one for each name, in all processes of all machines. See docs/serve/http.md.
 
     url is stile://host:port, or stiles:// for TLS; several hosts of one service have commas between them. A token for the
     service is in the URL, stile://:TOKEN@host, or in the file that its parameter token_file names. stiles:// also has tls_ca,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Adds to the number in a file, under a lock, with curl: count.sh NAME FILE TIMES SERVER...
-# It follows server/http.md: the same request goes to one server after the other until one answers.
+# It follows docs/serve/http.md: the same request goes to one server after the other until one answers.
 set -uo pipefail
 name=$1 file=$2 times=$3
 shift 3

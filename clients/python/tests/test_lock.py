@@ -102,7 +102,8 @@ class URLs(unittest.TestCase):
 
     def test_bad(self) -> None:
         for url in ("http://localhost", "stile:/localhost", "stile://a/b", "stile://a:0", "stile://a:65536", "stile://a b",
-                    "stile://secret@localhost", "stile://ann:secret@localhost", "stile://:secret@db1", "stile://:sec%0Aret@localhost",
+                    "stile://secret@localhost", "stile://ann:secret@localhost", "stile://:secret@db1",
+                    "stile://:sec%0Aret@localhost",
                     "stile://localhost?secret=1", "stile://localhost?tls_ca=secret", "stile://:secret@localhost?token_file=a",
                     "stile://::1", "stile://[::1", "stile://:secret@localhost#a"):
             with self.assertRaises(ValueError) as caught:
@@ -111,7 +112,8 @@ class URLs(unittest.TestCase):
                 self.assertNotIn("secret", str(caught.exception))
 
     def test_arguments(self) -> None:
-        for arguments in ({"ttl": -1}, {"wait": float("nan")}, {"patience": float("inf")}, {"handle": "x\ny"}, {"handle": HANDLE[:32]}):
+        for arguments in ({"ttl": -1}, {"wait": float("nan")}, {"patience": float("inf")}, {"handle": "x\ny"},
+                          {"handle": HANDLE[:32]}):
             with self.assertRaises(ValueError):
                 stile.Lock("a", **arguments)
         with self.assertRaises(ValueError):

@@ -1,0 +1,39 @@
+"""Plays the guard for a test, which sends requests to stdin and reads answers from stdout, JSON on one line each.
+
+marks.py DIALECT MODULE KEYWORDS, where the keywords are those of the DB-API module's connect. A request is begin, commit,
+rollback, raise, check, or sql with a text, whose answer is the first number.
+"""
+
+import importlib
+import json
+import sys
+
+from stile import guard
+
+ERRORS = {guard.Stale: "stale", guard.NotRaised: "not raised", guard.NoToken: "no token", guard.Invalid: "invalid",
+          guard.NoRow: "no row"}
+
+dialect, module, keywords = sys.argv[1:4]
+connection = importlib.import_module(module).connect(**json.loads(keywords))
+table, column = guard.Table(dialect), guard.Column(dialect, "account", "id", "fence")
+table.create(connection)
+cursor = connection.cursor()
+for line in sys.stdin:
+    q, answer = json.loads(line), {"error": ""}
+    marks = column if q.get("kind") == "column" else table
+    key = int(q["resource"]) if q.get("kind") == "column" else q.get("resource")
+    try:
+        if q["do"] in ("commit", "rollback"):
+            getattr(connection, q["do"])()
+        elif q["do"] == "raise":
+            marks.raise_token(cursor, key, int(q["token"]))
+        elif q["do"] == "check":
+            marks.check_token(cursor, key, int(q["token"]))
+        elif q["do"] == "sql":
+            cursor.execute(q["text"])
+            answer["number"] = str(cursor.fetchall()[0][0]) if cursor.description else ""
+    except guard.GuardError as error:
+        answer = {"error": ERRORS[type(error)], "newer": str(getattr(error, "newer", 0))}
+    except Exception as error:
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), flush=True)
