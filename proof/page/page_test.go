@@ -394,6 +394,7 @@ func TestMany(t *testing.T) {
 	until(t, ctx, `document.querySelectorAll(".row").length === 1 && document.querySelector(".row a").textContent === "orders/0999"`)
 	do(t, ctx, run(`document.getElementById("search").value = ""; document.getElementById("search").dispatchEvent(new Event("input")); scrollTo(0, 1e6)`))
 	until(t, ctx, `document.querySelectorAll(".row").length > 300`)
+	until(t, ctx, `document.querySelectorAll(".row").length === 1000 || scrollTo(0, 1e6)`)
 }
 
 // Pictures for people to look at.

@@ -174,6 +174,10 @@ function arrange(force) {
       rows.delete(name);
     }
   }
+  if (order.length > shown) { // ask anew whether the end is in sight: the answer may be the same as before
+    sight.unobserve($("more"));
+    sight.observe($("more"));
+  }
   setText($("found"), sought.length ? `${count(found.length, "name", "names")} of ${number(queues.size)}` : "");
   let end = "";
   if (order.length > shown) end = `${count(order.length - shown, "further name", "further names")}: scroll on`;
@@ -197,12 +201,12 @@ function totals() {
     waits === 1 ? " waits" : " wait", ...(waits ? [" · longest ", since(longest)] : []));
 }
 
-new IntersectionObserver((entries) => {
-  if (entries.some((e) => e.isIntersecting) && order.length > shown) {
+const sight = new IntersectionObserver((entries) => {
+  if (entries.at(-1).isIntersecting && order.length > shown) {
     shown += step;
     arrange(false);
   }
-}, { rootMargin: "600px" }).observe($("more"));
+}, { rootMargin: "600px" });
 
 // One name.
 let chosen = null;
