@@ -149,6 +149,7 @@ func TestKey(t *testing.T) {
 	c.says("PUT /v1/kv/a/.lock?acquire="+two, "", 200, "false")
 	c.says("PUT /v1/kv/a/.lock?release="+two, "", 200, "false")
 	c.says("PUT /v1/kv/a?acquire="+one, "", 200, "false") // the same lock
+	c.says("PUT /v1/kv/a?release="+one, "", 200, "false")
 	got, index := c.pairs("a/.lock")
 	if len(got) != 1 || got[0].Session != one || got[0].Flags != 7 || string(got[0].Value) != "some text" || got[0].ModifyIndex != index {
 		t.Errorf("the key = %+v, index %d", got, index)
@@ -170,13 +171,13 @@ func TestKey(t *testing.T) {
 	if who := c.holder("a/.lock"); who != "" {
 		t.Errorf("a deleted key is held by %s", who)
 	}
-	if n := len(c.session1(two).Keys); n != 0 {
+	if n := len(c.record(two).Keys); n != 0 {
 		t.Errorf("the session still lists %d keys", n)
 	}
 }
 
-// session1 returns a session.
-func (c *client) session1(id string) *session {
+// record returns a session.
+func (c *client) record(id string) *session {
 	c.t.Helper()
 	s, err := c.look(c.t.Context(), id)
 	if err != nil || s == nil {
@@ -202,8 +203,10 @@ func TestBesideStile(t *testing.T) {
 		t.Errorf("the key = %+v; want a stranger's lock with the ticket %d", got, p.Ticket)
 	}
 	c.says("DELETE /v1/kv/a/.lock", "", 409, "stile break")
-	if all, _ := c.pairs("a?recurse"); len(all) != 1 || all[0].Key != "a/.lock" {
-		t.Errorf("the keys = %+v", all)
+	for prefix, want := range map[string]int{"a": 1, "": 1, "a/": 1, "a/.l": 1, "a/x": 0, "b": 0} {
+		if all, _ := c.pairs(prefix + "?recurse"); len(all) != want || want > 0 && all[0].Key != "a/.lock" {
+			t.Errorf("the keys below %q = %+v", prefix, all)
+		}
 	}
 	if err := d.Leave(t.Context(), &driver.Release{Claim: own}); err != nil {
 		t.Fatal(err)
@@ -404,30 +407,30 @@ func TestLostAnswer(t *testing.T) {
 	c := replica(t, d)
 	s := c.open(undelay)
 	c.says("PUT /v1/kv/a?acquire="+s, "", 200, "true")
-	first := c.session1(s).Keys["a"]
-	if err := c.forget(t.Context(), c.session1(s), "a", first); err != nil {
+	first := c.record(s).Keys["a"]
+	if err := c.forget(t.Context(), c.record(s), "a", first); err != nil {
 		t.Fatal(err)
 	}
 	c.says("PUT /v1/kv/a?acquire="+s, "", 200, "true")
-	if got := c.session1(s).Keys["a"]; got != first {
+	if got := c.record(s).Keys["a"]; got != first {
 		t.Errorf("the session lists %v; want %v", got, first)
 	}
 	// And a claim that did not enter after it was listed does not stand in the way.
-	if err := c.amend(t.Context(), c.session1(s), func(s *session) { s.Keys["b"] = "x" }); err != nil {
+	if err := c.amend(t.Context(), c.record(s), func(s *session) { s.Keys["b"] = "x" }); err != nil {
 		t.Fatal(err)
 	}
 	c.says("PUT /v1/session/renew/"+s, "", 200, s)
 	c.says("PUT /v1/kv/b?acquire="+s, "", 200, "true")
-	if got := c.session1(s).Keys["b"]; got == "x" {
+	if got := c.record(s).Keys["b"]; got == "x" {
 		t.Errorf("the id of a claim is used for another")
 	}
 	// Two requests may change a session at once.
-	stale := c.session1(s)
+	stale := c.record(s)
 	c.says("PUT /v1/kv/c?acquire="+s, "", 200, "true")
 	if err := c.amend(t.Context(), stale, func(s *session) { s.Keys["d"] = "y" }); err != nil {
 		t.Fatal(err)
 	}
-	if got := slices.Sorted(maps.Keys(c.session1(s).Keys)); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+	if got := slices.Sorted(maps.Keys(c.record(s).Keys)); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("the session lists %v", got)
 	}
 }
@@ -492,6 +495,59 @@ func TestWithdrawnRight(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		if a, b := c.holder("a"), c.holder("b"); a != "" || b != s {
 			t.Errorf("%q holds a, and %q holds b", a, b)
+		}
+	})
+}
+
+// A key that others hold costs the store no change. If another client is faster after that look, nothing is left of the
+// attempt.
+func TestHeldKeyCostsNoChange(t *testing.T) {
+	d := &broken{Driver: memory.New()}
+	c := replica(t, d)
+	one, two := c.open(short), c.open(short)
+	c.says("PUT /v1/kv/a?acquire="+one, "", 200, "true")
+	enters, amends := d.enters.Load(), d.amends.Load()
+	c.says("PUT /v1/kv/a?acquire="+two, "", 200, "false")
+	if d.enters.Load() != enters || d.amends.Load() != amends {
+		t.Errorf("a key that others hold makes %d claims and %d changes", d.enters.Load()-enters, d.amends.Load()-amends)
+	}
+	d.blind = true
+	c.says("PUT /v1/kv/a?acquire="+two, "", 200, "false")
+	if n := len(c.record(two).Keys); d.enters.Load() == enters || n != 0 {
+		t.Errorf("after %d claims the session lists %d keys", d.enters.Load()-enters, n)
+	}
+	permit := &driver.Claim{Name: "p", ID: "own", Client: "x", Weight: 1, Capacity: 2, TTL: time.Hour, Wait: time.Hour}
+	if _, err := d.Enter(t.Context(), permit); err != nil {
+		t.Fatal(err)
+	}
+	c.says("PUT /v1/kv/p?acquire="+two, "", 200, "false")
+	d.gone = true
+	c.says("PUT /v1/session/renew/"+one, "", 404, "not found")
+	c.says("PUT /v1/kv/b?acquire="+one, "", 500, "invalid session")
+}
+
+// A query that waits looks at the store only after a change of its key. If the store cannot watch, the query looks by itself.
+func TestWaitingCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &broken{Driver: memory.New()}
+		c := replica(t, d)
+		lists := d.lists.Load()
+		c.says("GET /v1/kv/a?index=1&wait=1m", "", 404, "")
+		if n := d.lists.Load() - lists; n > 3 { // before the wait, when the watch begins, and after it
+			t.Errorf("a wait of a minute lists %d times", n)
+		}
+		s := c.open(short)
+		blind := replica(t, struct {
+			driver.Driver
+			driver.Lister
+		}{d, d})
+		answers := make(chan *Answer, 1)
+		go func() { answers <- blind.do("GET /v1/kv/a?index=1", "") }()
+		synctest.Wait()
+		c.says("PUT /v1/kv/a?acquire="+s, "", 200, "true")
+		began := time.Now()
+		if a := <-answers; a.Status != 200 || time.Since(began) > poll {
+			t.Errorf("a query without a watch = %+v after %v", a, time.Since(began))
 		}
 	})
 }
@@ -595,18 +651,40 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A broken store cannot list.
+// A broken store fails where a test wants it to, and counts.
 type broken struct {
 	*memory.Driver
-	err    error
-	traits func(*driver.Traits)
+	err                   error // of List, and of Watch
+	blind                 bool  // List shows only sessions
+	gone                  bool  // Renew finds nothing
+	lists, enters, amends atomic.Int64
+	traits                func(*driver.Traits)
 }
 
 func (b *broken) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	b.lists.Add(1)
 	if b.err != nil {
 		return nil, b.err
 	}
+	if b.blind && !strings.HasPrefix(q.Name, sessionPrefix) {
+		return nil, nil
+	}
 	return b.Driver.List(ctx, q)
+}
+
+func (b *broken) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	b.enters.Add(1)
+	return b.Driver.Enter(ctx, c)
+}
+
+func (b *broken) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if driver.Amending(cs) {
+		b.amends.Add(1)
+	}
+	if b.gone {
+		return []driver.Renewal{{Err: driver.ErrGone}}
+	}
+	return b.Driver.Renew(ctx, cs)
 }
 
 func (b *broken) Traits() driver.Traits {
