@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,10 +150,14 @@ type service struct {
 // aged is a store. If it is old, it shows what a picture would else have to wait for.
 type aged struct {
 	*memory.Driver
-	old bool
+	old  bool
+	away *atomic.Bool // it cannot be read
 }
 
 func (a aged) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	if a.away.Load() {
+		return nil, errors.New("it is away")
+	}
 	list, err := a.Driver.List(ctx, q)
 	for i := range list {
 		for k := range list[i].Claims {
@@ -175,7 +181,7 @@ func serve(t *testing.T, principals map[string]*server.Principal, old bool) *ser
 			return principals[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")], nil
 		}
 	}
-	store := aged{memory.New(), old}
+	store := aged{memory.New(), old, &atomic.Bool{}}
 	s, err := server.New(store, o)
 	if err != nil {
 		t.Fatal(err)
@@ -374,6 +380,54 @@ func TestWidths(t *testing.T) {
 	}
 	do(t, ctx, run(`document.getElementById("search").value = "orders/0999"; document.getElementById("search").dispatchEvent(new Event("input"))`))
 	until(t, ctx, `document.querySelectorAll(".row").length === 1 && document.querySelector(".row").textContent.includes("orders/0999")`)
+}
+
+// The page follows what holders wait for, and finds the circle in which nobody goes on. It does not show a long queue whole, and
+// says so.
+func TestWaitsFor(t *testing.T) {
+	s := serve(t, nil, false)
+	within := func(owner string, has *driver.Claim) record.Holder {
+		h := by(owner, "", "")
+		h.Within = fmt.Sprint(has.Ticket, " ", has.Name)
+		return h
+	}
+	a, b := s.enter("a", by("anna", "", "")), s.enter("b", by("ben", "", ""))
+	s.enter("b", within("anna", a))
+	s.enter("a", within("ben", b))
+	for i := range 60 {
+		s.enter("a", by(fmt.Sprint("w", i), "", ""))
+	}
+	ctx := tab(t)
+	do(t, ctx, size(1440, 900, "dark"), chromedp.Navigate(s.url+"/#a"))
+	until(t, ctx, `document.querySelectorAll(".chain li").length === 2`)
+	if got := ask[[]string](t, ctx, `[...document.querySelectorAll(".chain li")].map((e) => e.textContent)`); got[0] != "anna waits for b" ||
+		got[1] != "ben waits for a: a circle, in which everybody waits for the next" {
+		t.Errorf("the chain is %q", got)
+	}
+	if got := ask[string](t, ctx, `document.querySelector(".queue .waits").innerText`); !strings.Contains(got, "has b meanwhile") {
+		t.Errorf("the first waiter is %q", got)
+	}
+	if got := ask[string](t, ctx, `document.querySelector(".queue").lastChild.textContent`); got != "…11 more wait" {
+		t.Errorf("the queue ends with %q", got)
+	}
+	s.leave(b, 0)
+	until(t, ctx, `document.querySelectorAll(".chain li").length === 0`)
+}
+
+// While the store cannot be read, the page says so, and what it shows is pale and has its age.
+func TestStoreIsAway(t *testing.T) {
+	s := serve(t, nil, false)
+	s.enter("a", by("anna", "", ""))
+	ctx := tab(t)
+	do(t, ctx, chromedp.Navigate(s.url))
+	until(t, ctx, `document.getElementById("status").textContent === "live"`)
+	s.store.away.Store(true)
+	until(t, ctx, `document.getElementById("status").textContent.startsWith("The store cannot be read; shown as of ")`)
+	if !ask[bool](t, ctx, `document.body.classList.contains("stale") && document.querySelectorAll(".row").length === 1 && document.getElementById("status").title.includes("it is away")`) {
+		t.Error("the old contents are not shown as old ones, with the reason")
+	}
+	s.store.away.Store(false)
+	until(t, ctx, `document.getElementById("status").textContent === "live" && !document.body.classList.contains("stale")`)
 }
 
 // A thousand names and ten thousand waiters are shown and searched, and the page has no more rows than are seen.
