@@ -146,6 +146,9 @@ class Guarded(unittest.TestCase):
                     break
                 self.assertRaises(guard.Stale, column.raise_token, self.connection.cursor(), 1, token - 1)
                 self.connection.rollback()
+            self.connection.execute("UPDATE typed SET fence = 'x'")
+            self.wants("invalid", lambda: column.check_token(self.connection.cursor(), 1, 7), kind)
+            self.connection.rollback()
             self.connection.execute("DROP TABLE typed")
             self.connection.commit()
 

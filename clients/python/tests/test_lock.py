@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 import unittest
@@ -30,7 +31,7 @@ class Script:
     """Stands for the service: it gives one answer after the other, and then the last one again."""
 
     def __init__(self, lock: stile.Lock, *answers: Answer, renewals: Answer = GRANT):
-        self.answers, self.renewals = list(answers), renewals
+        self.answers, self.renewals, self.renewed = list(answers), renewals, 0
         self.asked: list[tuple[str, str]] = []  # without the renewals
         lock._service = self  # type: ignore[assignment]
 
@@ -39,7 +40,9 @@ class Script:
 
     def ask(self, method: str, query: str, handle: str, timeout: float) -> stile._Verdict:
         answer = self.renewals
-        if method != "POST":
+        if method == "POST":
+            self.renewed += 1
+        else:
             self.asked.append((method, handle))
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
@@ -173,6 +176,12 @@ class Taking(unittest.TestCase):
         self.assertRaises(stile.LockHeld, lock.acquire)
         self.assertEqual(script.asked[1:], [("DELETE", HANDLE)])
 
+    def test_another_ones_claim_is_not_given_up(self) -> None:
+        lock = self.lock(handle=HANDLE, wait=0)
+        script = Script(lock, verdict("waits", handle=HANDLE))
+        self.assertRaises(stile.LockHeld, lock.acquire)
+        self.assertEqual(script.asked, [("PUT", HANDLE)])
+
     def test_a_refusal(self) -> None:
         lock = self.lock()
         Script(lock, verdict("refused", code="forbidden"))
@@ -241,15 +250,20 @@ class Holding(unittest.TestCase):
             lock = self.taken(renewals=NO_ANSWER, on_danger=hears, on_lost=hears)
             until("the danger is heard of", lambda: heard == ["_NoAnswer"])
             lock.check()
-            self.clocks.sleep(5)
+            for _ in range(3):
+                before = self.script.renewed
+                self.clocks.sleep(2)
+                until("another renewal fails", lambda: self.script.renewed > before)
             lock.check()
             self.clocks.sleep(5)
             until("the loss is heard of", lambda: len(heard) > 1)
         self.assertEqual(heard, ["_NoAnswer", "LockLost"])
 
     def test_a_renewal_after_the_end_is_too_late(self) -> None:
+        jumps = [7.0, 7.0]  # the second renewal begins after 7 s, and its answer comes after 14 s
+
         def slow() -> stile._Verdict:
-            self.clocks.wall += 3600
+            self.clocks.wall += jumps.pop() if jumps else 0.0
             return GRANT
 
         lock = self.taken(renewals=slow)
@@ -302,16 +316,27 @@ class Holding(unittest.TestCase):
         lock = self.taken(verdict("released"))
         hold = lock._hold
         assert hold
-        with hold._changed:  # as another thread of the parent may have at that moment
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    lock.__exit__(None, None, None)
-                except stile.LockLost as error:
-                    status = 0 if not lock.held and "forked" in str(error) and len(self.script.asked) == 1 else 2
-                finally:
-                    os._exit(status)
+        locked, forked = threading.Event(), threading.Event()
+
+        def keep() -> None:  # the condition, which so stays locked in the child for ever
+            with hold._changed:
+                locked.set()
+                forked.wait()
+
+        threading.Thread(target=keep).start()
+        locked.wait()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                signal.alarm(10)
+                status = 3 if lock.held else 1
+                lock.__exit__(None, None, None)
+            except stile.LockLost as error:
+                status += 0 if "forked" in str(error) and len(self.script.asked) == 1 else 4
+            finally:
+                os._exit(status - 1)
+        forked.set()
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
         lock.check()
 
