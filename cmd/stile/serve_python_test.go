@@ -164,7 +164,7 @@ func TestPythonOutlivesItsService(t *testing.T) {
 	u := newAccount(t)
 	m, at := u.serve()
 	way := servertest.NewProxy(t, strings.TrimPrefix(at, "stile://"))
-	p := u.pythonHolder("stile://"+way.Addr, "a", `{"ttl": 12}`)
+	p := u.pythonHolder("stile://"+way.Addr, "a", `{"ttl": 24}`)
 	token := p.says("held").Token
 	m.signal(syscall.SIGKILL)
 	m.wait()
@@ -185,7 +185,7 @@ func TestPythonAtAFrozenService(t *testing.T) {
 	u := newAccount(t)
 	frozen, at := u.serve()
 	_, other := u.serve()
-	holds := u.pythonHolder(at+","+strings.TrimPrefix(other, "stile://"), "a", `{"ttl": 12}`)
+	holds := u.pythonHolder(at+","+strings.TrimPrefix(other, "stile://"), "a", `{"ttl": 24}`)
 	loses := u.pythonHolder(at, "b", `{"ttl": 1}`)
 	holds.says("held")
 	loses.says("held")
