@@ -90,7 +90,7 @@ class _Verdict(NamedTuple):
 
 
 def _seconds(retry_after: str | None) -> float:
-    return min(float(retry_after), 30.0) if re.fullmatch("[0-9]{1,9}", retry_after or "") else 0.0
+    return min(float(retry_after), 30.0) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0.0
 
 
 def _judge(method: str, status: int, kind: str, text: bytes) -> _Verdict:
@@ -379,7 +379,8 @@ class Lock:
                 left = math.inf if self._wait is None else max(0.0, self._wait - began.elapsed())
                 sent, step, remains = _Moment(), min(left, _STEP), True
                 try:
-                    do, body, after = self._service.ask("PUT", f"{self._query}&wait={round(step * 1000)}ms", handle, step + _LATE)
+                    query = f"{self._query}&wait={round(step * 1000)}ms"
+                    do, body, after = self._service.ask("PUT", query, handle, step + _LATE)
                 except _NoAnswer as unknown:
                     silent += 1
                     rounds, rest = divmod(silent, self._service.size())
