@@ -137,6 +137,19 @@ func Python(t *testing.T, d *Database, module string, keywords map[string]any) {
 			end(true)
 		}
 	})
+	if d.Dialect != guard.SQLite { // which gives a value the type that it has
+		t.Run("columns", func(t *testing.T) {
+			for kind, want := range map[string]string{"bigint": "", "double precision": "invalid", "int": map[bool]string{true: "invalid"}[d.Dialect == guard.MySQL]} {
+				d.exec(t, "CREATE TABLE typed (id int PRIMARY KEY, fence "+kind+")")
+				d.exec(t, "INSERT INTO typed (id) VALUES (1)")
+				if word, _ := theirs.step(t, "typed", 1, Step{Do: "raise", Token: "7"}); word != want {
+					t.Errorf("%s: a raise answers %q; want %q", kind, word, want)
+				}
+				theirs.end(t, "rollback")
+				d.exec(t, "DROP TABLE typed")
+			}
+		})
+	}
 	t.Run("late write", func(t *testing.T) {
 		for i, kind := range []string{"table", "column"} {
 			plain, guarded := 1000+2*i, 1001+2*i
@@ -266,9 +279,9 @@ func (g *pythonStepper) end(t *testing.T, how string) {
 
 func (g *pythonStepper) step(t *testing.T, kind string, i int, s Step) (word, newer string) {
 	t.Helper()
-	name := fmt.Sprint("history/", i)
-	if kind == "column" {
-		name = strconv.Itoa(i)
+	name := strconv.Itoa(i)
+	if kind == "table" {
+		name = "history/" + name
 	}
 	a := g.ask(t, &request{Do: s.Do, Kind: kind, Resource: name, Token: s.Token})
 	return a.Error, a.Newer

@@ -146,10 +146,9 @@ class _Fence:
             raise Invalid(f"the column {self._token} holds {mark} where {token} was written: it must be a 64-bit integer")
         if not self._wide:
             schema, dot, table = self._table.rpartition(".")
-            narrow = self._number(cursor, "SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = %s AND"
-                                  " COLUMN_NAME = %s AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = " + ("%s" if dot else "DATABASE()"),
-                                  (table, self._token, schema) if dot else (table, self._token))
-            if narrow:
+            text = ("SELECT COUNT(*) FROM information_schema.COLUMNS WHERE TABLE_NAME = %s AND COLUMN_NAME = %s"
+                    " AND DATA_TYPE <> 'bigint' AND TABLE_SCHEMA = " + ("%s" if dot else "DATABASE()"))
+            if self._number(cursor, text, (table, self._token, schema) if dot else (table, self._token)):
                 raise Invalid(f"the column {self._token}, in which MySQL cuts tokens, {alter} MODIFY {self._token} BIGINT")
             self._wide = True
         return True

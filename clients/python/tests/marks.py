@@ -1,7 +1,8 @@
 """Plays the guard for a test, which sends requests to stdin and reads answers from stdout, JSON on one line each.
 
 marks.py DIALECT MODULE KEYWORDS, where the keywords are those of the DB-API module's connect. A request is begin, commit,
-rollback, raise, check, or sql with a text, whose answer is the first number.
+rollback, raise, check, or sql with a text, whose answer is the first number. Its kind is table, column, or the name of another
+table, whose column fence has the marks.
 """
 
 import importlib
@@ -20,8 +21,9 @@ table.create(connection)
 cursor = connection.cursor()
 for line in sys.stdin:
     q, answer = json.loads(line), {"error": ""}
-    marks = column if q.get("kind") == "column" else table
-    key = int(q["resource"]) if q.get("kind") == "column" else q.get("resource")
+    kind = q.get("kind", "table")
+    marks = {"table": table, "column": column}.get(kind) or guard.Column(dialect, kind, "id", "fence")
+    key = q.get("resource") if kind == "table" else int(q["resource"])
     try:
         if q["do"] in ("commit", "rollback"):
             getattr(connection, q["do"])()
