@@ -129,7 +129,7 @@ type ClaimInfo struct {
 	Weight    int64
 	Holds     bool
 	Left      bool          // released, and kept for a while
-	Since     time.Duration // how long ago it entered
+	Since     time.Duration // how long ago it entered, even if it came to hold or was amended later; 0 if unknown
 	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if unknown
 	Record    string
 }

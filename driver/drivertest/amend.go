@@ -17,6 +17,7 @@ var amendCases = []Case{
 	{"AmendPermits", "The weight that a claim gives up is there for those behind it.", amends | permits | ordered,
 		amendPermits},
 	{"AmendStays", "An amended claim keeps its ticket, its place and its lease.", amends | shared, amendStays},
+	{"AmendSince", "The time since a claim entered goes on when the claim is amended.", amends, amendSince},
 	{"AmendTwice", "An amendment may be repeated: a claim that is so already is renewed only.", amends | shared,
 		amendTwice},
 	{"AmendHeavier", "A weight only falls: a reader does not become a writer.", amends | shared, amendHeavier},
@@ -181,6 +182,23 @@ func amendStays(r *run) {
 	}
 	r.leave(r.a, c)
 	r.gone("renewal after leave", r.renew(r.a, c).Err)
+}
+
+func amendSince(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	c := r.claim()
+	c.Ticket = r.holds(r.a, c).Ticket
+	r.aged(lister, c)
+	c = r.amended(r.a, c, driver.Amendment{Record: "another"})
+	r.stayed(lister, c, "with another record")
+	if len(r.traits.Lacks(driver.TraitReaders)) == 0 {
+		c = r.amended(r.a, c, reader)
+		r.stayed(lister, c, "as a reader")
+	}
+	r.leave(r.a, c)
 }
 
 func amendTwice(r *run) {

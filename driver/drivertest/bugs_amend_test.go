@@ -15,6 +15,8 @@ var amendBugs = []bug{
 	{"AmendNobodyBetween", "a writer leaves, and enters as a reader", reentering()},
 	{"AmendPermits", "the weight stays", amending(func(a *driver.Amendment) { a.Weight = 0 })},
 	{"AmendStays", "a writer leaves, and enters as a reader", reentering()},
+	{"AmendSince", "a record begins a new time", listingAnew(func(c driver.ClaimInfo) bool { return c.Record == "another" })},
+	{"AmendSince", "a weight begins a new time", listingAnew(func(c driver.ClaimInfo) bool { return c.Weight == 1 })},
 	{"AmendTwice", "what is so already is refused",
 		amendingOne(func(ctx context.Context, d *memory.Driver, c *driver.Claim) driver.Renewal {
 			list, _ := d.List(ctx, &driver.Query{Name: c.Name})

@@ -25,6 +25,7 @@ var observeBugs = []bug{
 		entering(func(c *driver.Claim) { c.Record, _, _ = strings.Cut(c.Record, "\x00") })},
 	{"Records", "records are made valid",
 		entering(func(c *driver.Claim) { c.Record = strings.ToValidUTF8(c.Record, "?") })},
+	{"ListSince", "a turn begins a new time", listingAnew(func(c driver.ClaimInfo) bool { return c.Holds })},
 	{"ListPrefix", "a prefix is a pattern",
 		&buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
 			return d.List(ctx, &driver.Query{Name: q.Name, Prefix: strings.TrimRight(q.Prefix, "%_*")})
@@ -114,6 +115,21 @@ var observeBugs = []bug{
 			return other.Watch(ctx, name, changed)
 		})},
 	{"Traits", "the clock is unknown", &buggy{traits: func(t *driver.Traits) { t.Clock = "" }}},
+}
+
+// listingAnew returns a driver by which some claims entered just now.
+func listingAnew(these func(driver.ClaimInfo) bool) *buggy {
+	return &buggy{list: func(ctx context.Context, d *memory.Driver, q *driver.Query) ([]driver.Listing, error) {
+		list, err := d.List(ctx, q)
+		for _, l := range list {
+			for i, c := range l.Claims {
+				if these(c) {
+					l.Claims[i].Since = 0
+				}
+			}
+		}
+		return list, err
+	}}
 }
 
 // watching returns a driver with another Watch.

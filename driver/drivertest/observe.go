@@ -15,6 +15,7 @@ var observerCases = []Case{
 	{"List", "A listing is the queue of one name as an observer sees it, in ticket order.", ordered | shared, list},
 	{"ListKept", "A listing shows a claim that was released, and is kept for a while.", 0, listKept},
 	{"ListDelay", "The lease left is negative while only the lock-delay keeps others out.", delay, listDelay},
+	{"ListSince", "The time since a claim entered goes on when the claim comes to hold.", ordered, listSince},
 	{"ListPrefix", "Names come in order of their bytes; a name without claims is left out.", 0, listPrefix},
 	{"ListHeard", "A List of a prefix says of each part of the answer that it was Heard.", 0, listHeard},
 	{"Break", "Break removes the claim with this ticket, and returns it as it stood.", ordered, breakTicket},
@@ -83,6 +84,46 @@ func listDelay(r *run) {
 	r.ends(r.runsOut(), "the lease left is negative", func() bool {
 		return r.listed(lister, c.Ticket).Remaining < 0
 	})
+}
+
+// age is the time after which a claim is listed again: a time that began anew would be much shorter.
+const age = 300 * time.Millisecond
+
+// aged waits until an observer sees that a claim entered a while ago.
+func (r *run) aged(lister driver.Lister, c *driver.Claim) {
+	r.Helper()
+	r.until(time.Minute, "the claim entered a while ago", func() bool { return r.listed(lister, c.Ticket).Since > age })
+}
+
+// stayed fails if an observer sees that an aged claim entered just now.
+func (r *run) stayed(lister driver.Lister, c *driver.Claim, what string) {
+	r.Helper()
+	if since := r.listed(lister, c.Ticket).Since; since < age/2 { // a store's nodes may differ by some of the time
+		r.Errorf("%s, a claim entered %v ago; want more than %v", what, since, age)
+	}
+}
+
+func listSince(r *run) {
+	lister, ok := r.b.(driver.Lister)
+	if !ok {
+		return
+	}
+	first, second, third := r.claim(), r.claim(), r.claim()
+	first.Ticket = r.holds(r.a, first).Ticket
+	for _, c := range []*driver.Claim{second, third} {
+		c.Ticket = r.waits(r.a, c).Ticket
+	}
+	r.aged(lister, third)
+	last := first
+	for _, c := range []*driver.Claim{second, third} {
+		r.leave(r.a, last)
+		if _, err := r.turn(r.ctx, r.a, c); err != nil {
+			r.Fatalf("enter = %v; want it to hold", err)
+		}
+		r.stayed(lister, c, "when it comes to hold")
+		last = c
+	}
+	r.leave(r.a, last)
 }
 
 func listPrefix(r *run) {

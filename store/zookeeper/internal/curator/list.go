@@ -75,14 +75,11 @@ func (sem *Semaphore) inLine(
 // standing returns a claim as an observer sees it, from the data of its first node.
 func (b *bundle) standing(get *wire.Call, holds bool) driver.ClaimInfo {
 	held := znode.ReadData(get.Data)
-	seen := driver.ClaimInfo{
-		Ticket: get.Stat.Czxid, Weight: b.weight, Holds: holds, Left: held.Kept > 0, Record: held.Record,
-		Since: max(0, time.Since(time.UnixMilli(get.Stat.Ctime))), // for people: no two clocks agree
+	first := held.FirstBy(&get.Stat)
+	return driver.ClaimInfo{
+		Ticket: first.Ticket, Weight: b.weight, Holds: holds, Left: held.Kept > 0, Record: held.Record,
+		Since: max(0, time.Since(time.UnixMilli(first.Since))), // for people: no two clocks agree
 	}
-	if held.Ticket != 0 {
-		seen.Ticket = held.Ticket
-	}
-	return seen
 }
 
 // placeIn returns the place behind others in a line.

@@ -114,7 +114,7 @@ func (sem *Semaphore) reclaimPermits(ctx context.Context, c *driver.Claim, w *wh
 // advance moves a claim as far as possible.
 func (sem *Semaphore) advance(ctx context.Context, c *driver.Claim, w *wholeClaim) (driver.Place, error) {
 	sem.mu.Lock()
-	phase, lockPart := w.phase, w.lockPartLocked(c)
+	phase, lockPart, first := w.phase, w.lockPartLocked(c), w.first
 	sem.mu.Unlock()
 	switch {
 	case phase >= partsLeaving:
@@ -122,12 +122,15 @@ func (sem *Semaphore) advance(ctx context.Context, c *driver.Claim, w *wholeClai
 	case phase == partsHolding:
 		return sem.take(ctx, c, w)
 	}
-	e, err := sem.line.Enter(ctx, w.dir+znode.LocksDir, lockPart, lockPart.Ticket)
+	e, err := sem.line.Enter(ctx, w.dir+znode.LocksDir, lockPart, first)
 	if err != nil {
 		return driver.Place{}, sem.failed(c, w, err, phase != partsAsking)
 	}
 	sem.mu.Lock()
-	w.ticket = e.Ticket
+	w.first.Ticket = e.Ticket
+	if lc := sem.line.GetLocked(lockPart.ID); lc != nil { // else the claim is over
+		w.first.Since = lc.FirstLocked().Since
+	}
 	sem.wholes[w.id] = w // it may have been forgotten before its lock node was asked for again
 	sem.mu.Unlock()
 	if phase == partsAsking {
@@ -204,14 +207,14 @@ func (sem *Semaphore) turnAway(ctx context.Context, w *wholeClaim, l bundles, ow
 // pass waits a while for the claims ahead of a try, if they take free permits and leave one.
 func (sem *Semaphore) pass(ctx context.Context, c *driver.Claim, w *wholeClaim, e *driver.Place) error {
 	sem.mu.Lock()
-	lockPart := w.lockPartLocked(c)
+	lockPart, first := w.lockPartLocked(c), w.first
 	sem.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, passWithin)
 	defer cancel()
 	for !e.Holds {
 		err := sem.line.Await(within, lockPart.ID)
 		if err == nil {
-			*e, err = sem.line.Enter(within, w.dir+znode.LocksDir, lockPart, lockPart.Ticket)
+			*e, err = sem.line.Enter(within, w.dir+znode.LocksDir, lockPart, first)
 		}
 		if within.Err() != nil && ctx.Err() == nil {
 			return nil
@@ -240,7 +243,7 @@ func (sem *Semaphore) take(ctx context.Context, c *driver.Claim, w *wholeClaim) 
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	return driver.Place{Ticket: w.ticket, Holds: true, TTL: sem.trustedPartsLocked(c, w), Ahead: ahead}, nil
+	return driver.Place{Ticket: w.first.Ticket, Holds: true, TTL: sem.trustedPartsLocked(c, w), Ahead: ahead}, nil
 }
 
 // takeNodes makes or finds the node of each permit, and reports whether there is room for all.
@@ -251,9 +254,9 @@ func (sem *Semaphore) takeNodes(ctx context.Context, c *driver.Claim, w *wholeCl
 		if i == len(w.leases) {
 			w.leases = append(w.leases, 0)
 		}
-		permit, ticket := w.permitLocked(c, i), w.ticket
+		permit, first := w.permitLocked(c, i), w.first
 		sem.mu.Unlock()
-		place, err := sem.line.Enter(ctx, w.dir+znode.LeasesDir, permit, ticket)
+		place, err := sem.line.Enter(ctx, w.dir+znode.LeasesDir, permit, first)
 		if err != nil {
 			return false, sem.failed(c, w, err, true)
 		}
@@ -329,6 +332,6 @@ func (sem *Semaphore) queued(ctx context.Context, c *driver.Claim, w *wholeClaim
 	}
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	place.Ticket, place.TTL = w.ticket, sem.trustedPartsLocked(c, w)
+	place.Ticket, place.TTL = w.first.Ticket, sem.trustedPartsLocked(c, w)
 	return place, nil
 }

@@ -35,9 +35,9 @@ type wholeClaim struct {
 	id, dir, tag string
 	size         int // how many nodes it has under leases: one for each permit, or 1 if it takes them all
 
-	phase  phase   // the keeper's mu guards it and the fields below
-	ticket int64   // the lock node's
-	leases []int64 // the tickets of the nodes under leases that were made
+	phase  phase       // the keeper's mu guards it and the fields below
+	first  znode.First // the lock node
+	leases []int64     // the tickets of the nodes under leases that were made
 }
 
 // A phase is a step on the way of a whole claim.
@@ -70,7 +70,7 @@ func (sem *Semaphore) wholeClaimOf(id string) *wholeClaim {
 // lockPartLocked returns the claim with the lock node. Its lease is the shorter one of the whole claim's leases.
 func (w *wholeClaim) lockPartLocked(c *driver.Claim) *driver.Claim {
 	e := *c
-	e.ID, e.Ticket, e.Try = znode.PartID(w.id, w.tag), w.ticket, false
+	e.ID, e.Ticket, e.Try = znode.PartID(w.id, w.tag), w.first.Ticket, false
 	e.Weight, e.Capacity = driver.All, driver.All
 	e.Wait = min(c.Wait, c.TTL)
 	e.TTL = e.Wait

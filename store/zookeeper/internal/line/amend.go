@@ -34,7 +34,7 @@ func (k *Keeper) renewAmending(ctx context.Context, cs []*driver.Claim) []driver
 
 // amend changes a claim without moving it in the queue. The data of the node have the record. The name of the node has the
 // weight, so for another weight, amend replaces the node by another one in one step. The new node has the old one's number,
-// so that Curator's recipes find it in the same place of the queue, and has the claim's ticket in its data. Clients that
+// so that Curator's recipes find it in the same place of the queue, and names the claim's first node in its data. Clients that
 // watch the old node look again.
 //
 // If amend made the new node first and removed the old one after that, as Curator's recipe does, the claim would stand
@@ -118,7 +118,7 @@ func (k *Keeper) replacement(lc *LocalClaim, path string, weight int64, held *zn
 		return nil
 	}
 	number := strings.TrimPrefix(lc.node.name, lc.stem(lc.node.weight))
-	held.Ticket = lc.node.ticket
+	held.First = lc.node.first
 	lc.replaceLocked(wire.Replace(path, version, lc.dir+"/"+lc.stem(weight)+number, held.Text(), k.zk.ACL))
 	return lc.asks.create
 }

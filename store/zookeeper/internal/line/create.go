@@ -13,7 +13,7 @@ import (
 
 // enterNew makes the node of a claim that is not in the store, and returns the claim's place.
 func (k *Keeper) enterNew(
-	ctx context.Context, f *Folder, c *driver.Claim, ticket int64,
+	ctx context.Context, f *Folder, c *driver.Claim, first znode.First,
 ) (driver.Place, error) {
 	if c.Try || Reclaims(c) {
 		p, err := f.precheck(ctx, c)
@@ -22,7 +22,7 @@ func (k *Keeper) enterNew(
 		}
 	}
 	record := znode.NewData(c)
-	record.Ticket = ticket
+	record.First = first
 	parents := []*wire.Call(nil)
 	for range ensemble.Attempts {
 		create := wire.Create(f.dir+"/"+f.layout.Stem(c), record.Text(), k.zk.ACL)

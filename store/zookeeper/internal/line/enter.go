@@ -7,13 +7,14 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
 // Enter puts a claim among the children of a path, or finds it there, in four steps with a file each. lookup.go finds a
 // claim that has entered before. admit.go reads the queue before a try, or before a claim that reclaims. create.go makes the
-// node. judge.go finds the claim's place. If the claim is a part of another claim, ticket is that claim's; otherwise it is
-// 0.
-func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket int64) (driver.Place, error) {
+// node. judge.go finds the claim's place. If the claim is a part of another claim that has a node, first is that claim's first
+// node; otherwise it is zero.
+func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, first znode.First) (driver.Place, error) {
 	lc := k.LocalClaimOf(c.ID)
 	if lc != nil {
 		p, err := k.enterAgain(ctx, c, lc)
@@ -30,7 +31,7 @@ func (k *Keeper) Enter(ctx context.Context, dir string, c *driver.Claim, ticket 
 			return driver.Place{}, err
 		}
 		var p driver.Place
-		p, err = k.enterNew(ctx, k.Folder(s, dir), c, ticket)
+		p, err = k.enterNew(ctx, k.Folder(s, dir), c, first)
 		if !errors.Is(err, driver.ErrSession) {
 			return p, err
 		}

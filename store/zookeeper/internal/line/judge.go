@@ -83,7 +83,7 @@ func (k *Keeper) notePlace(c *driver.Claim, lc *LocalClaim, own int, holds, fres
 	}
 	lc.placeLocked(holds)
 	k.ProlongLocked(lc, lease)
-	return driver.Place{Ticket: lc.node.ticket, Holds: holds, Ahead: own, TTL: lc.TrustedLocked()}, nil
+	return driver.Place{Ticket: lc.node.first.Ticket, Holds: holds, Ahead: own, TTL: lc.TrustedLocked()}, nil
 }
 
 // maxTicket is above all tickets.
@@ -104,7 +104,7 @@ func (k *Keeper) order(ctx context.Context, lc *LocalClaim, list *wire.Call, pro
 		k.forget(lc)
 		return nil, 0, driver.ErrGone
 	}
-	if lc.node.ticket >= maxTicket {
+	if lc.node.first.Ticket >= maxTicket {
 		err := k.Withdraw(ctx, lc)
 		return nil, 0, errors.Join(driver.Refused(errors.New("zookeeper has counted further than tickets go")), err)
 	}
@@ -121,7 +121,7 @@ func (k *Keeper) order(ctx context.Context, lc *LocalClaim, list *wire.Call, pro
 		if lc.layout != znode.Locks && lc.layout != znode.Leases { // the data of a part have the ticket of the whole claim
 			came = znode.TicketOf(twin)
 		}
-		if ahead := twin.Err == nil && came < lc.node.ticket; ahead != (i < own) {
+		if ahead := twin.Err == nil && came < lc.node.first.Ticket; ahead != (i < own) {
 			q[i], q[own] = q[own], q[i]
 			own, i = i, min(i, own)
 		}

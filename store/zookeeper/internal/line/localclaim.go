@@ -50,6 +50,9 @@ func newLocalClaim(c *driver.Claim, f *Folder, create *wire.Call) *LocalClaim {
 	}
 }
 
+// FirstLocked returns the first of the claim's nodes.
+func (lc *LocalClaim) FirstLocked() znode.First { return lc.node.first }
+
 // pathLocked returns the path of the claim's node.
 func (lc *LocalClaim) pathLocked() string { return lc.dir + "/" + lc.node.name }
 

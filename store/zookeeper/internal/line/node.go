@@ -25,8 +25,9 @@ type node struct {
 	was     string // its former name, while another node may have replaced it
 	weight  int64  // of the claim
 	czxid   int64  // the transaction that made it
-	ticket  int64  // the transaction that made the first of the claim's nodes; set once, and read without mu after that
 	version int32  // of its data
+
+	first znode.First // of the claim's nodes; set once, and read without mu after that
 }
 
 // known reports whether the claim has a node whose name is known.
@@ -43,8 +44,8 @@ func (n *node) replace() { n.asked, n.was, n.name = true, n.name, "" }
 func (n *node) found(l znode.Layout, path string, stat *wire.Stat) {
 	n.asked, n.name = false, path[strings.LastIndexByte(path, '/')+1:]
 	n.czxid, n.version = stat.Czxid, stat.Version
-	if n.ticket == 0 {
-		n.ticket = n.czxid
+	if n.first.Ticket == 0 {
+		n.first = znode.First{Ticket: stat.Czxid, Since: stat.Ctime}
 	}
 	if named, ok := l.Parse(n.name); ok && n.replacing() {
 		n.weight = named.Weight

@@ -37,7 +37,7 @@ func (w *znodeWorld) asked() int64 {
 	return w.lc.node.weight
 }
 
-func (w *znodeWorld) stat() wire.Stat { return wire.Stat{Czxid: 100 - w.weight} }
+func (w *znodeWorld) stat() wire.Stat { return wire.Stat{Czxid: 100 - w.weight, Ctime: 200 - w.weight} }
 
 // steps returns the worlds that can come next.
 func (w *znodeWorld) steps() (next []znodeWorld) {
@@ -118,8 +118,8 @@ func (w *znodeWorld) wrong() string {
 		return fmt.Sprintf("it has %+v", *n)
 	case !n.known() && !n.asked && w.node != "":
 		return "it has no node"
-	case n.known() && n.ticket != 100-znodePermits:
-		return fmt.Sprintf("its ticket is %d", n.ticket)
+	case n.known() && n.first != znode.First{Ticket: 100 - znodePermits, Since: 200 - znodePermits}:
+		return fmt.Sprintf("its first node is %+v", n.first)
 	}
 	return ""
 }

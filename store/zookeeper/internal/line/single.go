@@ -23,7 +23,7 @@ func NewSingle(zk *ensemble.Ensemble, line *Keeper, l znode.Layout) *Single {
 
 // Enter puts a claim among the children of the name, or finds it there.
 func (r *Single) Enter(ctx context.Context, dir string, c *driver.Claim) (driver.Place, error) {
-	return r.line.Enter(ctx, dir, c, 0)
+	return r.line.Enter(ctx, dir, c, znode.First{})
 }
 
 // Await waits until a watch of the claim fires.

@@ -1,6 +1,7 @@
 package znode
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"time"
@@ -19,7 +20,14 @@ type Data struct {
 	Binary string        `json:"binary,omitempty"` // the record in base64, if it is not valid UTF-8
 	Kept   time.Duration `json:"kept,omitempty"`   // the claim has left, and its node stays this long
 	Asks   int64         `json:"asks,omitempty"`   // how often somebody has asked for the lock
-	Ticket int64         `json:"ticket,omitempty"` // of the claim, if it differs from the node's
+	First                // the claim's first node, if this is another one
+}
+
+// A First is the first of a claim's nodes. An amendment puts another node in its place, and a claim of a semaphore that comes
+// to hold has further nodes. All of them have the claim's ticket and time.
+type First struct {
+	Ticket int64 `json:"ticket,omitempty"` // the transaction that created the node
+	Since  int64 `json:"since,omitempty"`  // when, by the leader's clock, in milliseconds since 1970; earlier versions leave it out
 }
 
 // DataVersion is the version of the format.
@@ -67,10 +75,13 @@ func (d *Data) Write(record string) {
 	d.Record, d.Binary = fresh.Record, fresh.Binary
 }
 
-// TicketOf returns the ticket of a node's claim: the transaction that created the claim's first node.
+// FirstBy returns the first node of the claim, by the data and the stat of any of its nodes.
+func (d *Data) FirstBy(stat *wire.Stat) First {
+	return First{Ticket: cmp.Or(d.Ticket, stat.Czxid), Since: cmp.Or(d.Since, stat.Ctime)}
+}
+
+// TicketOf returns the ticket of a node's claim.
 func TicketOf(get *wire.Call) int64 {
-	if held := ReadData(get.Data); held.Ticket != 0 {
-		return held.Ticket
-	}
-	return get.Stat.Czxid
+	held := ReadData(get.Data)
+	return held.FirstBy(&get.Stat).Ticket
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 )
 
 func TestData(t *testing.T) {
@@ -35,5 +36,23 @@ func TestForeignData(t *testing.T) {
 	}
 	if got := ReadData(strings.Repeat("x", driver.MaxRecord+1)); len(got.Record) != driver.MaxRecord {
 		t.Errorf("a long text is shown with %d bytes; want %d", len(got.Record), driver.MaxRecord)
+	}
+}
+
+// A claim's later node has the ticket and the time of the first. Earlier versions wrote no time; the node's own stands in.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	stat := wire.Stat{Czxid: 7, Ctime: 70}
+	amended := NewData(&driver.Claim{})
+	amended.First = First{Ticket: 5, Since: 50}
+	for text, want := range map[string]First{
+		"127.0.0.1":              {Ticket: 7, Since: 70},
+		`{"stile":1}`:            {Ticket: 7, Since: 70},
+		`{"stile":1,"ticket":5}`: {Ticket: 5, Since: 70},
+		amended.Text():           {Ticket: 5, Since: 50},
+	} {
+		if held := ReadData(text); held.FirstBy(&stat) != want {
+			t.Errorf("the first node by %q is %+v; want %+v", text, held.FirstBy(&stat), want)
+		}
 	}
 }

@@ -38,7 +38,7 @@ type Node struct {
 
 // Facts returns the parts of the node that the rule reads. Another client's node counts as a mutex, or as a reader or
 // writer, so its capacity follows from its name, and no node is foreign. There is no id: a node's name has only its hash, by
-// which Named finds the node. Since is the time of the present node, which an amendment may have put in place of the first.
+// which Named finds the node.
 func (n Node) Facts() keyqueue.Facts {
 	f := keyqueue.Facts{Weight: n.Weight, Capacity: n.Capacity}
 	if n.Read == nil || n.Read.Err != nil {
@@ -46,7 +46,8 @@ func (n Node) Facts() keyqueue.Facts {
 	}
 	held := ReadData(n.Read.Data)
 	f.Client, f.Owner, f.Record, f.Left = held.Client, held.Owner, held.Record, held.Kept > 0
-	f.Ticket, f.Since = TicketOf(n.Read), time.UnixMilli(n.Read.Stat.Ctime)
+	first := held.FirstBy(&n.Read.Stat)
+	f.Ticket, f.Since = first.Ticket, time.UnixMilli(first.Since)
 	return f
 }
 
