@@ -24,6 +24,10 @@ func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 	return consul.New(&consul.Options{
 		Driver: s.d, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
 		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },
+		Room: func(ctx context.Context, name string) (func(), bool) {
+			end, err := s.limits.wait(callerOf(ctx), name, soon)
+			return end, err == nil
+		},
 	})
 }
 
@@ -44,7 +48,9 @@ func (s *Server) consulToken(next http.Handler) http.Handler {
 // answerConsul answers a request of Consul's API.
 func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // as in read
+	if r.ContentLength != 0 { // without a body net/http already reads on, and would take the limit for the client's end
+		_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // as in read
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxConsul))
 	if err != nil {
 		status := http.StatusBadRequest

@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/server"
@@ -109,4 +111,44 @@ func TestConsulWaits(t *testing.T) {
 	if got := <-answered; got != "404 Not Found at 1" {
 		t.Errorf("a query at the end of the waits = %s", got)
 	}
+}
+
+// Queries of Consul's clients count as requests that wait. One too many is cut short: its client would take a refusal for the
+// loss of its lock.
+func TestConsulQueriesCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, server.Options{MaxWaits: 2, ConsulKeys: consulKeys})
+		ask := func() <-chan time.Duration {
+			took := make(chan time.Duration, 1)
+			go func() {
+				began := time.Now()
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, inBubble+"/v1/kv/a?index=1&wait=1m", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res, err := (&http.Client{Transport: l.by}).Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res.Body.Close()
+				if took <- time.Since(began); res.StatusCode != http.StatusNotFound {
+					t.Errorf("a query = %s", res.Status)
+				}
+			}()
+			synctest.Wait()
+			return took
+		}
+		first, second := ask(), ask()
+		if d := <-second; d != time.Second {
+			t.Errorf("a query too many waits %v; want a second", d)
+		}
+		if d := <-first; d != time.Minute {
+			t.Errorf("the first query waits %v; want a minute", d)
+		}
+		if d := <-ask(); d != time.Minute {
+			t.Errorf("a query after the others waits %v; want a minute", d)
+		}
+	})
 }

@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -10,6 +11,9 @@ import (
 const (
 	defaultWait = 5 * time.Minute
 	maxWait     = 10 * time.Minute
+
+	// shortWait is the wait without room. Consul's clients would take a refusal for the loss of their lock.
+	shortWait = time.Second
 )
 
 // How often a blocking query checks its caller's credentials, and looks by itself.
@@ -31,10 +35,8 @@ func (f *Front) block(
 	if err != nil || index == 0 || a.Index != index {
 		return a, err
 	}
-	waiting, cancel := context.WithTimeout(ctx, wait)
+	waiting, cancel := f.bound(ctx, watched, wait)
 	defer cancel()
-	stop := context.AfterFunc(f.ending, cancel)
-	defer stop()
 	news, over := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(over)
@@ -84,6 +86,21 @@ func (q *Request) patience() (index uint64, wait time.Duration, err error) {
 		return 0, 0, refuse(http.StatusBadRequest, "wait is a duration, such as 10s")
 	}
 	return index, min(wait, maxWait), nil
+}
+
+// bound returns the context of a wait for a name. It ends early if there is no room for the wait, or if the replica ends.
+func (f *Front) bound(ctx context.Context, name string, wait time.Duration) (waiting context.Context, cancel func()) {
+	leave, ok := f.room(ctx, name)
+	if !ok {
+		leave, wait = func() {}, min(wait, shortWait)
+	}
+	waiting, end := context.WithTimeout(ctx, wait)
+	stop := context.AfterFunc(f.ending, end)
+	return waiting, sync.OnceFunc(func() {
+		stop()
+		end()
+		leave()
+	})
 }
 
 // watch reports changes of a name until ctx ends, or until it cannot.

@@ -39,6 +39,9 @@ type Options struct {
 	// Begin waits for the earlier calls about a claim: see the server.
 	Begin func(context.Context, *driver.Claim) (end func(), err error)
 
+	// Room counts a request that waits for a name until end is called. Without room for it, its wait is cut short.
+	Room func(ctx context.Context, name string) (end func(), ok bool)
+
 	// Heed takes each error of the store.
 	Heed func(error)
 
@@ -97,13 +100,14 @@ type Front struct {
 	keys    []*key
 	longest time.Duration // lease
 	begin   func(context.Context, *driver.Claim) (end func(), err error)
+	room    func(ctx context.Context, name string) (end func(), ok bool)
 	heed    func(error)
 	ending  context.Context
 }
 
 // New returns a front. The error is [driver.ErrUnsupported] if the store lacks a power that sessions need.
 func New(o *Options) (*Front, error) {
-	f := &Front{d: o.Driver, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, heed: o.Heed, ending: o.Ending}
+	f := &Front{d: o.Driver, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, room: o.Room, heed: o.Heed, ending: o.Ending}
 	f.lister, _ = o.Driver.(driver.Lister)
 	f.watcher, _ = o.Driver.(driver.Watcher)
 	if t := o.Driver.Traits(); f.lister == nil || !t.Amends || !t.Delay || t.ShortRecord {

@@ -51,7 +51,8 @@ type client struct {
 	t *testing.T
 	*Front
 	user
-	end context.CancelFunc // of the replica's waits
+	end  context.CancelFunc // of the replica's waits
+	full *atomic.Bool       // the replica has no room for further waits
 }
 
 var secret = []byte(strings.Repeat("k", MinKey))
@@ -60,6 +61,7 @@ var secret = []byte(strings.Repeat("k", MinKey))
 func replica(t *testing.T, d driver.Driver, keys ...[]byte) *client {
 	t.Helper()
 	ending, end := context.WithCancel(t.Context())
+	full := new(atomic.Bool)
 	t.Cleanup(end)
 	if keys == nil {
 		keys = [][]byte{secret}
@@ -67,11 +69,12 @@ func replica(t *testing.T, d driver.Driver, keys ...[]byte) *client {
 	f, err := New(&Options{
 		Driver: d, Keys: keys, Heed: func(error) {}, Ending: ending,
 		Begin: func(context.Context, *driver.Claim) (func(), error) { return func() {}, nil },
+		Room:  func(context.Context, string) (func(), bool) { return func() {}, !full.Load() },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client{t, f, root, end}
+	return &client{t, f, root, end, full}
 }
 
 func (c *client) as(u user) *client {
@@ -301,6 +304,12 @@ func TestBlocking(t *testing.T) {
 		if a := <-answers; a.Index != held.Index || took() != 7*time.Second {
 			t.Errorf("a query over = %+v after %v", a, took())
 		}
+		c.full.Store(true)
+		answers, took = ask(c, at+"&wait=7s")
+		if a := <-answers; a.Index != held.Index || took() != shortWait {
+			t.Errorf("a query without room = %+v after %v", a, took())
+		}
+		c.full.Store(false)
 		answers, took = ask(c, at)
 		waiter := &driver.Claim{Name: "a", ID: "x", Client: "x", Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour}
 		if _, err := d.Enter(t.Context(), waiter); err != nil { // it changes nothing for clients of Consul
