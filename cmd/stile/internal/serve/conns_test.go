@@ -179,6 +179,44 @@ func TestSlowConnections(t *testing.T) {
 	}
 }
 
+// A connection that never had a request gives way before one of a client between two requests, even if the client's is idle for
+// longer.
+func TestStrangersGiveWay(t *testing.T) {
+	c, _, token := serves(t, 3, func() { t.Error("no connection could be closed for another") })
+	asks := func(conn net.Conn) {
+		t.Helper()
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, head("GET /v1/locks/a", token, "")); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("GET = %v, %v", res, err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := c.dial("")
+	asks(client)
+	strangers := []net.Conn{c.dial(""), c.dial("GET / HTTP/1.1\r\n")}
+	others := []net.Conn{c.dial(""), c.dial("")}
+	for _, conn := range others {
+		asks(conn)
+	}
+	for i, conn := range strangers {
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("stranger %d reads %d, %v; want the end of its connection", i, n, err)
+		}
+	}
+	asks(client)
+}
+
 // If all connections have requests that wait, a further one finds no room, and a warning says so once.
 func TestNoRoom(t *testing.T) {
 	var warned atomic.Int32
