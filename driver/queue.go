@@ -2,6 +2,7 @@ package driver
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -21,15 +22,20 @@ func Holding(capacity int64, weights []int64) int {
 }
 
 // A Queue has the claims of one name, and methods for all that can happen to them. It has no clock and no lock, and does no
-// I/O: the caller passes the time, in microseconds of one clock that belongs to the store. Tests compare drivers with it
+// I/O: the caller passes the time, in microseconds of one clock that belongs to the store, from 0 up. Tests compare drivers with it
 // step by step.
 //
 // The zero Queue is empty. An empty queue forgets its capacity. The store may forget Last too, once all later stamps for
-// Enter are sure to be larger.
+// Enter are sure to be larger. Only its methods shorten the lease of an Entry.
+//
+// A method about a claim whose ticket is known does not look at all claims, unless some have run out: each of 10,000 waiters
+// keeps its place alive.
 type Queue struct {
 	Capacity int64
 	Last     int64   // highest ticket given
 	Entries  []Entry // in ticket order
+
+	first int64 // no entry stops counting earlier; 0 if unknown
 }
 
 // An Entry is one claim in a queue.
@@ -59,18 +65,34 @@ func (e *Entry) live(now int64) bool { return now < e.Ends && !e.Left }
 
 // Expire removes the claims that have run out. Every other method begins with it.
 func (q *Queue) Expire(now int64) {
+	if q.first != 0 && now < q.first {
+		return
+	}
+	over := false
+	q.first = 0
 	for i := range q.Entries { // mostly no claim has run out, and a function of package slices would copy each entry
-		if q.Entries[i].gone() <= now {
-			q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
-			return
+		if gone := q.Entries[i].gone(); gone <= now {
+			over = true
+		} else {
+			q.sooner(gone)
 		}
+	}
+	if over {
+		q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.gone() <= now })
+	}
+}
+
+// sooner notes when an entry stops counting.
+func (q *Queue) sooner(gone int64) {
+	if q.first == 0 || gone < q.first {
+		q.first = gone
 	}
 }
 
 // Enter is [Driver.Enter]. The ticket is the larger of stamp and one more than the last.
 func (q *Queue) Enter(now, stamp int64, c *Claim) (Place, error) {
 	q.Expire(now)
-	if i := q.find(c.ID); i >= 0 {
+	if i := q.at(c); i >= 0 {
 		if !q.Entries[i].live(now) {
 			return Place{}, ErrGone
 		}
@@ -112,14 +134,15 @@ func (q *Queue) stay(now int64, i int, c *Claim) Place {
 		ttl, e.Notified = c.TTL, true
 	}
 	e.Ends = max(e.Ends, now+micros(ttl))
+	q.sooner(e.gone())
 	return q.place(now, i, e.Ends-now)
 }
 
 // Look returns the place of a claim and starts no lease: [Driver.Await] checks again with it. The error is [ErrGone] if the
 // claim is not there.
-func (q *Queue) Look(now int64, id string) (Place, error) {
+func (q *Queue) Look(now int64, c *Claim) (Place, error) {
 	q.Expire(now)
-	i := q.find(id)
+	i := q.at(c)
 	if i < 0 || !q.Entries[i].live(now) {
 		return Place{}, ErrGone
 	}
@@ -129,7 +152,7 @@ func (q *Queue) Look(now int64, id string) (Place, error) {
 // Renew is [Driver.Renew] for one claim.
 func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
 	q.Expire(now)
-	i := q.find(c.ID)
+	i := q.at(c)
 	if i < 0 || !q.Entries[i].live(now) {
 		return 0, ErrGone
 	}
@@ -145,12 +168,13 @@ func (q *Queue) Renew(now int64, c *Claim) (time.Duration, error) {
 // Leave is [Driver.Leave].
 func (q *Queue) Leave(now int64, l *Release) error {
 	q.Expire(now)
-	i := q.find(l.Claim.ID)
+	i := q.at(l.Claim)
 	if i < 0 || !q.Entries[i].live(now) {
 		return ErrGone
 	}
 	if l.Keep > 0 && i < q.Holding() {
 		q.Entries[i].Left, q.Entries[i].Ends = true, now+micros(l.Keep)
+		q.sooner(q.Entries[i].Ends)
 		return nil
 	}
 	q.Entries = slices.Delete(q.Entries, i, i+1)
@@ -192,8 +216,8 @@ func (q *Queue) Ask(now, ticket int64) (ClaimInfo, error) {
 }
 
 // Asks is [Renewal.Asks] for a renewed claim.
-func (q *Queue) Asks(id string) int64 {
-	if i := q.find(id); i >= 0 {
+func (q *Queue) Asks(c *Claim) int64 {
+	if i := q.at(c); i >= 0 {
 		return q.Entries[i].Asks
 	}
 	return 0
@@ -259,6 +283,25 @@ func (q *Queue) fits(weight int64) bool {
 		left -= q.Entries[i].Weight
 	}
 	return weight <= left
+}
+
+// Soon is Next, or an earlier time, and looks at no entry. It is 0 for an empty queue, or if a look is needed: see Expire.
+func (q *Queue) Soon() int64 {
+	if len(q.Entries) == 0 {
+		return 0
+	}
+	return q.first
+}
+
+// at returns the index of a claim, or -1.
+func (q *Queue) at(c *Claim) int {
+	if c.Ticket != 0 {
+		i := sort.Search(len(q.Entries), func(i int) bool { return q.Entries[i].Ticket >= c.Ticket })
+		if i < len(q.Entries) && q.Entries[i].ID == c.ID {
+			return i
+		}
+	}
+	return q.find(c.ID)
 }
 
 func (q *Queue) find(id string) int {

@@ -145,7 +145,7 @@ func TestReclaimThatIsRefused(t *testing.T) {
 		if _, err := q.Enter(0, 0, job("later", 1, 2)); err == nil {
 			t.Error("enter with another capacity = nil, want a CapacityError")
 		}
-		if _, err := q.Look(0, "earlier"); err != nil {
+		if _, err := q.Look(0, exclusive("earlier")); err != nil {
 			t.Errorf("look for the earlier claim = %v, want nil", err)
 		}
 	})
@@ -158,7 +158,7 @@ func TestReclaimThatIsRefused(t *testing.T) {
 		if p := mustEnter(t, &q, 0, later); p.Ticket != 0 || p.Ahead != 2 {
 			t.Errorf("try = %+v, want ticket 0 and 2 ahead", p)
 		}
-		if _, err := q.Look(0, "earlier"); err != nil {
+		if _, err := q.Look(0, exclusive("earlier")); err != nil {
 			t.Errorf("look for the earlier claim = %v, want nil", err)
 		}
 	})
@@ -168,11 +168,11 @@ func TestLookStartsNoLease(t *testing.T) {
 	var q Queue
 	mustEnter(t, &q, 0, exclusive("1"))
 	want := mustEnter(t, &q, 0, exclusive("2"))
-	got, err := q.Look(4, "2")
+	got, err := q.Look(4, exclusive("2"))
 	if err != nil || got.Ticket != want.Ticket || got.Ahead != 1 || got.TTL != 0 || got.Retry != 6*time.Microsecond {
 		t.Errorf("look = %+v, %v; want ticket %d, 1 ahead, no lease, and to ask again in 6µs", got, err, want.Ticket)
 	}
-	if _, err := q.Look(5, "2"); !errors.Is(err, ErrGone) {
+	if _, err := q.Look(5, exclusive("2")); !errors.Is(err, ErrGone) {
 		t.Errorf("look at the end of the lease = %v, want ErrGone", err)
 	}
 }
@@ -185,7 +185,7 @@ func TestExpiryComesFirst(t *testing.T) {
 		want error
 	}{
 		{"enter again", func(q *Queue) error { c := exclusive("1"); c.Ticket = 1; _, err := q.Enter(20, 0, c); return err }, ErrGone},
-		{"look", func(q *Queue) error { _, err := q.Look(20, "1"); return err }, ErrGone},
+		{"look", func(q *Queue) error { _, err := q.Look(20, exclusive("1")); return err }, ErrGone},
 		{"renew", func(q *Queue) error { _, err := q.Renew(20, exclusive("1")); return err }, ErrGone},
 		{"leave", func(q *Queue) error { return q.Leave(20, &Release{Claim: exclusive("1")}) }, ErrGone},
 		{"break", func(q *Queue) error { _, err := q.Break(20, 0); return err }, ErrGone},

@@ -18,7 +18,7 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	var p driver.Place
 	err := d.follow(ctx, c.Name, func(s *sight) (ahead int, over bool) {
 		q := s.clone()
-		is, err := q.Look(s.now, c.ID)
+		is, err := q.Look(s.now, c)
 		if err != nil || is.Holds && !q.Entries[is.Ahead].Notified {
 			return 0, true // it is gone, or holds because another's lease ran out: its next Enter reports this
 		}

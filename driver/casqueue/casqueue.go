@@ -180,7 +180,7 @@ func (d *Driver) renew(ctx context.Context, name string, cs []*driver.Claim, lis
 		if r.Err == nil {
 			var p driver.Place
 			p, _, r.Err = d.place(after, cs[i], at)
-			r.TTL, r.Asks = p.TTL, after.queue.Asks(cs[i].ID)
+			r.TTL, r.Asks = p.TTL, after.queue.Asks(cs[i])
 		}
 	}
 }

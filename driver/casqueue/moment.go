@@ -58,7 +58,7 @@ func (m *moment) enter(q *driver.Queue, c *driver.Claim) (driver.Place, error) {
 // counts as notified.
 func (d *Driver) place(s *sight, c *driver.Claim, at moment) (p driver.Place, told bool, err error) {
 	q := s.clone()
-	if p, err = q.Look(s.now, c.ID); err != nil {
+	if p, err = q.Look(s.now, c); err != nil {
 		return driver.Place{}, false, err
 	}
 	e := &q.Entries[p.Ahead]

@@ -220,7 +220,7 @@ func (m *model) renew() {
 		_, wantErr := q.Renew(m.now, c)
 		q.Wake(m.now)
 		m.compareError("renew "+c.ID, got[i].Err, wantErr)
-		if want := q.Asks(c.ID); wantErr == nil && got[i].Asks != want {
+		if want := q.Asks(c); wantErr == nil && got[i].Asks != want {
 			m.differ("renew %s = %+v; want %d askings", c.ID, got[i], want)
 		}
 	}

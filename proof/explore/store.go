@@ -67,7 +67,7 @@ func (w *World) apply(r *request) {
 		p, err = w.store.Enter(w.micros(), 0, &cl)
 		w.reclaimed(r, had)
 	case protocol.Await:
-		p, err = w.store.Look(w.micros(), cl.ID)
+		p, err = w.store.Look(w.micros(), &cl)
 	case protocol.Renew:
 		if r.amend {
 			cl.Amend = &driver.Amendment{Weight: 1}

@@ -60,27 +60,27 @@ func (d *Driver) enter(c *driver.Claim) (p driver.Place, err error) {
 
 // Await is [driver.Driver.Await]. It returns at once when the claim holds.
 func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	name, id := d.prefix+c.Name, c.ID
+	claim := driver.Claim{ID: c.ID, Ticket: c.Ticket} // a late request may be applied after c has changed
 	if d.passes(ctx, Await) {
-		return d.await(ctx, name, id)
+		return d.await(ctx, d.prefix+c.Name, &claim)
 	}
-	return call(ctx, d, Await, func() (driver.Place, error) { return d.await(ctx, name, id) })
+	return call(ctx, d, Await, func() (driver.Place, error) { return d.await(ctx, d.prefix+c.Name, &claim) })
 }
 
-func (d *Driver) await(ctx context.Context, name, id string) (p driver.Place, err error) {
+func (d *Driver) await(ctx context.Context, name string, c *driver.Claim) (p driver.Place, err error) {
 	w, hears := newWait(), d.hears()
 	d.store.do(name, func(q *queue, now int64) {
-		if p, err = q.Look(now, id); err != nil || p.Holds && hears {
+		if p, err = q.Look(now, c); err != nil || p.Holds && hears {
 			return
 		}
-		q.await(id, w)
+		q.await(c.ID, w)
 	})
 	if err == nil && !(p.Holds && hears) {
 		err = d.wait(ctx, w)
 		d.store.do(name, func(q *queue, now int64) {
-			q.leave(id, w)
+			q.leave(c.ID, w)
 			if err == nil {
-				p, err = q.Look(now, id)
+				p, err = q.Look(now, c)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func (d *Driver) renew(cs []*driver.Claim) []driver.Renewal {
 			if a.TTL, a.Err = q.Renew(now, c); a.Err == nil && c.Amend != nil {
 				q.change()
 			}
-			a.Asks = q.Asks(c.ID)
+			a.Asks = q.Asks(c)
 		})
 		if a.Err != nil {
 			a.Err = d.broken.Explain(c.ID, a.Err)

@@ -108,9 +108,12 @@ func (s *Store) do(name string, f func(q *queue, now int64)) {
 	if q == nil {
 		q = part.add(name, hash/shards, s, now)
 	}
+	claims, last := len(q.Entries), q.Last
 	f(q, now)
-	q.Wake(now)
-	q.tell(now)
+	if q.Last != last {
+		claims++
+	}
+	q.tell(now, q.Wake(now), len(q.Entries) < claims)
 	q.arm(now, s, name)
 	if s.idle(q, now) {
 		part.forget(q)
@@ -279,13 +282,17 @@ func (q *queue) watch(w *wait, now int64) {
 	q.watches[w] = true
 }
 
-// tell notifies the waits for claims that hold or are gone, and all watches if the queue has changed.
-func (q *queue) tell(now int64) {
+// tell notifies the waits for claims that hold or are gone, and all watches if the queue has changed. Woken are claims that
+// hold now, and fewer says that some are gone: only then all waits are looked at.
+func (q *queue) tell(now int64, woken []driver.Entry, fewer bool) {
 	if q.unheard() {
 		return
 	}
-	if len(q.waits) > 0 {
-		q.tellWaits()
+	for i := range woken {
+		q.tellWaits(woken[i].ID)
+	}
+	if fewer && len(q.waits) > 0 {
+		q.tellGone()
 	}
 	if len(q.watches) == 0 {
 		return
@@ -296,7 +303,14 @@ func (q *queue) tell(now int64) {
 	}
 }
 
-func (q *queue) tellWaits() {
+// tellWaits notifies the waits for a claim: one event each, since a lost notification is not repeated.
+func (q *queue) tellWaits(id string) {
+	tellAll(q.waits[id])
+	delete(q.waits, id)
+}
+
+// tellGone notifies the waits for claims that no longer wait. Such a claim is gone, or its own call found that it holds.
+func (q *queue) tellGone() {
 	waiting, expected := q.Entries[q.Holding():], len(q.waits)
 	for i := range waiting {
 		if q.waits[waiting[i].ID] != nil {
@@ -310,10 +324,9 @@ func (q *queue) tellWaits() {
 	for i := range waiting {
 		waits[waiting[i].ID] = true
 	}
-	for id, set := range q.waits {
+	for id := range q.waits {
 		if !waits[id] {
-			tellAll(set)
-			delete(q.waits, id) // one event each, since a lost notification is not repeated
+			q.tellWaits(id)
 		}
 	}
 }
@@ -330,8 +343,8 @@ func (q *queue) arm(now int64, s *Store, name string) {
 		q.disarm()
 		return
 	}
-	at, ok := q.Next()
-	if !ok {
+	at := q.Soon()
+	if at == 0 {
 		q.disarm()
 		return
 	}

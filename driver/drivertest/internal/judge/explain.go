@@ -274,7 +274,7 @@ func (c *Call) sees(q *driver.Queue, i int) bool {
 	case "await":
 		return i >= 0 && i < q.Holding() && (c.Place.Ticket == 0 || c.Place.Ticket == q.Entries[i].Ticket)
 	case "renew":
-		_, err := q.Look(0, c.Claim.ID)
+		_, err := q.Look(0, &c.Claim)
 		return same(c.Err, err)
 	}
 	return false
