@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/memory"
@@ -56,6 +57,15 @@ var observeBugs = []bug{
 	{"BreakIsHeard", "the record is that of another break",
 		&buggy{breaks: func(ctx context.Context, d *memory.Driver, b *driver.BreakRequest) (driver.ClaimInfo, error) {
 			return d.Break(ctx, &driver.BreakRequest{Name: b.Name, Ticket: b.Ticket, Record: "another"})
+		}}},
+	{"BreakIsHeardByEach", "only one of the breaks is heard",
+		&buggy{alert: func(tell func(ids ...string)) func(ids ...string) {
+			var heard atomic.Bool
+			return func(ids ...string) {
+				if heard.Swap(true) {
+					tell(ids...)
+				}
+			}
 		}}},
 	{"BreakIsOfOne", "all claims of the client end",
 		&buggy{renew: func(ctx context.Context, d *memory.Driver, cs []*driver.Claim) []driver.Renewal {

@@ -13,6 +13,8 @@ import (
 var hearCases = []Case{
 	{"BreakIsHeard", "With HearsBreak, the client of a claim that somebody breaks is alerted at once, however long it was idle.", 0,
 		breakIsHeard},
+	{"BreakIsHeardByEach", "With HearsBreak, a driver with claims of several clients, as in a lock service, is alerted of each.", 0,
+		breakIsHeardByEach},
 	{"BreakIsOfOne", "A break ends one claim: what its client learns ends no other.", 0, breakIsOfOne},
 }
 
@@ -110,6 +112,22 @@ func breakIsHeard(r *run) {
 	}
 	r.leave(e, spared)
 	r.leave(e, holder)
+}
+
+// breakIsHeardByEach lets the claim of a second client hold when the driver already listens for the first.
+func breakIsHeardByEach(r *run) {
+	if _, ok := r.b.(driver.Breaker); !ok || !r.traits.HearsBreak {
+		return
+	}
+	first := r.ear()
+	second := &ear{first.Driver, r.claim().Client, first.alerts}
+	begun := first.held(r, r.name, idleLease)
+	r.pass(time.Second)
+	later := second.held(r, r.name+"/other", idleLease)
+	for _, c := range []*driver.Claim{later, begun} {
+		r.breaks(c, "")
+		r.until(2*r.store.Wake, "the driver is alerted of the claim of "+c.Name, func() bool { return first.alerted(c.ID) })
+	}
 }
 
 func breakIsOfOne(r *run) {
