@@ -26,8 +26,8 @@ const (
 )
 
 // Renew renews many claims by one script. The script skips claims that are not alone on their names; each of these is
-// renewed by a script of its own, in few pipelines. In a cluster every claim is renewed by its own script, since the names
-// may be on any server.
+// renewed by a script of its own, in few pipelines. Two claims on one name are not even tried together: the script reads
+// whole queues. In a cluster every claim is renewed by its own script, since the names may be on any server.
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	renewals, rest := make([]driver.Renewal, len(cs)), make([]int, 0, len(cs))
 	if len(cs) == 1 || d.conn.Spread() {
@@ -68,7 +68,7 @@ func (d *Driver) renewTogether(
 	keys, args, of := make([]string, 0, end-begin), make([]string, 0, 2*(end-begin)), make([]int, 0, end-begin)
 	for i := begin; i < end; i++ {
 		c := cs[i]
-		if c.Amend != nil {
+		if c.Amend != nil || i > begin && cs[i-1].Name == c.Name || i+1 < end && cs[i+1].Name == c.Name {
 			rest = append(rest, i)
 			continue
 		}

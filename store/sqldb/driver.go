@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,26 +164,45 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (p driver.Place, er
 	return p, err
 }
 
-// renewBatch is how many claims one transaction renews, so that others get a turn in between.
-const renewBatch = 64
+// renewBatch is how many claims one transaction renews, so that others get a turn in between. The queue of a name is read
+// once in a transaction, however long it is. So a transaction renews renewOfName claims if the last of them have one name.
+const (
+	renewBatch  = 64
+	renewOfName = 1024
+)
+
+// batchOf returns the number of claims that the next transaction renews.
+func batchOf(cs []*driver.Claim, order []int) int {
+	n := min(renewBatch, len(order))
+	for n < min(renewOfName, len(order)) && cs[order[n]].Name == cs[order[n-1]].Name {
+		n++
+	}
+	return n
+}
 
 // Renew is [driver.Driver.Renew].
 func (d *Driver) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
 	answers := make([]driver.Renewal, len(cs))
-	for from := 0; from < len(cs); from += renewBatch {
-		batch := answers[from:min(from+renewBatch, len(cs))]
+	order := make([]int, len(cs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(cs[a].Name, cs[b].Name) })
+	for len(order) > 0 {
+		batch := order[:batchOf(cs, order)]
+		order = order[len(batch):]
 		steps := make([]Step, len(batch))
-		for i := range steps {
-			c := cs[from+i]
-			steps[i] = Step{
+		for n, i := range batch {
+			a, c := &answers[i], cs[i]
+			steps[n] = Step{
 				Name: c.Name,
-				Do:   func(now, _ int64, q *driver.Queue) { batch[i].TTL, batch[i].Err = q.Renew(now, c) },
-				Fail: func(err error) { batch[i] = driver.Renewal{Err: gone(err)} },
+				Do:   func(now, _ int64, q *driver.Queue) { a.TTL, a.Err = q.Renew(now, c) },
+				Fail: func(err error) { *a = driver.Renewal{Err: gone(err)} },
 			}
 		}
 		if err := d.change(ctx, steps...); err != nil {
-			for i := range batch {
-				batch[i] = driver.Renewal{Err: gone(err)}
+			for _, i := range batch {
+				answers[i] = driver.Renewal{Err: gone(err)}
 			}
 		}
 	}

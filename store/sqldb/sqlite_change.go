@@ -59,18 +59,25 @@ func (d *lite) Change(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-// run does steps. The queue of the first step was read already.
+// run does steps. The queue of the first step was read already. Steps on one name that follow each other read its queue once
+// and write the changes once.
 func (t *transaction) run(steps []Step, q *driver.Queue) error {
-	for i := range steps {
-		if i > 0 {
+	for len(steps) > 0 {
+		name := steps[0].Name
+		n := slices.IndexFunc(steps, func(s Step) bool { return s.Name != name })
+		if n < 0 {
+			n = len(steps)
+		}
+		if q == nil {
 			var err error
-			if q, err = readQueue(t.s, steps[i].Name); err != nil {
+			if q, err = readQueue(t.s, name); err != nil {
 				return err
 			}
 		}
-		if err := t.do(&steps[i], q); err != nil {
+		if err := t.do(steps[:n], q); err != nil {
 			return err
 		}
+		steps, q = steps[n:], nil
 	}
 	if !t.wrote || t.last == t.meta.last && t.boot == t.meta.boot && t.now-t.meta.seen < seenEvery {
 		return nil
@@ -146,13 +153,15 @@ func (d *lite) rebooted(m meta, now int64) bool {
 	return now < m.seen
 }
 
-// do does one step on its queue, and writes the changes.
-func (t *transaction) do(s *Step, q *driver.Queue) error {
+// do does steps on one queue, and writes the changes.
+func (t *transaction) do(steps []Step, q *driver.Queue) error {
 	before := slices.Clone(q.Entries)
 	q.Last = t.last
-	s.Do(t.now, t.stamp, q)
+	for i := range steps {
+		steps[i].Do(t.now, t.stamp, q)
+	}
 	t.last = q.Last
-	return Save(&queueWriter{t, s.Name, q}, before, q.Entries)
+	return Save(&queueWriter{t, steps[0].Name, q}, before, q.Entries)
 }
 
 // A queueWriter is the [Writer] of one queue.
