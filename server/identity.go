@@ -16,6 +16,9 @@ import (
 // fresh is how long the server compares requests with an id of the store before it reads the id again.
 const fresh = 10 * time.Second
 
+// again is how long the server does not read the id again for requests that name another: anybody may send many of them.
+const again = 100 * time.Millisecond
+
 // beside is how long a request waits for another one's read of the id: that one may hang on a connection of its own.
 const beside = 250 * time.Millisecond
 
@@ -105,7 +108,7 @@ func (i *identity) last(id string) bool {
 func (i *identity) must(ctx context.Context, want string) error {
 	id, err := i.since(ctx, time.Now().Add(-fresh))
 	if err == nil && id != want {
-		id, err = i.since(ctx, time.Now()) // it may have changed
+		id, err = i.since(ctx, time.Now().Add(-again)) // it may have changed
 	}
 	switch {
 	case errors.Is(err, driver.ErrUnsupported):

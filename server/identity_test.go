@@ -92,7 +92,16 @@ func TestRequestsForAnotherStore(t *testing.T) {
 		if err := enters(t, by, "B"); !errors.Is(err, api.ErrOtherStore) || driver.OutcomeOf(err) != driver.OutcomeRefused || *entered != 1 {
 			t.Errorf("enter for another store = %v, and %d entered; want ErrOtherStore, refused, and 1", err, *entered)
 		}
-		time.Sleep(time.Millisecond)
+		before := store.reads.Load()
+		for range 20 {
+			if err := enters(t, by, "C"); !errors.Is(err, api.ErrOtherStore) {
+				t.Errorf("enter for another store = %v; want ErrOtherStore", err)
+			}
+		}
+		if n := store.reads.Load() - before; n > 0 {
+			t.Errorf("20 requests for another store read the id %d times; want none, since it was read just now", n)
+		}
+		time.Sleep(101 * time.Millisecond)
 		store.id = "B"
 		if err := enters(t, by, "B"); err != nil {
 			t.Errorf("enter after the store has changed = %v; want nil", err)

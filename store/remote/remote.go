@@ -134,7 +134,8 @@ func credential(a *driver.Address) (string, error) {
 	return token, nil
 }
 
-// connect asks for the traits. A host that is silent for timeout counts as frozen, and connect asks the next one.
+// connect asks for the traits. A host that is silent for timeout counts as frozen. If it is, or breaks its connections, as a
+// proxy without a service does, connect asks the next one.
 func (c *client) connect(ctx context.Context) (t *api.TraitsAnswer, err error) {
 	for range c.hosts {
 		t = &api.TraitsAnswer{}
@@ -142,10 +143,12 @@ func (c *client) connect(ctx context.Context) (t *api.TraitsAnswer, err error) {
 		err = c.call(bounded, api.Traits, api.Nothing{}, t)
 		cut := bounded.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err == nil || !cut {
+		if cut && err != nil {
+			err = driver.Unreachable(fmt.Errorf("the lock service did not answer within %v", c.timeout))
+		}
+		if err == nil || ctx.Err() != nil || !driver.IsUnreachable(err) {
 			return t, err
 		}
-		err = driver.Unreachable(fmt.Errorf("the lock service did not answer within %v", c.timeout))
 	}
 	return nil, err
 }

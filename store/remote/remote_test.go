@@ -135,6 +135,27 @@ func TestHosts(t *testing.T) {
 	judge(t, "open where nobody listens", err, driver.OutcomeUnsent, true)
 }
 
+// An address that accepts connections and breaks them, as a proxy without a service does, keeps nobody from the next.
+func TestHostBreaksConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	store := memory.NewStore()
+	addr, _ := service(t, store.Driver(), nobody)
+	drive.Enter(t, open(t, l.Addr().String(), addr), drive.Claim("a", "x"))
+}
+
 // Trap: a replica may answer and not reach its store, while another does. It reports this for each claim of a renewal. A
 // client that only renews must not ask it again until its leases are over.
 func TestReplicaWithoutItsStore(t *testing.T) {
