@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		out.part(&api.ListPart{Error: errorOf(err)})
 		return
+	}
+	if s.sole != nil && q.Name == "" {
+		list = slices.DeleteFunc(list, func(l driver.Listing) bool { return l.Name == soleName }) // the service's own
 	}
 	out.list(who, list)
 }

@@ -122,16 +122,22 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			if errors.Is(err, errUnauthenticated) {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
-			if f := failed(err); isLock(r) {
-				sendAway(w, f.status, f)
-			} else {
-				e := errorOf(err)
-				sendAway(w, e.Status(), e)
-			}
+			turnAway(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// turnAway refuses a request whose body has not been read, in the form of its API.
+func turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	if isLock(r) {
+		f := failed(err)
+		sendAway(w, f.status, f)
+		return
+	}
+	e := errorOf(err)
+	sendAway(w, e.Status(), e)
 }
 
 // still checks a long request again: the credentials may have been revoked, or their rights may have changed.

@@ -325,6 +325,32 @@ func TestRevokedWhileItWaits(t *testing.T) {
 	}
 }
 
+// A revoked token also ends a wait that is kept together with others.
+func TestRevokedInAHerd(t *testing.T) {
+	d := newDoor(map[string]server.Right{"ci": everything, "gone": everything})
+	f := newFake()
+	url := guarded(t, f, d)
+	mine := simple(t, url, "ci", "PUT", "a", "")
+	waiting := make(chan struct{}, 100)
+	f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		waiting <- struct{}{}
+		return f.Driver.Await(ctx, c)
+	}
+	first, second := make(chan said, 1), make(chan said, 1)
+	go func() { first <- simple(t, url, "ci", "PUT", "a?wait=1m&ttl=1s", "") }()
+	<-waiting
+	go func() { second <- simple(t, url, "gone", "PUT", "a?wait=1m&ttl=1s", "") }()
+	<-waiting
+	d.revoke("gone")
+	if a := <-second; a.status != 401 || a.Token != "" {
+		t.Errorf("the wait ends with %d %s; want 401", a.status, a.text)
+	}
+	simple(t, url, "ci", "DELETE", "a", mine.Handle)
+	if a := <-first; a.status != 200 {
+		t.Errorf("the other wait ends with %d %s; want the lock", a.status, a.text)
+	}
+}
+
 // With credentials the server answers other machines and proxies, but only for its own host names.
 func TestHosts(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything})

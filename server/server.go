@@ -26,6 +26,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/work"
 	"github.com/stilelock/stile/server/internal/consul"
 )
 
@@ -49,8 +50,10 @@ type Server struct {
 	limits   *limits         // of what clients may ask
 	calls    calls           // under way
 	alerts   alerts          // for the clients that listen
-	ending   context.Context // ends with EndWaits
-	end      context.CancelFunc
+	herds    *herds          // of waiting claims
+	sole     *sole           // nil if several servers can serve the store
+	life     *work.Life      // ends with EndWaits
+	ending   context.Context // of the life
 }
 
 // Options are the options of a server.
@@ -92,14 +95,18 @@ type Options struct {
 // New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
 // request. Nil options are the defaults.
 //
-// New fails if an option is out of its range. It fails with [driver.ErrUnsupported] if the store's claims live in a client's
-// session or need a client of their own. To such a store all clients of a server are one client, and their claims would end
-// together.
+// If the store's claims live in a client's session, as in ZooKeeper, the claims of all clients live in the session of the
+// server, and end with it. Then one server can serve the store: New begins to ask for the lock stile-serve in the store, in
+// the same session. While another server has the lock, this one answers 503, and says which server serves.
+//
+// New fails if an option is out of its range. It fails with [driver.ErrUnsupported] if claims need a client of their own: such
+// a store frees all locks at once when its connection to the server ends, and the server's clients would still trust their
+// leases.
 func New(d driver.Driver, o *Options) (*Server, error) {
-	if t := d.Traits(); t.InSession || t.OwnClient {
-		return nil, fmt.Errorf("%w: in %s a claim lives in the session of one client, which a server cannot share among its "+
-			"clients",
-			driver.ErrUnsupported, t.Store)
+	t := d.Traits()
+	if t.OwnClient {
+		return nil, fmt.Errorf("%w: %s frees all locks of a client when its connection ends, so if the lock service ended, its "+
+			"clients would work on without their locks", driver.ErrUnsupported, t.Store)
 	}
 	if o == nil {
 		o = &Options{}
@@ -118,9 +125,10 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	}
 	if a, ok := d.(driver.Alerter); ok {
 		s.alerter = true
-		a.Alert(s.alerts.endangered)
+		a.Alert(s.endangered)
 	}
-	s.ending, s.end = context.WithCancel(context.Background())
+	s.herds, s.life = newHerds(s), work.Begin()
+	s.ending = s.life.Context()
 	if s.consul, err = s.newConsul(o.ConsulKeys); err != nil {
 		return nil, err
 	}
@@ -141,7 +149,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
 	}))
-	answers := s.consulToken(s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answers := s.consulToken(s.authenticated(s.alone(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch clean := path.Clean(r.URL.Path); {
 		case isLock(r):
 			s.locks(w, r)
@@ -152,12 +160,17 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		default:
 			bodiless(mux).ServeHTTP(w, r)
 		}
-	})))
+	}))))
 	if o.Page {
 		s.people = s.newPeople()
 		answers = s.withPage(answers)
 	}
 	s.handler = s.admitted(origins.Handler(answers))
+	if t.InSession {
+		if s.sole, err = newSole(s); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -189,7 +202,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // EndWaits ends all waits, watches and alerts, now and from now on: their clients ask another server, or this one again. The
 // server still answers every other request. Call it on shutdown, by [http.Server.RegisterOnShutdown]. A second call is
 // harmless.
-func (s *Server) EndWaits() { s.end() }
+func (s *Server) EndWaits() {
+	s.life.End()
+	s.life.Wait()
+}
 
-// traits returns the promises of the store, which are also the server's.
-func (s *Server) traits() *api.StoreTraits { return api.NewTraits(s.promises()) }
+// endangered takes the driver's alerts.
+func (s *Server) endangered(ids ...string) {
+	s.alerts.endangered(ids...)
+	if s.sole != nil {
+		notify(s.sole.kick)
+	}
+}
+
+// traits returns the promises to the server's clients: those of the store. All its clients share a session.
+func (s *Server) traits() *api.StoreTraits {
+	t := s.promises()
+	if t.InSession {
+		t.InSession, t.Session = false, 0
+		t.Note("All locks live in the one session of the lock service, and end when that session ends: if the service is " +
+			"restarted, each holder loses its lock, after it learned of the danger.")
+	}
+	return api.NewTraits(t)
+}

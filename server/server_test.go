@@ -129,17 +129,12 @@ func asks(t testing.TB, url, text string) (status int, failed error) {
 	return status, nil
 }
 
-// A server refuses a store whose claims live in one client's session.
-func TestSessionsAreRefused(t *testing.T) {
-	for name, trait := range map[string]func(*driver.Traits){
-		"in session": func(t *driver.Traits) { t.InSession = true },
-		"own client": func(t *driver.Traits) { t.OwnClient = true },
-	} {
-		f := newFake()
-		f.traits = trait
-		if _, err := server.New(f, nil); !errors.Is(err, driver.ErrUnsupported) {
-			t.Errorf("%s: %v; want ErrUnsupported", name, err)
-		}
+// A server refuses a store that frees the locks of a client when its connection ends.
+func TestOwnClientsAreRefused(t *testing.T) {
+	f := newFake()
+	f.traits = func(t *driver.Traits) { t.OwnClient = true }
+	if _, err := server.New(f, nil); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("a store with clients of their own: %v; want ErrUnsupported", err)
 	}
 }
 

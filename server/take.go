@@ -100,7 +100,7 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		return nil, notHad(&h, err)
 	}
 	defer over()
-	waiting, cancel := context.WithCancel(ctx)
+	waits, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, cancel)
 	if err != nil {
@@ -109,9 +109,11 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	defer done()
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
+	still := func() error { return who.still(mayTake) }
+	var w *waiting
 	early := 0
 	for end := q.arrived.Add(wait); ; {
-		c.Wait = min(c.TTL, max(time.Until(end), 0)+grace)
+		c.Wait = waitingLease(c.TTL, end)
 		sent := time.Now()
 		p, err := s.find(ctx, c, &h)
 		switch {
@@ -123,29 +125,41 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 			f := s.held(who, q.name, &h, &p)
 			f.after = again
 			return nil, f
+		case w == nil:
+			w = s.herds.join(c, still, end, sent, p.TTL)
+			defer s.herds.leave(w)
+		default:
+			s.herds.settle(w, sent, p.TTL)
 		}
-		err = s.hear(waiting, c, &p, end, &early)
-		if err == nil {
-			err = who.still(mayTake)
-		}
-		if err == nil {
-			err = s.cut(waiting)
-		}
-		if err != nil {
+		if err := s.waitOn(ctx, waits, w, &p, &early); err != nil {
 			return nil, notHad(&h, err)
 		}
 	}
 }
 
-// cut returns why a wait ended early, or nil if it did not.
-func (s *Server) cut(waiting context.Context) error {
-	switch {
-	case waiting.Err() == nil:
-		return nil
-	case s.ending.Err() != nil:
+// waitOn waits until the claim must be found again.
+func (s *Server) waitOn(ctx, waits context.Context, w *waiting, p *driver.Place, early *int) error {
+	if err := s.hear(waits, w, p, early); err != nil {
+		return err
+	}
+	if err := w.still(); err != nil {
+		return err
+	}
+	if s.ending.Err() != nil {
 		return errEnding
 	}
-	return errSuperseded // if the client is gone, nobody reads this
+	if err := s.herds.find(ctx, w); err != nil {
+		return err
+	}
+	if waits.Err() != nil {
+		return errSuperseded // if the client is gone, nobody reads this
+	}
+	return nil
+}
+
+// waitingLease returns the lease of a claim that waits until a time: it ends soon after that time.
+func waitingLease(ttl time.Duration, end time.Time) time.Duration {
+	return min(ttl, max(time.Until(end), 0)+grace)
 }
 
 // claim returns the driver's claim for a caller's handle.
@@ -171,18 +185,27 @@ func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.P
 	return p, nil
 }
 
-// hear waits until the claim may hold, its lease needs a renewal, or the wait ends. early counts the early returns of Await
-// in a row: a store may return early at any time, but must not make the server spin.
-func (s *Server) hear(waiting context.Context, c *driver.Claim, p *driver.Place, end time.Time, early *int) error {
-	within := p.TTL / 3
-	if p.Retry > 0 {
-		within = min(within, p.Retry)
+// hear waits until the claim may hold, must be found again, or the wait ends. early counts the early returns of Await in a
+// row: a store may return early at any time, but must not make the server spin.
+func (s *Server) hear(waits context.Context, w *waiting, p *driver.Place, early *int) error {
+	waits, cut := context.WithCancel(waits)
+	defer cut()
+	first, err := s.herds.listens(w, cut)
+	if err != nil {
+		return err
 	}
-	within = min(max(within, leastHear), time.Until(end))
-	ctx, cancel := context.WithTimeout(waiting, within)
+	within := time.Until(w.end)
+	if first {
+		again := p.TTL / 3
+		if p.Retry > 0 {
+			again = min(again, p.Retry)
+		}
+		within = min(within, max(again, leastHear))
+	}
+	ctx, cancel := context.WithTimeout(waits, within)
 	defer cancel()
 	begin := time.Now()
-	turn, err := s.d.Await(ctx, c)
+	turn, err := s.d.Await(ctx, &w.claim)
 	switch {
 	case ctx.Err() != nil:
 		return nil

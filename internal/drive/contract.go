@@ -5,8 +5,10 @@ package drive
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/driver/drivertest"
 )
 
@@ -15,8 +17,9 @@ var everyNumber = flag.Bool("every-number", false,
 	"run the contract over each number of replicas of the lock service that a store is tested with")
 
 // ContractServed tests that the contract holds over the lock service, also if each request goes to another replica of it:
-// with these numbers of replicas, of which the first few are tested always, and the others in make full.
-func ContractServed(t *testing.T, store func(t *testing.T) drivertest.Store, always int, replicas ...int) {
+// with these numbers of replicas, of which the first few are tested always, and the others in make full. Lacks are the traits
+// that the store lacks; see [Lacks].
+func ContractServed(t *testing.T, store func(t *testing.T) drivertest.Store, lacks []driver.Trait, always int, replicas ...int) {
 	if !*everyNumber {
 		replicas = replicas[:always]
 	}
@@ -24,7 +27,7 @@ func ContractServed(t *testing.T, store func(t *testing.T) drivertest.Store, alw
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			s := Served(t, n, store(t))
-			Lacks(t, s.Open)
+			Lacks(t, s.Open, slices.Clone(lacks)...)
 			drivertest.Run(t, s)
 		})
 	}

@@ -10,5 +10,5 @@ import (
 
 func TestContractServed(t *testing.T) {
 	t.Parallel()
-	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(servertest.Etcd(t).Addr) }, 0, 1, 2)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(servertest.Etcd(t).Addr) }, nil, 0, 1, 2)
 }

@@ -11,5 +11,5 @@ func TestContractServed(t *testing.T) {
 	t.Parallel()
 	drive.ContractServed(t, func(t *testing.T) drivertest.Store {
 		return drivertest.Store{Open: opener("mysql://root@" + server.Addr + "/" + database(t, server)), Fresh: fresher(t)}
-	}, 0, 1, 2)
+	}, nil, 0, 1, 2)
 }

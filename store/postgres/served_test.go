@@ -15,7 +15,7 @@ func TestContractServed(t *testing.T) {
 	drive.ContractServed(t, func(*testing.T) drivertest.Store {
 		url := "postgres://postgres@" + server.Addr + "/postgres?schema=" + schema()
 		return drivertest.Store{Open: opener(url), Fresh: fresher(server), Lease: 600 * time.Millisecond}
-	}, 0, 1, 2, 3)
+	}, nil, 0, 1, 2, 3)
 }
 
 // The server notifies the driver by which a claim entered last. Another driver that adopts the claim is notified in its

@@ -9,5 +9,5 @@ import (
 
 func TestContractServed(t *testing.T) {
 	t.Parallel()
-	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(t, "") }, 2, 1, 2, 3)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(t, "") }, nil, 2, 1, 2, 3)
 }

@@ -10,5 +10,5 @@ import (
 )
 
 func TestContractServed(t *testing.T) {
-	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, 1, 1, 2)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, nil, 1, 1, 2)
 }

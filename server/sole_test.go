@@ -1,0 +1,81 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/store/memory"
+)
+
+// session returns a client of a store in which claims live in the session of their client.
+func session(store *memory.Store) *fake {
+	return &fake{
+		Driver: store.Driver(), left: make(chan driver.Claim, 10),
+		traits: func(t *driver.Traits) { t.InSession, t.Session = true, time.Minute },
+	}
+}
+
+// Trap: a server cannot renew the claims of another server's session. So one server serves a store with sessions, and others
+// stand by: they say which one serves, and begin when its claims are gone.
+func TestOneServerForSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		first, transport := serving(t, session(store))
+		u := &user{t, &http.Client{Transport: transport}}
+		a := u.gets(200, "", "PUT", "a", "")
+		other := newUser(t, session(store))
+		b := other.gets(503, "unreachable", "PUT", "b", "")
+		if b.Outcome != "unsent" || !strings.Contains(b.text, "serves it, as process") {
+			t.Errorf("the other server answers %s; want who serves, and that the request was not passed on", b.text)
+		}
+		other.gets(503, "unreachable", "POST", "a", a.Handle)
+		if status, answer, err := postBy(t.Context(), other.by, inBubble+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)})); err != nil || status != 503 || !strings.Contains(string(answer), "stands by") {
+			t.Errorf("the other server answers %d %s, %v; want that it stands by", status, answer, err)
+		}
+		time.Sleep(time.Hour)
+		other.gets(503, "unreachable", "PUT", "b", "")
+		first.EndWaits()
+		time.Sleep(10*time.Second + time.Millisecond)
+		other.gets(200, "", "PUT", "b", "")
+		u.gets(503, "unreachable", "PUT", "c", "")
+	})
+}
+
+// A server that has lost its session serves no more until it has the lock again.
+func TestOneServerLosesItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		f := session(store)
+		u := newUser(t, f)
+		u.gets(200, "", "PUT", "a", "")
+		other := newUser(t, session(store))
+		other.gets(503, "unreachable", "PUT", "b", "")
+		admin := store.Driver()
+		defer admin.Close()
+		if _, err := admin.Break(t.Context(), &driver.BreakRequest{Name: "stile-serve"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		other.gets(200, "", "PUT", "b", "")
+		b := u.gets(503, "unreachable", "PUT", "b", "")
+		if !strings.Contains(b.text, "serves it") {
+			t.Errorf("the server without its lock answers %s; want who serves", b.text)
+		}
+	})
+}
+
+// The clients of a server share its session: each can renew and release what another has.
+func TestTraitsOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUser(t, session(memory.NewStore()))
+		if status, answer, err := postBy(t.Context(), u.by, inBubble+api.Traits, "{}"); err != nil || status != 200 ||
+			!strings.Contains(string(answer), `"in_session":false`) || !strings.Contains(string(answer), "one session of the lock service") {
+			t.Errorf("the traits are %d %s, %v; want no sessions of clients, and a note", status, answer, err)
+		}
+	})
+}
