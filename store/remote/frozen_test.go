@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/store/memory"
@@ -19,4 +20,14 @@ func TestFrozenService(t *testing.T) {
 	second, _ := service(t, store.Driver(), nobody)
 	p := servertest.NewProxy(t, first)
 	drive.Frozen(t, "stile://"+p.Addr+","+second, 6*time.Second, func() { p.Freeze(true, true) })
+}
+
+// A client that freezes while it waits, with its connections open, is granted for the short lease of a waiter.
+func TestFrozenWaiter(t *testing.T) {
+	t.Parallel()
+	store := memory.NewStore()
+	took := drive.FrozenWaiter(t, func(testing.TB) driver.Driver { return store.Driver() }, time.Hour)
+	if took > time.Minute { // 6 s on a machine that does not stand still
+		t.Errorf("a frozen client with a ttl of an hour keeps the lock for %v; want 6 s", took)
+	}
 }
