@@ -17,6 +17,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/record"
 	"github.com/stilelock/stile/server"
 	"github.com/stilelock/stile/store/memory"
 )
@@ -270,20 +271,22 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// A viewer who breaks a claim needs the right and a reason. The page then shows who did it and why, and the client of the
-// claim hears it if the store carries that.
+// asked is a store that notes who asked for a break, and why.
+type asked struct {
+	*memory.Driver
+	record string
+}
+
+func (a *asked) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	a.record = b.Record
+	return a.Driver.Break(ctx, b)
+}
+
+// The page shows who broke a claim and why, and the store gets both, for the claim's client.
 func TestPageBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		heard := make(chan string, 1)
-		f.Driver.Alert(func(...string) { heard <- "" })
-		d := newDoor(map[string]server.Right{"ops": everything})
-		s, err := server.New(f.Driver, &server.Options{Authenticate: d.authenticate, Page: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		defer s.EndWaits()
+		f := &asked{Driver: memory.New()}
+		s := newPage(t, f, newDoor(map[string]server.Right{"ops": everything}))
 		p := hold(t, f, "a", `{"owner":"nightly"}`)
 		login := []string{"Authorization", "Bearer ops"}
 		if first := open(t, s, login...); first.Event.Queues[0].Queue.Claims[0].ID != fmt.Sprint(p.Ticket) {
@@ -291,6 +294,9 @@ func TestPageBreaks(t *testing.T) {
 		}
 		if w := visit(t, s, http.MethodPost, "/page/break", fmt.Sprintf(`{"name":"a","id":"%d","reason":" it hangs "}`, p.Ticket), login...); w.Code != 200 {
 			t.Fatalf("break = %d %s", w.Code, w.Body)
+		}
+		if h := record.Read(f.record); h.Owner != "ops" || h.Reason != "it hangs" {
+			t.Errorf("the store gets %+v; want who breaks and why", h)
 		}
 		time.Sleep(2 * time.Second)
 		if first := open(t, s, login...); len(first.names()) != 0 {
