@@ -239,6 +239,8 @@ func (d *Driver) Break(ctx context.Context, b *driver.BreakRequest) (driver.Clai
 	switch {
 	case err != nil:
 		return driver.ClaimInfo{}, err
+	case a.status == "":
+		return driver.ClaimInfo{}, errShort
 	case a.status == "gone":
 		return driver.ClaimInfo{}, d.failover.gone()
 	}

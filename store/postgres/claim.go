@@ -80,6 +80,8 @@ func (d *Driver) byItself(ctx context.Context, what *call, alone bool) (*answer,
 	switch {
 	case err != nil:
 		return nil, err
+	case a.status == "":
+		return nil, errShort
 	case a.status == "gone":
 		return nil, d.failover.gone()
 	case a.status == "capacity":

@@ -68,7 +68,7 @@ func (l *Link) Explain(ctx context.Context, err error) error {
 		return l.answered(answer, connecting)
 	}
 	switch {
-	case errors.Is(err, errAlone):
+	case errors.Is(err, errAlone), errors.Is(err, errMixedUp):
 		return driver.Unreachable(err)
 	case connecting && strings.Contains(err.Error(), "server refused TLS connection") && l.onlyTLS():
 		return driver.Refused(fmt.Errorf("postgres at %s does not speak TLS: use sslmode=disable, or prefer", l.address()))

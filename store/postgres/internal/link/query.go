@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,10 +54,39 @@ func (l *Link) query(
 				driver.Heard(ctx, 1)
 			}
 			rows.Close()
-			err = errors.Join(err, rows.Err())
+			if unread := err; unread != nil {
+				err = fmt.Errorf("%w: %w", errMixedUp, unread)
+			}
+			if err = errors.Join(err, rows.Err()); err == nil {
+				err = answers(rows.CommandTag(), sql)
+			}
 		}
 		return err
 	})
+}
+
+// confused reports whether an error is the client's own about what it read. Then the connection's next answers may belong to
+// other requests too.
+func confused(err error) bool {
+	_, answered := errors.AsType[*pgconn.PgError](err)
+	return err != nil && !answered && !errors.Is(err, errAlone)
+}
+
+var errMixedUp = errors.New("what came on the connection to postgres is no answer to the request, " +
+	"as if a pooler had mixed up its clients' answers")
+
+// answers returns an error if a statement cannot have this command tag, because the answer is another's. PgBouncer gives out
+// a connection before it was reset if a notification comes at that moment. The connection's next request then gets the
+// answer to DISCARD ALL, which has no rows and no error, and is done all the same.
+func answers(tag pgconn.CommandTag, sql string) error {
+	verb, _, _ := strings.Cut(sql, " ")
+	if verb == "WITH" {
+		verb = "SELECT"
+	}
+	if !strings.HasPrefix(tag.String(), verb) {
+		return fmt.Errorf("%w: %q", errMixedUp, tag.String())
+	}
+	return nil
 }
 
 // on lends a connection of the pool, and explains its error.
@@ -78,7 +109,7 @@ func (l *Link) on(caller context.Context, use func(ctx context.Context, conn *pg
 			err = errAlone
 		}
 	}
-	if Drops(err) {
+	if Drops(err) || ctx.Err() == nil && confused(err) {
 		HangUp(conn.Conn())
 	}
 	if err != nil && ctx.Err() == nil && conn.Conn().IsClosed() {

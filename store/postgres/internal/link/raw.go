@@ -85,12 +85,19 @@ func (l *Link) QueryRaw(caller context.Context, sql string, v *Values, each func
 		rows := conn.PgConn().ExecStatement(ctx, sd, v.list, inBinary, inBinary)
 		row := Row{fields: sd.Fields, types: conn.TypeMap()}
 		for err == nil && rows.NextRow() {
-			row.values = rows.Values()
-			err = each(&row)
+			if row.values = rows.Values(); len(row.values) != len(row.fields) {
+				err = errMixedUp
+			} else {
+				err = each(&row)
+			}
 		}
-		if _, closed := rows.Close(); closed != nil {
+		tag, closed := rows.Close()
+		if closed != nil {
 			forget(ctx, conn, sql)
 			return closed
+		}
+		if err == nil {
+			err = answers(tag, sql)
 		}
 		return err
 	})

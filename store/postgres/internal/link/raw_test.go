@@ -14,7 +14,7 @@ func TestRawIsPreparedAnew(t *testing.T) {
 	t.Parallel()
 	l := open(t, "postgres://postgres@"+server.Addr+"/postgres?pool_max_conns=1")
 	l.Prepare()
-	if err := ask(t, l, "CREATE TABLE changes AS SELECT 7::bigint AS n, 'x'::text AS other"); err != nil {
+	if err := ask(t, l, "SELECT 7::bigint AS n, 'x'::text AS other INTO changes"); err != nil {
 		t.Fatal(err)
 	}
 	read := func() (n int64, other string, err error) {
