@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -119,12 +120,18 @@ var errNoNotify = errors.New("notifications do not come through: " +
 // try tests whether a notification from one connection reaches another that listens. A pooler's shared connection goes on
 // listening when this client has gone, so try uses a channel to which nobody else sends. Otherwise each notification would
 // reach the connection's next client, and PgBouncer 1.18 to 1.20 ends if one comes while a query on it is being cancelled.
-func (l *listener) try(ctx context.Context) error {
+// Through a pooler that certainly shares connections, nothing is sent.
+func (l *listener) try(ctx context.Context, pooled bool) error {
 	conn, err := l.connect(ctx, l.d.channel)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(ctx)
+	if pooled {
+		if shared, err := l.shared(ctx, conn); err != nil || shared {
+			return cmp.Or(err, errNoNotify)
+		}
+	}
 	const echo = "SELECT pg_notify($1::text, 'echo')"
 	if _, err := l.d.link.Pool().Exec(ctx, echo, link.Plain, l.d.channel); err != nil {
 		return err
@@ -133,6 +140,33 @@ func (l *listener) try(ctx context.Context) error {
 		return errNoNotify
 	}
 	return nil
+}
+
+// shared reports whether a pooler certainly shares connections: this one and one of the pool are at the same process of the
+// server, or one of them is at two. It asks each twice in a row, so a pooler that gives out its connections round and round
+// shows itself too.
+func (l *listener) shared(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	other, err := l.d.link.Pool().Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer other.Release()
+	var at [2]uint32
+	for i := range 8 {
+		which := (i + 1) / 2 % 2
+		var process uint32
+		err := [2]querier{conn, other}[which].QueryRow(ctx, "SELECT pg_backend_pid()", link.Plain).Scan(&process)
+		if err != nil {
+			return false, err
+		}
+		if at[which] == 0 {
+			at[which] = process
+		}
+		if process != at[which] || at[0] == at[1] {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // comes waits twice for the given time, and reports whether a notification arrives on a channel. If a process stood still

@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stilelock/stile/driver/drivertest"
 	"github.com/stilelock/stile/internal/servertest"
 )
@@ -14,10 +18,7 @@ import (
 // traits say so.
 func TestContractThroughPooler(t *testing.T) {
 	t.Parallel()
-	// Connections go on listening for clients that have gone, unless they are reset. PgBouncer 1.18 to 1.20 ends if a
-	// notification arrives while a query of the connection's next client is being cancelled. It may even be the echo by
-	// which another client tests notifications.
-	pooler := servertest.PgBouncer(t, server, "transaction\nserver_reset_query_always = 1")
+	pooler := servertest.PgBouncer(t, server, "transaction")
 	url := fresh(pooler)
 	traits := open(t, url).Traits()
 	if traits.Wake != "poll" || !strings.Contains(strings.Join(traits.Remarks(), "\n"), "pooler") {
@@ -41,6 +42,40 @@ func TestPoolerIsToldNothing(t *testing.T) {
 		t.Errorf("the connection listens to %v; want that nobody is told there of breaks and watches", channels)
 	}
 }
+
+// A client that certainly shares its connections learns this without a notification.
+func TestPoolerIsNotNotified(t *testing.T) {
+	t.Parallel()
+	for mode, wake := range map[string]string{"transaction": "poll", "transaction\nserver_round_robin = 1": "poll", "session": "push"} {
+		config, err := pgxpool.ParseConfig("postgres://postgres@" + servertest.PgBouncer(t, server, mode).Addr + "/postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := &overheard{}
+		config.ConnConfig.Tracer = heard
+		d, err := New(timely(t), connectTo(t, config), &Options{Schema: schema()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		if notified := heard.notified.Load(); notified != (wake == "push") || d.Traits().Wake != wake {
+			t.Errorf("mode %q: wake is %q, and a notification was sent: %v; want %q, sent only if it is push",
+				mode, d.Traits().Wake, notified, wake)
+		}
+	}
+}
+
+// overheard is a tracer that notes whether a notification was sent.
+type overheard struct{ notified atomic.Bool }
+
+func (o *overheard) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(data.SQL, "SELECT pg_notify") {
+		o.notified.Store(true)
+	}
+	return ctx
+}
+
+func (o *overheard) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // A process that stands still while it waits for a notification finds it afterwards.
 func TestNotificationIsFoundLate(t *testing.T) {

@@ -41,7 +41,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failed := (&listener{d}).try(ctx)
+	failed := (&listener{d}).try(ctx, pooled)
 	if errors.Is(failed, context.DeadlineExceeded) && pooled && d.link.Pool().Stat().MaxConns() > 1 {
 		return driver.NotYet(d.link.Explain(ctx, failed)) // only the first connection was answered
 	}
