@@ -53,8 +53,8 @@
 //	 Enter   ┌──────────┐ most nodes grant it, and know its ticket: won ┌─────────┐ Leave
 //	────────►│ entering ├──────────────────────────────────────────────►│ holding ├──────► left
 //	     ┌──►└─────┬────┘                                               └──▲───┬──┘
-//	     │         │ others are in the way: missedOut, late                │   │ most lack it:
-//	     │   ┌─────▼────┐                                                  │   │ renewAll, repair
+//	     │         │ others are in the way:                                │   │ most lack it:
+//	     │   ┌─────▼────┐ missedOut, or late if only the lead was asked    │   │ renewAll, repair
 //	     └───┤ waiting  │                                                  │   ▼
 //	   Await └──────────┘  Renew of a claim that     ┌──────────┐ finish   │  gone
 //	                       another process entered   │          ├──────────┘   ▲
