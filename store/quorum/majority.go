@@ -61,7 +61,7 @@ func (m majority) settled(claim *driver.Claim, votes []vote) bool {
 			return true
 		}
 	}
-	return m.refused(votes)
+	return m.cannotHold(votes)
 }
 
 // common returns the ticket that a majority gave, if there is one.
@@ -99,7 +99,7 @@ func (m majority) doubtful(c *driver.Claim, votes []vote, least, held int64) boo
 
 // mayHold reports whether a claim may hold by another client, as far as the votes show. Then it must not be taken out.
 func (m majority) mayHold(c *driver.Claim, votes []vote, least, held int64) bool {
-	return !m.refused(votes) && slices.ContainsFunc(votes, func(v vote) bool { return m.early(c, v, least, held) })
+	return !m.cannotHold(votes) && slices.ContainsFunc(votes, func(v vote) bool { return m.early(c, v, least, held) })
 }
 
 // early reports whether a node had a claim before this client asked for the ticket least, unless this client knows that the
@@ -110,16 +110,16 @@ func (m majority) early(c *driver.Claim, v vote, least, held int64) bool {
 }
 
 // goes reports whether a claim without a majority is taken out of a node, by the vote that the node has given so far. Unless
-// the claim was refused, it may hold by another client, and stays on a node that had it before it was asked.
-func (m majority) goes(c *driver.Claim, v vote, least, held int64, refused bool) bool {
+// it cannot hold, it may hold by another client, and stays on a node that had it before it was asked.
+func (m majority) goes(c *driver.Claim, v vote, least, held int64, cannotHold bool) bool {
 	if v.came && !v.unknown() && !v.place.Holds {
 		return false // there is nothing to take out
 	}
-	return refused || !m.early(c, v, least, held)
+	return cannotHold || !m.early(c, v, least, held)
 }
 
-// refused reports whether so many nodes do not have a claim that it cannot hold.
-func (m majority) refused(votes []vote) bool {
+// cannotHold reports whether so many nodes do not have a claim that it cannot hold.
+func (m majority) cannotHold(votes []vote) bool {
 	n := sum(votes)
 	return m.prevents(n.refused + n.gone + n.foreign)
 }
@@ -187,7 +187,7 @@ func (m majority) still(votes []vote, cause error) error {
 	switch {
 	case cause != nil:
 		return cause
-	case m.refused(votes):
+	case m.cannotHold(votes):
 		return driver.ErrGone
 	}
 	return m.short(votes)

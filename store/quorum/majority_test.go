@@ -115,24 +115,24 @@ func (p poll) completed() []poll {
 
 // decisions are the functions of a majority, of which a test may replace one.
 type decisions struct {
-	granted  func(votes []vote) bool
-	settled  func(c *driver.Claim, votes []vote) bool
-	doubtful func(c *driver.Claim, votes []vote, least, held int64) bool
-	mayHold  func(c *driver.Claim, votes []vote, least, held int64) bool
-	goes     func(c *driver.Claim, v vote, least, held int64, refused bool) bool
-	refused  func(votes []vote) bool
-	ticket   func(c *driver.Claim, votes []vote, held int64) int64
-	departed func(votes []vote) bool
-	parting  func(votes []vote) error
-	still    func(votes []vote, cause error) error
-	missed   func(c *driver.Claim, votes []vote, cause error, clean bool) (driver.Place, error)
-	blocker  func(votes []vote) *driver.ClaimInfo
-	remains  func(votes []vote) (all, granted []int)
+	granted    func(votes []vote) bool
+	settled    func(c *driver.Claim, votes []vote) bool
+	doubtful   func(c *driver.Claim, votes []vote, least, held int64) bool
+	mayHold    func(c *driver.Claim, votes []vote, least, held int64) bool
+	goes       func(c *driver.Claim, v vote, least, held int64, cannotHold bool) bool
+	cannotHold func(votes []vote) bool
+	ticket     func(c *driver.Claim, votes []vote, held int64) int64
+	departed   func(votes []vote) bool
+	parting    func(votes []vote) error
+	still      func(votes []vote, cause error) error
+	missed     func(c *driver.Claim, votes []vote, cause error, clean bool) (driver.Place, error)
+	blocker    func(votes []vote) *driver.ClaimInfo
+	remains    func(votes []vote) (all, granted []int)
 }
 
 func of(m majority) *decisions {
 	return &decisions{
-		m.granted, m.settled, m.doubtful, m.mayHold, m.goes, m.refused, m.ticket, m.departed, m.parting, m.still, m.missed,
+		m.granted, m.settled, m.doubtful, m.mayHold, m.goes, m.cannotHold, m.ticket, m.departed, m.parting, m.still, m.missed,
 		m.blocker, remains,
 	}
 }
@@ -157,8 +157,8 @@ func (d *decisions) outcome(t *term, p poll) string {
 	switch votes := p.votes(); {
 	case d.granted(votes):
 		return fmt.Sprint("holds with ", d.ticket(&t.claim, votes, t.held))
-	case d.refused(votes):
-		return "refused"
+	case d.cannotHold(votes):
+		return "cannot hold"
 	default:
 		return "open"
 	}
@@ -174,8 +174,8 @@ var rules = []rule{
 	{"a claim holds when two of three nodes granted it", func(d *decisions, _ *term, p poll) bool {
 		return d.granted(p.votes()) != (p.count(func(s *stance) bool { return s.yes }) >= 2)
 	}},
-	{"a claim is refused when it cannot stand on two nodes", func(d *decisions, _ *term, p poll) bool {
-		return d.refused(p.votes()) != (p.count(func(s *stance) bool { return !s.no }) < 2)
+	{"a claim cannot hold if it cannot stand on two nodes", func(d *decisions, _ *term, p poll) bool {
+		return d.cannotHold(p.votes()) != (p.count(func(s *stance) bool { return !s.no }) < 2)
 	}},
 	{"two claims never both hold", func(d *decisions, _ *term, p poll) bool {
 		var other []vote // the most votes that another claim can get
@@ -192,7 +192,7 @@ var rules = []rule{
 		for _, q := range p.completed() {
 			ends[d.outcome(t, q)] = true
 		}
-		same := len(ends) == 1 && !ends["open"] && (ends["refused"] || !t.claim.Reclaim)
+		same := len(ends) == 1 && !ends["open"] && (ends["cannot hold"] || !t.claim.Reclaim)
 		return d.settled(&t.claim, p.votes()) != same
 	}},
 	{"the ticket is one that two nodes gave, or the highest, unless it is known", func(d *decisions, t *term, p poll) bool {
@@ -227,15 +227,15 @@ var rules = []rule{
 		agreed := p.says("had it") >= 2 || p.says("grants") >= 2 || p.says("grants later") >= 2
 		return d.doubtful(&t.claim, p.votes(), asksFor, t.held) != (!agreed && d.mayHold(&t.claim, p.votes(), asksFor, t.held))
 	}},
-	{"what is taken out may be there, and stood there before only if it was refused", func(d *decisions, t *term, p poll) bool {
+	{"what is taken out may be there, and stood there before only if it cannot hold", func(d *decisions, t *term, p poll) bool {
 		all, granted := d.remains(p.votes())
 		for i, s := range p {
 			if slices.Contains(granted, i) != s.yes || slices.Contains(all, i) != (s.yes || s.lost) {
 				return true
 			}
-			for _, refused := range []bool{false, true} {
-				stays := s.before && !refused && t.claim.Ticket == 0 && t.held == 0
-				if d.goes(&t.claim, s.vote, asksFor, t.held, refused) != ((s.yes || s.lost) && !stays) {
+			for _, cannotHold := range []bool{false, true} {
+				stays := s.before && !cannotHold && t.claim.Ticket == 0 && t.held == 0
+				if d.goes(&t.claim, s.vote, asksFor, t.held, cannotHold) != ((s.yes || s.lost) && !stays) {
 					return true
 				}
 			}
@@ -366,7 +366,7 @@ func TestDecisionsWithoutTickets(t *testing.T) {
 	a, b := driver.Claim{ID: "a"}, driver.Claim{ID: "b"}
 	for _, p := range polls() {
 		votes := p.votes()
-		if granted := m.granted(votes); m.settled(&a, votes) != (granted || m.refused(votes)) || m.mayHold(&a, votes, asksFor, 0) {
+		if granted := m.granted(votes); m.settled(&a, votes) != (granted || m.cannotHold(votes)) || m.mayHold(&a, votes, asksFor, 0) {
 			t.Errorf("without tickets, settled is %v for%v; want it so by two votes alone", !granted, p)
 		}
 		if m.ticket(&a, votes, 0) != m.ticket(&a, nil, 0) || m.ticket(&a, votes, 0) == m.ticket(&b, votes, 0) {

@@ -31,7 +31,7 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 		return clean
 	}
 	// The removal takes its places in the queues now, before a later attempt, whose requests it must not undo.
-	left, err := d.withdraw(claim, r, out, granted, d.rule.refused(votes))
+	left, err := d.withdraw(claim, r, out, granted, d.rule.cannotHold(votes))
 	if err != nil {
 		return false
 	}
@@ -46,14 +46,14 @@ func (d *Driver) takeOut(ctx context.Context, claim *driver.Claim, r *round, vot
 }
 
 // withdraw takes a claim out of some nodes, after the round by which it entered. The new round is decided when the nodes in
-// first have answered. Unless the claim was refused, it may hold by another client, and stays on a node whose late vote
+// first have answered. Unless the claim cannot hold, it may hold by another client, and stays on a node whose late vote
 // shows that it stood there before.
-func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, refused bool) (*round, error) {
+func (d *Driver) withdraw(c *driver.Claim, entered *round, nodes, first []int, cannotHold bool) (*round, error) {
 	enough := func(votes []vote) bool {
 		return !slices.ContainsFunc(first, func(i int) bool { return !votes[i].came })
 	}
 	return d.rounds.ask(2*d.timeout(c.TTL), c.ID, nodes, enough, func(ctx context.Context, n *node) (driver.Place, error) {
-		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.claims.ticketOf(c.ID), refused) {
+		if !d.rule.goes(c, entered.vote(n.index), entered.least, d.claims.ticketOf(c.ID), cannotHold) {
 			return driver.Place{}, nil
 		}
 		store, err := n.store()

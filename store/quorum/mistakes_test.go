@@ -27,25 +27,25 @@ func TestDecisionsWithMistakes(t *testing.T) {
 	}{
 		{"half of the nodes is enough", "a claim holds when", of(half)},
 		{"half of the nodes is enough for two", "two claims never", of(half)},
-		{"one node that lacks a claim refuses it", "a claim is refused", with(func(d *decisions) {
-			d.refused = func(votes []vote) bool { n := sum(votes); return n.refused+n.gone+n.foreign >= m.need-1 }
+		{"one node that lacks a claim decides", "a claim cannot hold", with(func(d *decisions) {
+			d.cannotHold = func(votes []vote) bool { n := sum(votes); return n.refused+n.gone+n.foreign >= m.need-1 }
 		})},
-		{"what is gone is not refused", "a claim is refused", with(func(d *decisions) {
-			d.refused = func(votes []vote) bool { n := sum(votes); return m.prevents(n.refused + n.foreign) }
+		{"what is gone can hold", "a claim cannot hold", with(func(d *decisions) {
+			d.cannotHold = func(votes []vote) bool { n := sum(votes); return m.prevents(n.refused + n.foreign) }
 		})},
-		{"a failure is a refusal", "a claim is refused", with(func(d *decisions) {
-			d.refused = func(votes []vote) bool {
+		{"a failure counts as a no", "a claim cannot hold", with(func(d *decisions) {
+			d.cannotHold = func(votes []vote) bool {
 				n := sum(votes)
 				return m.prevents(len(votes) - n.granted - n.left)
 			}
 		})},
 		{"tickets need not agree", "a round is settled", with(func(d *decisions) {
-			d.settled = func(c *driver.Claim, votes []vote) bool { return m.granted(votes) || m.refused(votes) }
+			d.settled = func(c *driver.Claim, votes []vote) bool { return m.granted(votes) || m.cannotHold(votes) }
 		})},
 		{"a claim with a ticket waits for the others' tickets", "a round is settled", with(func(d *decisions) {
 			d.settled = func(_ *driver.Claim, votes []vote) bool {
 				_, agreed := m.common(votes)
-				return agreed || m.refused(votes)
+				return agreed || m.cannotHold(votes)
 			}
 		})},
 		{"a reclaiming claim does not hear all", "a round is settled", with(func(d *decisions) {
@@ -90,7 +90,7 @@ func TestDecisionsWithMistakes(t *testing.T) {
 		{"nobody else's claim may hold", "a claim that another client", with(func(d *decisions) {
 			d.mayHold = func(*driver.Claim, []vote, int64, int64) bool { return false }
 		})},
-		{"one that is refused may hold", "a claim that another client", with(func(d *decisions) {
+		{"one that cannot hold may hold", "a claim that another client", with(func(d *decisions) {
 			d.mayHold = func(c *driver.Claim, votes []vote, least, held int64) bool {
 				return slices.ContainsFunc(votes, func(v vote) bool { return m.early(c, v, least, held) })
 			}
@@ -108,12 +108,12 @@ func TestDecisionsWithMistakes(t *testing.T) {
 		{"what holds elsewhere is taken out", "what is taken out", with(func(d *decisions) {
 			d.goes = func(c *driver.Claim, v vote, least, held int64, _ bool) bool { return m.goes(c, v, least, held, true) }
 		})},
-		{"what is refused stays where it was", "what is taken out", with(func(d *decisions) {
+		{"what cannot hold stays where it was", "what is taken out", with(func(d *decisions) {
 			d.goes = func(c *driver.Claim, v vote, least, held int64, _ bool) bool { return m.goes(c, v, least, held, false) }
 		})},
 		{"a lost answer leaves nothing to take out", "what is taken out", with(func(d *decisions) {
-			d.goes = func(c *driver.Claim, v vote, least, held int64, refused bool) bool {
-				return !v.unknown() && m.goes(c, v, least, held, refused)
+			d.goes = func(c *driver.Claim, v vote, least, held int64, cannotHold bool) bool {
+				return !v.unknown() && m.goes(c, v, least, held, cannotHold)
 			}
 		})},
 		{"nodes whose answer is lost are not asked to let go", "what is taken out", with(func(d *decisions) {
