@@ -97,23 +97,36 @@ func (m majority) shown(c driver.ClaimInfo) driver.ClaimInfo {
 	return c
 }
 
-// agreed returns the claim that a majority shows, with the latest of its records.
+// agreed returns the claim that a majority shows.
 func (m majority) agreed(shown []driver.ClaimInfo) (c driver.ClaimInfo, ok bool) {
 	for _, a := range shown {
-		latest, votes := a, 0
+		var same []driver.ClaimInfo
 		for _, b := range shown {
 			if m.same(a, b) && a.Left == b.Left {
-				votes++
-				if later(b.Record, latest.Record) {
-					latest = b
-				}
+				same = append(same, b)
 			}
 		}
-		if votes >= m.need {
-			return m.shown(latest), true
+		if len(same) >= m.need {
+			return m.merged(same), true
 		}
 	}
 	return driver.ClaimInfo{}, false
+}
+
+// merged returns a claim as observers see it, by what at least a majority of the nodes shows of it: the latest record, the
+// longest time since it entered, since a node that was given the claim again shows less, and the lease of a majority.
+func (m majority) merged(same []driver.ClaimInfo) driver.ClaimInfo {
+	c := same[0]
+	var leases []time.Duration
+	for _, s := range same {
+		if later(s.Record, c.Record) {
+			c.Record = s.Record
+		}
+		c.Since = max(c.Since, s.Since)
+		leases = append(leases, s.Remaining)
+	}
+	c.Remaining = m.lasting(leases)
+	return m.shown(c)
 }
 
 // broken returns the outcome of removing a claim from all nodes, or of asking for it there. The claim was there if a
@@ -130,13 +143,7 @@ func (m majority) broken(ask bool, removed []driver.ClaimInfo, errs []error) (dr
 	}
 	switch {
 	case len(removed) >= m.need:
-		latest := removed[0]
-		for _, c := range removed {
-			if later(c.Record, latest.Record) {
-				latest = c
-			}
-		}
-		return m.shown(latest), nil
+		return m.merged(removed), nil
 	case len(removed) > 0 && !ask:
 		return driver.ClaimInfo{}, driver.Unknown(fmt.Errorf("%d of %d servers had a claim, which is removed there: whether "+
 			"that claim was coming, leaving or left over is not known; ask again to be certain", len(removed), len(m.names)))

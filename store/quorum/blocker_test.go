@@ -76,6 +76,22 @@ func TestAgreedClaim(t *testing.T) {
 	}
 }
 
+// Observers see how long ago a claim entered by the node that has it longest, since a node that was given it again shows less.
+// They see the rest of the lease that a majority shows, whichever node missed renewals or answers first.
+func TestAgeAndLeaseOfAMajority(t *testing.T) {
+	t.Parallel()
+	first := driver.ClaimInfo{Ticket: 5, Since: 9, Remaining: 4}
+	again := driver.ClaimInfo{Ticket: 5, Since: 1, Remaining: 7}
+	lags := driver.ClaimInfo{Ticket: 5, Since: 8, Remaining: 2}
+	for _, shown := range [][]driver.ClaimInfo{{first, again, lags}, {again, lags, first}, {lags, first, again}} {
+		listed, ok := three().agreed(shown)
+		removed, err := three().broken(false, shown, nil)
+		if want := (driver.ClaimInfo{Ticket: 5, Since: 9, Remaining: 4}); !ok || err != nil || listed != want || removed != want {
+			t.Errorf("%+v: listed %+v, %v, and removed %+v, %v; want %+v", shown, listed, ok, removed, err, want)
+		}
+	}
+}
+
 // A claim that is removed by hand was there if a majority had it, and was not if a majority lacked it. In between nobody
 // knows.
 func TestBrokenClaim(t *testing.T) {
