@@ -21,8 +21,9 @@ type Node struct {
 	Open func(ctx context.Context) (driver.Driver, error)
 }
 
-// A Member is a store that can say who it is, and takes part in the choice of tickets. The records that it gets and shows
-// may have a version: see [WithVersion]. With the version, a record may be longer than [driver.MaxRecord].
+// A Member is a store that can say who it is, and takes part in the choice of tickets. List and Break know a claim by the
+// ticket that it got from Vote or Raise. The records that a member gets and shows may have a version: see [WithVersion].
+// With the version, a record may be longer than [driver.MaxRecord].
 type Member interface {
 	driver.Driver
 	driver.Lister
@@ -81,8 +82,8 @@ type node struct {
 	contact int64         // the member's Contact when it was asked for report
 	asked   time.Duration // when it was asked for report
 	sound   bool          // report is the answer to the last question
-	barred  time.Duration
-	why     string        // why it does not vote before barred; "" if it votes
+	barred  time.Duration // when it votes again, by boottime, if why says why it does not
+	why     string        // why it does not vote; "" if it votes
 	other   time.Duration // until then another server is in the place of the one that was given the claims
 	twin    string        // the name of a node that is the same server, or ""
 }

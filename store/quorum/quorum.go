@@ -22,11 +22,12 @@
 //
 // # Tickets
 //
-// Members agree on tickets that rise. Each gives a claim a ticket above all that it knows of, and the claim's ticket T is
-// the highest of its majority. Before T is used, each node of a majority has confirmed that the claim stands there with T,
-// and that all later tickets are higher. Any two majorities have a node in common, and there the later claim got its ticket
-// after the earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes' clocks. So
-// the nodes mostly answer with the same T at once, and these answers are the confirmation too.
+// Members agree on tickets that rise; a majority of members is ranked. Otherwise a claim's ticket only distinguishes it
+// from other claims. Each member gives a claim a ticket above all that it knows of, and the claim's ticket T is the highest
+// of its majority. Before T is used, each node of a majority has confirmed that the claim stands there with T, and that all
+// later tickets are higher. Any two majorities have a node in common, and there the later claim got its ticket after the
+// earlier one was confirmed. Clients propose a ticket with their request, slightly ahead of all nodes' clocks. So the nodes
+// mostly answer with the same T at once, and these answers are the confirmation too.
 //
 // # Changes
 //
@@ -36,8 +37,10 @@
 // # How it is made
 //
 // The decisions are pure. A majority is a value: votes go in, with this client's knowledge of the claim, and a decision
-// about the claim comes out. TestDecisions checks it against all that three nodes may answer, and TestWalk walks all states
-// of two claims. The calls are methods of [Driver], and only sendLocked sends requests that change a claim on a node:
+// about the claim comes out. TestDecisions checks it against all that three nodes may answer. TestWalk walks all states of
+// two claims that enter, hold and leave. It knows no leases, leads, repairs or resumptions; TestSimulation draws worlds with
+// the first three from seeds. The calls are methods of [Driver], and only sendLocked sends requests that change a claim on a
+// node:
 //
 //	          ┌─────────────────────────────────────────────────────────┐
 //	          │                                    votes, as they come  │
@@ -66,10 +69,16 @@
 // could undo a later attempt has no known outcome on a node, the claim has another id there from then on (ids.go). The nodes
 // that lack a claim that holds get it again (repair.go).
 //
-// The parts are the majority; the nodes, with their identity and whether they vote; the rounds, and the workers that run
-// them; the claims that hold; the ids that were drawn; and the leads and the contention, which decide only when requests are
-// sent. The claims, the rounds and the workers share one mutex, since a claim takes its places in the nodes' queues at the
-// moment at which it changes. A method that ends in Locked is for a caller that holds this mutex.
+// The parts are
+//
+//   - the majority (majority.go), with its votes (vote.go), and its judgement on the claims of others (blocker.go);
+//   - the nodes (nodes.go), with their identity and whether they vote (node.go);
+//   - the rounds (round.go), their order at each node (order.go), and the workers that run them (workers.go);
+//   - the claims that hold (hold.go), and the ids that were drawn (ids.go);
+//   - the leads (lead.go, leads.go) and the contention (contention.go), which decide only when requests are sent.
+//
+// The claims, the rounds and the workers share one mutex, since a claim takes its places in the nodes' queues at the moment
+// at which it changes. A method that ends in Locked is for a caller that holds this mutex.
 package quorum
 
 import (
