@@ -72,8 +72,8 @@ func askGone(r *run) {
 	if waiter.Ticket = r.waits(r.a, waiter).Ticket; r.traits.Ordered {
 		_, err = ask(waiter.Ticket)
 		r.gone("asking for a claim that waits", err)
+		r.leave(r.a, waiter) // without an order, the store may know nothing of it
 	}
-	r.leave(r.a, waiter)
 	_, err = ask(waiter.Ticket + 1)
 	r.gone("asking for a ticket that nobody has", err)
 	r.asked("of whom nobody has asked", holder, 0)

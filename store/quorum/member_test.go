@@ -20,8 +20,7 @@ type server struct {
 	mu      sync.Mutex
 	store   *memory.Store
 	last    map[string]int64 // the last ticket, by name
-	tickets map[string]int64 // the tickets of claims, by id
-	entries map[string]int64 // the store's own number of the entry that has the ticket, by id
+	entries map[string]entry // by the claim's id
 	report  quorum.Report
 	wrong   time.Duration // by how much the clock is wrong
 	slow    time.Duration // how long a report takes; it reads the clock at its end
@@ -30,9 +29,39 @@ type server struct {
 	refuse  error // the error of each vote, or nil
 }
 
+// An entry is a claim on a server. The store numbers claims by itself, and knows nothing of tickets.
+type entry struct {
+	name           string
+	number, ticket int64
+}
+
+// number returns the store's number of the claim of a name that has a ticket, or a number that no claim has.
+func (s *server) number(name string, ticket int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.name == name && e.ticket == ticket {
+			return e.number
+		}
+	}
+	return -1
+}
+
+// ticket returns the ticket of the claim of a name that has a number.
+func (s *server) ticket(name string, number int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.name == name && e.number == number {
+			return e.ticket
+		}
+	}
+	return number
+}
+
 func newServer(id string) *server {
 	return &server{
-		store: memory.NewStore(), last: map[string]int64{}, tickets: map[string]int64{}, entries: map[string]int64{},
+		store: memory.NewStore(), last: map[string]int64{}, entries: map[string]entry{},
 		report: quorum.Report{ID: id, Up: time.Hour, Keeps: true},
 	}
 }
@@ -45,7 +74,7 @@ func (s *server) restart(keeps bool) {
 	s.report = quorum.Report{ID: fmt.Sprint(s.report.ID, "+"), Keeps: keeps, Reason: "it is a test"}
 	if !keeps {
 		s.store = memory.NewStore()
-		s.last, s.tickets, s.entries = map[string]int64{}, map[string]int64{}, map[string]int64{}
+		s.last, s.entries = map[string]int64{}, map[string]entry{}
 	}
 }
 
@@ -107,13 +136,12 @@ func (m *member) Vote(ctx context.Context, c *driver.Claim, least int64) (driver
 	}
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if m.s.entries[c.ID] == p.Ticket {
-		p.Ticket = m.s.tickets[c.ID]
-		return p, nil
+	e := m.s.entries[c.ID]
+	if e.number != p.Ticket {
+		e = entry{c.Name, p.Ticket, max(m.s.last[c.Name]+1, least)}
+		m.s.last[c.Name], m.s.entries[c.ID] = e.ticket, e
 	}
-	m.s.entries[c.ID] = p.Ticket
-	p.Ticket = max(m.s.last[c.Name]+1, least)
-	m.s.last[c.Name], m.s.tickets[c.ID] = p.Ticket, p.Ticket
+	p.Ticket = e.ticket
 	return p, nil
 }
 
@@ -124,8 +152,34 @@ func (m *member) Raise(ctx context.Context, c *driver.Claim, ticket int64) error
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	m.s.last[c.Name] = max(m.s.last[c.Name], ticket)
-	m.s.tickets[c.ID] = ticket
+	e := m.s.entries[c.ID]
+	e.ticket = ticket
+	m.s.entries[c.ID] = e
 	return nil
+}
+
+// List shows claims with their tickets.
+func (m *member) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	list, err := m.now().List(ctx, q)
+	for _, l := range list {
+		for i := range l.Claims {
+			l.Claims[i].Ticket = m.s.ticket(l.Name, l.Claims[i].Ticket)
+		}
+	}
+	return list, err
+}
+
+// Break finds a claim by its ticket.
+func (m *member) Break(ctx context.Context, b *driver.BreakRequest) (driver.ClaimInfo, error) {
+	own := *b
+	if b.Ticket != 0 {
+		own.Ticket = m.s.number(b.Name, b.Ticket)
+	}
+	c, err := m.now().Break(ctx, &own)
+	if err == nil {
+		c.Ticket = m.s.ticket(b.Name, c.Ticket)
+	}
+	return c, err
 }
 
 // Find looks for the id of the claim that has the ticket.
@@ -133,8 +187,8 @@ func (m *member) Find(ctx context.Context, c *driver.Claim) (*driver.Claim, erro
 	m.s.mu.Lock()
 	found := *c
 	found.ID = ""
-	for id, ticket := range m.s.tickets {
-		if ticket == c.Ticket && (id == c.ID || strings.HasPrefix(id, c.ID+"-")) {
+	for id, e := range m.s.entries {
+		if e.ticket == c.Ticket && (id == c.ID || strings.HasPrefix(id, c.ID+"-")) {
 			found.ID = id
 		}
 	}
@@ -255,8 +309,15 @@ func TestContractOfMembers(t *testing.T) {
 	list := servers(5)
 	drivertest.Run(t, drivertest.Store{
 		Open: func(t testing.TB) driver.Driver {
-			d, _ := open(t, list, &quorum.Options{MaxTTL: driver.MaxTTL})
-			return d
+			var nodes []quorum.Node
+			for i, s := range list {
+				nodes = append(nodes, quorum.Node{Name: fmt.Sprint("s", i), Driver: &member{s.store.Driver(), s}})
+			}
+			d, err := quorum.New(t.Context(), nodes, &quorum.Options{MaxTTL: driver.MaxTTL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d // with the methods for observers
 		},
 		Halfway: true,
 	})

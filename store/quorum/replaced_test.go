@@ -19,7 +19,7 @@ func (s *server) replace(keeps bool) {
 	s.starts++
 	s.report = quorum.Report{ID: fmt.Sprint("not ", s.report.ID), Up: time.Hour, Keeps: keeps, Reason: "it is a test"}
 	s.store = memory.NewStore()
-	s.last, s.tickets = map[string]int64{}, map[string]int64{}
+	s.last, s.entries = map[string]int64{}, map[string]entry{}
 }
 
 // A member does not vote if another server answers for it that was up all along, whatever this server keeps: it knows
@@ -87,7 +87,7 @@ func (s *server) lead(to *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starts++
-	s.store, s.last, s.tickets, s.report = to.store, to.last, to.tickets, to.report
+	s.store, s.last, s.entries, s.report = to.store, to.last, to.entries, to.report
 }
 
 // A claim stands only on the servers that were given it, and on each once. By an address that leads elsewhere a client may

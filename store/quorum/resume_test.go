@@ -38,7 +38,7 @@ func TestDrawnIDsAreResumed(t *testing.T) {
 			synctest.Wait()
 			other := 0
 			for _, s := range list {
-				for id := range s.tickets {
+				for id := range s.entries {
 					if id == "claim-1" {
 						other++
 					}
