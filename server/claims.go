@@ -59,6 +59,9 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Holds {
+		who.took(c, p.Ticket)
+	}
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
@@ -114,6 +117,9 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 		p = driver.Place{} // no news: the time is over, or a newer request cut the wait short
 	default:
 		return nil, err
+	}
+	if p.Holds {
+		who.took(c, p.Ticket)
 	}
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
@@ -193,5 +199,6 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if err := s.d.Leave(ctx, &driver.Release{Claim: c, Keep: q.Keep}); err != nil {
 		return nil, err
 	}
+	who.did(Released, c, c.Ticket)
 	return &api.LeaveAnswer{Left: true}, nil
 }

@@ -31,6 +31,7 @@ type failure struct {
 	Want        int64         `json:"want,omitempty"`
 	Handle      string        `json:"handle,omitempty"` // of a PUT: for the next PUT, and for DELETE
 	Holder      *member       `json:"holder,omitempty"` // of codeHeld, if the store names it
+	Request     string        `json:"request"`
 }
 
 // failed returns the failure for an error.

@@ -124,13 +124,19 @@ func sendAway(w http.ResponseWriter, status int, a any) {
 
 // write sends an answer.
 func write(w http.ResponseWriter, status int, a any) {
+	switch a := a.(type) {
+	case *api.Error:
+		a.Request = requestOf(w)
+	case *failure:
+		a.Request = requestOf(w)
+	}
 	text, err := json.Marshal(a)
 	if err == nil && len(text) >= api.MaxAnswer {
 		err = fmt.Errorf("the answer has %d bytes; the limit is %d", len(text)+1, api.MaxAnswer)
 	}
 	if err != nil { // the request may have been applied
 		e := api.NewError(driver.Unknown(err))
-		status = e.Status()
+		status, e.Request = e.Status(), requestOf(w)
 		text, _ = json.Marshal(e)
 	}
 	text = append(text, '\n') // for a person with curl
@@ -145,6 +151,9 @@ func write(w http.ResponseWriter, status int, a any) {
 		_ = rc.Flush() // within the limit, not after it
 	}
 }
+
+// requestOf returns the id of the request that is being answered.
+func requestOf(w http.ResponseWriter) string { return w.Header().Get(api.RequestID) }
 
 func limitWrite(rc *http.ResponseController)   { _ = rc.SetWriteDeadline(time.Now().Add(writeWithin)) }
 func unlimitWrite(rc *http.ResponseController) { _ = rc.SetWriteDeadline(time.Time{}) }
@@ -161,11 +170,18 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 			err = fromLoopback(r)
 		}
 		if err != nil {
-			refuse(w, http.StatusForbidden, api.CodeForbidden, err)
+			s.turnAway(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// turnAway refuses a request because of where it comes from.
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	err = &refusal{api.CodeForbidden, err}
+	(&caller{s: s, r: r}).refused("", err)
+	refuse(w, http.StatusForbidden, api.CodeForbidden, err)
 }
 
 // knowsHost returns an error if a request's Host is not this server. An address as the Host is safe: DNS rebinding needs a

@@ -82,6 +82,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := s.identified(withToken(r, q.Token)); err != nil {
+		s.unknown(r, err)
 		s.fail(w, err)
 		return
 	}

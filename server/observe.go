@@ -28,13 +28,8 @@ func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
 		return nil, invalid(fmt.Errorf("a ticket is from 0 to %d", api.MaxTicket))
 	case len(q.Record) > driver.MaxRecord:
 		return nil, invalid(fmt.Errorf("a record has more than %d bytes", driver.MaxRecord))
-	case s.breaker == nil:
-		return nil, driver.ErrUnsupported
 	}
-	if err := callerOf(ctx).must(q.Name, Break); err != nil {
-		return nil, err
-	}
-	c, err := s.breaker.Break(ctx, &driver.BreakRequest{Name: q.Name, Ticket: q.Ticket, Ask: q.Ask, Record: string(q.Record)})
+	c, err := s.breakClaim(ctx, &driver.BreakRequest{Name: q.Name, Ticket: q.Ticket, Ask: q.Ask, Record: string(q.Record)})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +87,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		out.part(&api.ListPart{Error: errorOf(err)})
+		out.part(&api.ListPart{Error: out.error(err)})
 		return
 	}
 	if s.sole != nil && q.Name == "" {
@@ -242,12 +237,19 @@ func (st *stream) list(who *caller, list []driver.Listing) {
 	st.part(&api.ListPart{End: true})
 }
 
+// error returns an error for a part.
+func (st *stream) error(err error) *api.Error {
+	e := errorOf(err)
+	e.Request = requestOf(st.w)
+	return e
+}
+
 // end sends the error that ends a watch.
 func (st *stream) end(err error) {
 	if err == nil {
 		err = driver.Unreachable(errors.New("the watch has ended"))
 	}
-	if text, err := json.Marshal(errorOf(err)); err == nil {
+	if text, err := json.Marshal(st.error(err)); err == nil {
 		st.write(api.EventEnd + "\n" + api.EventData + string(text) + "\n\n")
 	}
 }

@@ -63,7 +63,7 @@ func (s *Server) withPage(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		if r.URL.Path != "/" && foreign(r) {
-			refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
+			s.turnAway(w, r, errors.New("the request comes from a page of another site"))
 			return
 		}
 		pages.ServeHTTP(w, r)
@@ -95,7 +95,10 @@ func (s *Server) pageCaller(r *http.Request) (*caller, error) {
 	c, err := s.identified(r)
 	if errors.Is(err, errUnauthenticated) {
 		if token, ok := s.people.logins.token(r); ok {
-			return s.identified(withToken(r, token))
+			c, err = s.identified(withToken(r, token))
+		}
+		if r.URL.Path != "/" { // there a stranger may log in
+			s.unknown(r, err)
 		}
 	}
 	return c, err

@@ -77,8 +77,8 @@ func (p *Principal) readsSome(prefix string) bool {
 // A caller is the sender of a request. Without an Authenticator it has no principal and may do everything.
 type caller struct {
 	*Principal
-	r            *http.Request
-	authenticate Authenticator
+	s *Server
+	r *http.Request
 }
 
 type callerKey struct{}
@@ -99,7 +99,7 @@ var (
 
 // identified authenticates a request.
 func (s *Server) identified(r *http.Request) (*caller, error) {
-	c := &caller{nil, r, s.authenticate}
+	c := &caller{nil, s, r}
 	if s.authenticate == nil {
 		return c, nil
 	}
@@ -119,6 +119,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := s.identified(r)
 		if err != nil {
+			s.unknown(r, err)
 			if errors.Is(err, errUnauthenticated) {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
@@ -142,17 +143,18 @@ func turnAway(w http.ResponseWriter, r *http.Request, err error) {
 
 // still checks a long request again: the credentials may have been revoked, or their rights may have changed.
 func (c *caller) still(must func(*caller) error) error {
-	if c.authenticate == nil {
+	if c.s.authenticate == nil {
 		return must(c)
 	}
-	p, err := c.authenticate(c.r)
+	p, err := c.s.authenticate(c.r)
 	switch {
 	case err != nil:
 		return errNotNow
 	case p == nil || p.Name != c.Name:
+		c.refused("", errUnauthenticated)
 		return errUnauthenticated
 	}
-	return must(&caller{p, c.r, c.authenticate})
+	return must(&caller{p, c.s, c.r})
 }
 
 // may reports whether the caller has one of some verbs on a name.
@@ -173,7 +175,9 @@ func (c *caller) must(name string, verbs ...Verb) error {
 	for i, v := range verbs {
 		words[i] = string(v)
 	}
-	return &refusal{api.CodeForbidden, fmt.Errorf("%s may not %s %.300q", c.Name, strings.Join(words, " or "), name)}
+	err := &refusal{api.CodeForbidden, fmt.Errorf("%s may not %s %.300q", c.Name, strings.Join(words, " or "), name)}
+	c.refused(name, err)
+	return err
 }
 
 // mustClaim is must for a claim that enters or is renewed: all permits need Lock.

@@ -42,8 +42,10 @@ type Server struct {
 	authenticate Authenticator // nil if all requests are from one caller
 	hosts        []string
 	consul       *consul.Front // nil without keys for it
+	audit        audit
 
 	handler  http.Handler
+	mux      *http.ServeMux
 	replica  string          // this server's name; empty if the driver is no Adopter
 	identity *identity       // of the store
 	people   *people         // nil without a page
@@ -90,6 +92,10 @@ type Options struct {
 	// at most three quarters. 0 means 10,000 with an Authenticator, and no bound without. Further ones are refused with status
 	// 429.
 	MaxRate int
+
+	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A break
+	// waits for it, and is refused if it returns an error. Many goroutines call it. Nil: nobody takes events.
+	Audit func(Event) error
 }
 
 // New returns a server over a store and registers for the driver's alerts. The caller closes the store after the last
@@ -112,7 +118,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		o = &Options{}
 	}
 	s := &Server{d: d, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
-		alerts: alerts{of: map[string]map[*listener]bool{}}}
+		alerts: alerts{of: map[string]map[*listener]bool{}}, audit: audit{take: o.Audit, of: map[string]*refusals{}}}
 	var err error
 	if s.limits, err = newLimits(o); err != nil {
 		return nil, err
@@ -133,6 +139,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
+	s.mux = mux
 	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
 	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
 	mux.HandleFunc("POST "+api.Renew, serve(s, s.renew))
@@ -146,8 +153,8 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	mux.HandleFunc("POST "+api.Alerts, s.alert)
 	mux.HandleFunc("/", noSuch)
 	origins := http.NewCrossOriginProtection()
-	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusForbidden, api.CodeForbidden, errors.New("the request comes from a page of another site"))
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.turnAway(w, r, errors.New("the request comes from a page of another site"))
 	}))
 	answers := s.consulToken(s.authenticated(s.alone(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch clean := path.Clean(r.URL.Path); {
@@ -197,7 +204,13 @@ func noSuch(w http.ResponseWriter, r *http.Request) {
 // answers if the request came by TLS or its Host is an address, localhost or one of [Options.Hosts], and the credentials are
 // valid. A request from a page of another site is refused, except for GET: browsers keep that answer from the page. A refusal
 // has status 401 or 403; 503 means that the credentials cannot be checked now.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+//
+// Each answer has an id of the request, which the server draws, in the header Stile-Request and in its errors.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := rand.Text() // a client cannot choose it, so no two requests have the same
+	w.Header().Set(api.RequestID, id)
+	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
+}
 
 // EndWaits ends all waits, watches and alerts, now and from now on: their clients ask another server, or this one again. The
 // server still answers every other request. Call it on shutdown, by [http.Server.RegisterOnShutdown]. A second call is
@@ -205,6 +218,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 func (s *Server) EndWaits() {
 	s.life.End()
 	s.life.Wait()
+	s.audit.end()
 }
 
 // endangered takes the driver's alerts.

@@ -120,6 +120,7 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 		case err != nil:
 			return nil, notHad(&h, err)
 		case p.Holds:
+			who.took(c, p.Ticket)
 			return s.grant(q, &h, sent, &p), nil
 		case h.ticket == 0 || !time.Now().Before(end):
 			f := s.held(who, q.name, &h, &p)
@@ -283,6 +284,7 @@ func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure
 	if err := s.d.Leave(ctx, &driver.Release{Claim: c}); err != nil {
 		return nil, failed(err)
 	}
+	who.did(Released, c, c.Ticket)
 	return &released{true}, nil
 }
 

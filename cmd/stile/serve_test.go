@@ -214,3 +214,32 @@ func copyFile(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// A break over the service is written with its reason before it is done, and refused if the disk is full.
+func TestServeAudit(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	for _, args := range [][]string{{"--audit", u.home}, {"--audit-locks"}} {
+		if p := u.start(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...); p.wait() != 64 {
+			t.Errorf("serve %q: %s; want a usage error", args, p.stderr)
+		}
+	}
+	file := filepath.Join(u.home, "audit")
+	m, url := u.serve("--audit", file)
+	full, fullURL := u.serve("--audit", "/dev/full")
+	u.must("lock", "a", "--handle", filepath.Join(u.home, "handle"))
+	if r := newAccount(t).at(fullURL).run("break", "a", "--yes", "--reason", "stuck since noon"); r.code == 0 || !strings.Contains(r.err, "cannot write its audit") {
+		t.Errorf("a break without a line: %d %s %s; want a refusal", r.code, r.out, r.err)
+	}
+	if n := len(u.show("a").Claims); n != 1 {
+		t.Errorf("after the refusal there are %d claims; want 1", n)
+	}
+	newAccount(t).at(url).must("break", "a", "--yes", "--reason", "stuck since noon")
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(text), "\n") != 2 || strings.Count(string(text), `"reason":"stuck since noon"`) != 2 ||
+		!strings.Contains(string(text), `"outcome":"done"`) {
+		t.Errorf("the audit is %s, %v; want two lines with the reason", text, err)
+	}
+	m.ends(syscall.SIGTERM)
+	full.ends(syscall.SIGTERM)
+}

@@ -56,6 +56,9 @@ const TraitsTag = "Stile-Traits"
 // store refuses the request with CodeStore, and nothing enters its store.
 const StoreID = "Stile-Store"
 
+// RequestID is the header of each answer with the id that the service drew for the request.
+const RequestID = "Stile-Request"
+
 // Bounds of requests and answers.
 const (
 	MaxRequest = 1 << 20          // bytes of a request's body

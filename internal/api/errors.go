@@ -17,6 +17,7 @@ type Error struct {
 	Outcome     string `json:"outcome"` // of the request: unknown, unsent, refused; see driver.Outcome
 	Unreachable bool   `json:"unreachable,omitempty"`
 	Message     string `json:"message"` // for people
+	Request     string `json:"request,omitempty"`
 
 	Have   int64  `json:"have,omitempty"`   // of CodeCapacity
 	Want   int64  `json:"want,omitempty"`   // of CodeCapacity

@@ -134,8 +134,19 @@ const (
 )
 
 // Has reports whether a path belongs to the API.
-func Has(path string) bool {
-	return path == selfPath || strings.HasPrefix(path, sessionPath) || strings.HasPrefix(path, keyPath)
+func Has(path string) bool { return Part(path) != "" }
+
+// Part returns the beginning of a path that names a part of the API, without a key or a session; "" for another path.
+func Part(path string) string {
+	switch {
+	case path == selfPath:
+		return selfPath
+	case strings.HasPrefix(path, sessionPath):
+		return sessionPath
+	case strings.HasPrefix(path, keyPath):
+		return keyPath
+	}
+	return ""
 }
 
 // Answer answers a request.

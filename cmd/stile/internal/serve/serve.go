@@ -49,7 +49,7 @@ const (
 
 // New returns the command.
 func New(s *store.Store) *cobra.Command {
-	f, o := &front{}, &server.Options{}
+	f, o, w := &front{}, &server.Options{}, &auditFlags{}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve the locks of a store over HTTP", Long: serveLong,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -71,6 +71,11 @@ func New(s *store.Store) *cobra.Command {
 			if err := complete(o, f); err != nil {
 				return err
 			}
+			closes, err := w.audit(o)
+			if err != nil {
+				return err
+			}
+			defer closes()
 			web, err := newWeb(f)
 			if err != nil {
 				return err
@@ -84,6 +89,7 @@ func New(s *store.Store) *cobra.Command {
 	cmd.Flags().IntVar(&o.MaxRate, "max-rate", 0,
 		"the most `requests` per second for new claims and to look at claims, of which one principal has three quarters "+
 			"(default: 10000 with --tokens)")
+	w.flags(cmd.Flags())
 	cmd.AddCommand(newToken())
 	return cmd
 }

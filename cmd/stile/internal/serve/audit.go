@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/cmd/stile/internal/speech"
+	"github.com/stilelock/stile/internal/exit"
+	"github.com/stilelock/stile/server"
+)
+
+// mostAudit is the size in bytes at which a file of the audit becomes FILE.1, in place of the earlier one. So both together
+// have at most twice as much.
+const mostAudit = 64 << 20
+
+// An auditFile takes events as lines of JSON. Its file may be renamed meanwhile, by logrotate or by hand: the next line goes
+// into a new file of the same name. Only one service writes a file, since two would rename each other's.
+type auditFile struct {
+	path  string
+	locks bool        // also the locks that are taken and released
+	warn  func(error) // takes a fault of the file, once per change of the fault
+	most  int64       // bytes; see mostAudit
+
+	mu      sync.Mutex // guards the fields below
+	f       *os.File   // nil after a failed opening
+	regular bool       // it is no device and no pipe
+	torn    bool       // it ends within a line
+	said    string     // the last warning
+}
+
+// auditFlags are the flags of the audit.
+type auditFlags struct {
+	file  string
+	locks bool
+}
+
+func (w *auditFlags) flags(set *pflag.FlagSet) {
+	set.StringVar(&w.file, "audit", "",
+		"a `file` that gets a line of JSON for each break and each refusal; without its line a break is refused")
+	set.BoolVar(&w.locks, "audit-locks", false, "also write each lock that is taken or released")
+}
+
+// audit opens the file for a service with some options. closes closes it when the service has ended.
+func (w *auditFlags) audit(o *server.Options) (closes func(), err error) {
+	switch {
+	case w.file == "" && w.locks:
+		return nil, exit.Usage("--audit-locks needs --audit FILE")
+	case w.file == "":
+		return func() {}, nil
+	}
+	a, err := openAudit(w.file, w.locks, func(err error) { speech.Warn("warning: the audit: %v", err) })
+	if err != nil {
+		return nil, exit.Usage("--audit: %w", err)
+	}
+	o.Audit = a.take
+	return a.close, nil
+}
+
+// openAudit opens a file for events, or creates it with mode 0600.
+func openAudit(path string, locks bool, warn func(error)) (*auditFile, error) {
+	a := &auditFile{path: path, locks: locks, warn: warn, most: mostAudit}
+	if err := a.openLocked(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// take is a [server.Options.Audit]. Before it returns, the line of a break is on the disk.
+func (a *auditFile) take(e server.Event) error {
+	if !a.locks && (e.Action == server.Took || e.Action == server.Released) {
+		return nil
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err = a.writeLocked(append(line, '\n'), e.Action == server.Broke || e.Action == server.Asked)
+	if err == nil {
+		a.said = ""
+	} else {
+		a.faultLocked(err)
+	}
+	return err
+}
+
+// faultLocked warns of a fault.
+func (a *auditFile) faultLocked(err error) {
+	if a.said != err.Error() {
+		a.said = err.Error()
+		a.warn(err)
+	}
+}
+
+// openLocked opens the file. Others than its owner may not use it, since it says who works on what. A device or a pipe, such
+// as /dev/stderr, may be used by anybody and has no bound.
+func (a *auditFile) openLocked() error {
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	is, err := f.Stat()
+	a.torn, a.regular = false, err == nil && is.Mode().IsRegular()
+	if a.regular {
+		if mode := is.Mode().Perm(); mode&0o077 != 0 {
+			err = fmt.Errorf("%s has mode %04o, so others can use it; make it chmod 600", a.path, mode)
+		} else if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%s is in use by another service; each needs a file of its own", a.path)
+		}
+		if err == nil {
+			a.torn, err = endsWithin(a.path, is.Size())
+		}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return err
+	}
+	a.f = f
+	return nil
+}
+
+// endsWithin reports whether a file of some size ends within a line, as after a crash.
+func endsWithin(path string, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	last := []byte{0}
+	if _, err := f.ReadAt(last, size-1); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return last[0] != '\n', nil
+}
+
+// writeLocked writes a line, and with sync also brings it to the disk.
+func (a *auditFile) writeLocked(line []byte, sync bool) error {
+	if err := a.readyLocked(int64(len(line))); err != nil {
+		return err
+	}
+	if a.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := a.f.Write(line)
+	if n > 0 {
+		a.torn = n < len(line)
+	}
+	if err == nil && sync && a.regular {
+		err = a.f.Sync()
+	}
+	return err
+}
+
+// readyLocked makes the open file the one that the path names, with room for some bytes.
+func (a *auditFile) readyLocked(room int64) error {
+	is, err := os.Stat(a.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if a.f != nil && !a.isLocked(is) {
+		a.closeLocked()
+	}
+	if a.f != nil && a.regular && is.Size() > 0 && is.Size()+room > a.most {
+		if err := os.Rename(a.path, a.path+".1"); err != nil {
+			a.faultLocked(err) // the file outgrows its bound, so that breaks go on
+		} else {
+			a.closeLocked()
+		}
+	}
+	if a.f == nil {
+		return a.openLocked()
+	}
+	return nil
+}
+
+// isLocked reports whether the file that is open is the one that its path names.
+func (a *auditFile) isLocked(is fs.FileInfo) bool {
+	open, err := a.f.Stat()
+	return err == nil && is != nil && os.SameFile(is, open)
+}
+
+func (a *auditFile) closeLocked() {
+	_ = a.f.Close() // each line has been written
+	a.f = nil
+}
+
+// close closes the file, at the end of the service.
+func (a *auditFile) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.f != nil {
+		a.closeLocked()
+	}
+}

@@ -1,0 +1,208 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stilelock/stile/server"
+)
+
+// lines returns the names of the events in files.
+func lines(t *testing.T, paths ...string) (names []string) {
+	t.Helper()
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			var e server.Event
+			if err := json.Unmarshal(line, &e); err != nil {
+				names = append(names, "broken")
+				continue
+			}
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// newAudit opens an audit in a file, and returns it with the warnings that it gives.
+func newAudit(t *testing.T, path string, locks bool) (*auditFile, *[]string) {
+	t.Helper()
+	var warned []string
+	a, err := openAudit(path, locks, func(err error) { warned = append(warned, err.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.close)
+	return a, &warned
+}
+
+// puts writes an event with a name.
+func puts(t *testing.T, a *auditFile, name string) {
+	t.Helper()
+	if err := a.take(server.Event{Action: server.Broke, Name: name}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The file is its owner's alone, keeps what is in it, and belongs to one service. Locks that are taken are in it on demand.
+func TestAuditFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, _ := newAudit(t, path, false)
+	puts(t, a, "a")
+	for _, what := range []server.Action{server.Took, server.Released} {
+		if err := a.take(server.Event{Action: what, Name: "b"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if is, err := os.Stat(path); err != nil || is.Mode() != 0o600 {
+		t.Errorf("the file has %v, %v; want 0600", is.Mode(), err)
+	}
+	if _, err := openAudit(path, false, nil); err == nil || !strings.Contains(err.Error(), "in use by another service") {
+		t.Errorf("a second service gets %v; want a refusal", err)
+	}
+	a.close()
+	if err := os.WriteFile(path, append(content(t, path), `{"torn`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, _ = newAudit(t, path, true)
+	if err := a.take(server.Event{Action: server.Took, Name: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	puts(t, a, "d")
+	if got := lines(t, path); !slices.Equal(got, []string{"a", "broken", "c", "d"}) {
+		t.Errorf("the file has %q; want a, a broken line, c and d", got)
+	}
+	a.close()
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openAudit(path, false, nil); err == nil || !strings.Contains(err.Error(), "make it chmod 600") {
+		t.Errorf("a file that others can read gives %v; want a refusal", err)
+	}
+}
+
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A file that was renamed, removed or cut is no obstacle, and no line is lost.
+func TestAuditFileIsRotated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, warned := newAudit(t, path, false)
+	puts(t, a, "a")
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	puts(t, a, "b")
+	if err := errors.Join(os.Rename(path, path+".older"), os.WriteFile(path, nil, 0o600)); err != nil { // logrotate's create
+		t.Fatal(err)
+	}
+	puts(t, a, "c")
+	if got := lines(t, path+".old", path+".older", path); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("the files have %q; want a, b, c", got)
+	}
+	if err := os.Truncate(path, 0); err != nil { // logrotate's copytruncate
+		t.Fatal(err)
+	}
+	puts(t, a, "d")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	puts(t, a, "e")
+	if got := lines(t, path); !slices.Equal(got, []string{"e"}) || len(*warned) != 0 {
+		t.Errorf("the file has %q, with the warnings %q; want e, and no warning", got, *warned)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o644)); err != nil { //nolint:gosec // the fault
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := a.take(server.Event{Action: server.Broke}); err == nil {
+			t.Error("a file that others can read takes a line")
+		}
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	puts(t, a, "f")
+	if len(*warned) != 1 || !strings.Contains((*warned)[0], "chmod 600") {
+		t.Errorf("the warnings are %q; want one", *warned)
+	}
+}
+
+// Two files bound the audit, whatever happens.
+func TestAuditFileIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, warned := newAudit(t, path, false)
+	a.most = 2000
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() {
+			for j := range 20 {
+				if err := a.take(server.Event{Action: server.Refused, Name: fmt.Sprint(i, "-", j)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	puts(t, a, "last")
+	got := lines(t, path+".1", path)
+	if size := len(content(t, path)) + len(content(t, path+".1")); size > 4000 || size < 2000 || slices.Contains(got, "broken") || got[len(got)-1] != "last" {
+		t.Errorf("the files have %d bytes, and %q", size, got)
+	}
+	if err := errors.Join(os.Remove(path+".1"), os.MkdirAll(filepath.Join(path+".1", "x"), 0o700)); err != nil { // a rename fails
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		puts(t, a, fmt.Sprint(i))
+	}
+	if got := lines(t, path); got[len(got)-1] != "29" || len(got) < 30 || len(*warned) == 0 {
+		t.Errorf("without a place for the old file there are %q, and the warnings %q; want 30 lines or more, and a warning", got, *warned)
+	}
+}
+
+// A disk that is full refuses lines; when it has room again, the next line is whole.
+func TestAuditFileIsFull(t *testing.T) {
+	full, warned := newAudit(t, "/dev/full", false)
+	for range 2 {
+		if err := full.take(server.Event{Action: server.Broke}); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("a line on a full disk = %v; want no space", err)
+		}
+	}
+	if len(*warned) != 1 || !strings.Contains((*warned)[0], "no space") {
+		t.Errorf("the warnings are %q; want one", *warned)
+	}
+	path := filepath.Join(t.TempDir(), "audit")
+	a, _ := newAudit(t, path, false)
+	puts(t, a, "a")
+	a.mu.Lock()
+	_, err := a.f.WriteString(`{"torn`) // as a full disk leaves it
+	a.torn = true
+	a.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	puts(t, a, "b")
+	puts(t, a, "c")
+	if got := lines(t, path); !slices.Equal(got, []string{"a", "broken", "b", "c"}) {
+		t.Errorf("the file has %q; want a, a broken line, b and c", got)
+	}
+}
