@@ -1,0 +1,14 @@
+package memcached_test
+
+import (
+	"testing"
+
+	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/drive"
+)
+
+func TestContractServed(t *testing.T) {
+	t.Parallel()
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(t, "") }, []driver.Trait{driver.TraitFencing}, 0, 1, 2, 3)
+}
