@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,16 @@ import (
 // A counting store counts its requests, and a test can change the answers to renewals.
 type counting struct {
 	*memory.Driver
-	renewed []int // the claims of each renewal
 	answers func(cs []*driver.Claim, answers []driver.Renewal)
+
+	mu      sync.Mutex // guards renewed
+	renewed []int      // the claims of each renewal
 }
 
 func (c *counting) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	c.mu.Lock()
 	c.renewed = append(c.renewed, len(cs))
+	c.mu.Unlock()
 	answers := c.Driver.Renew(ctx, cs)
 	if c.answers != nil {
 		c.answers(cs, answers)
