@@ -190,7 +190,7 @@ func servingBy(t *testing.T, s *server.Server) *http.Transport {
 func TestSlowBody(t *testing.T) {
 	for to, kind := range map[string]string{
 		"POST " + api.Enter: api.JSON, "POST " + api.Leave: "text/plain", "POST /v1/steal": api.JSON, "PUT /v1/locks/a": "",
-		"GET " + api.Watch + "?name=a": "", "GET /openapi.json": "",
+		"GET " + api.Watch + "?name=a": "", "GET /openapi.json": "", "GET /readyz": "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn, err := listening(t, newFake()).DialContext(t.Context(), "tcp", "")

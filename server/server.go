@@ -50,6 +50,7 @@ type Server struct {
 	identity *identity       // of the store
 	people   *people         // nil without a page
 	limits   *limits         // of what clients may ask
+	ready    readiness       // of the store
 	calls    calls           // under way
 	alerts   alerts          // for the clients that listen
 	herds    *herds          // of waiting claims
@@ -172,7 +173,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		s.people = s.newPeople()
 		answers = s.withPage(answers)
 	}
-	s.handler = s.admitted(origins.Handler(answers))
+	s.handler = s.admitted(origins.Handler(s.probed(answers)))
 	if t.InSession {
 		if s.sole, err = newSole(s); err != nil {
 			return nil, err

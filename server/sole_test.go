@@ -39,9 +39,17 @@ func TestOneServerForSessions(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		other.gets(503, "unreachable", "PUT", "b", "")
+		for by, want := range map[*user]int{u: 200, other: 503} {
+			if status, text := probes(t, by.by, "GET", "/readyz"); status != want {
+				t.Errorf("/readyz = %d %s; want %d", status, text, want)
+			}
+		}
 		first.EndWaits()
 		time.Sleep(10*time.Second + time.Millisecond)
 		other.gets(200, "", "PUT", "b", "")
+		if status, text := probes(t, other.by, "GET", "/readyz"); status != 200 {
+			t.Errorf("/readyz of the other server = %d %s; want 200", status, text)
+		}
 		u.gets(503, "unreachable", "PUT", "c", "")
 	})
 }
