@@ -18,7 +18,7 @@ NEED_sqlite = $(NEED_python)
 NEED_postgres = /usr/lib/postgresql:postgresql pgbouncer:pgbouncer $(NEED_python) /usr/lib/python3/dist-packages/psycopg2:python3-psycopg2
 NEED_mysql = mariadbd:mariadb-server $(NEED_python) /usr/lib/python3/dist-packages/pymysql:python3-pymysql
 DATABASES = $(NEED_postgres) $(NEED_mysql)
-SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq $(NEED_python)
+SHELLS = zsh:zsh fish:fish groff:groff-base curl:curl jq:jq $(NEED_python) /usr/sbin/nginx:nginx-light
 BROWSER = chromium:chromium
 SERVERS = $(SHELLS) $(BROWSER) $(NEED_redis) $(NEED_etcd) $(NEED_zookeeper) $(NEED_memcached) $(DATABASES)
 # What checks the models, beside the compiler.

@@ -59,7 +59,7 @@ for arch in amd64 arm64; do
   folder=$tmp/$name
   mkdir -p "$folder"
   compile $arch "$folder/stile"
-  cp "$tmp/stile/LICENSE" "$tmp/stile/CHANGELOG.md" "$tmp/stile/packaging/stile@.service" "$folder"
+  cp "$tmp/stile/LICENSE" "$tmp/stile/CHANGELOG.md" "$tmp/stile/packaging/"*.service "$folder"
   cp -r "$shared/man1" "$shared/completions" "$folder"
   archive "$folder" "dist/$name.tar.gz"
 
@@ -68,7 +68,7 @@ for arch in amd64 arm64; do
   mkdir -p "$deb/DEBIAN" "$deb/usr/bin" "$deb/lib/systemd/system" "$share/man/man1" "$share/doc/stile" \
     "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d"
   install -m 755 "$folder/stile" "$deb/usr/bin/stile"
-  install -m 644 "$folder/stile@.service" "$deb/lib/systemd/system"
+  install -m 644 "$folder/"*.service "$deb/lib/systemd/system"
   install -m 644 "$folder/LICENSE" "$share/doc/stile/copyright"
   install -m 644 "$shared/completions/stile.bash" "$share/bash-completion/completions/stile"
   install -m 644 "$shared/completions/stile.zsh" "$share/zsh/vendor-completions/_stile"

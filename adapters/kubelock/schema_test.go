@@ -21,6 +21,7 @@ func TestManifestsBySchema(t *testing.T) {
 	for name, of := range map[string]struct{ group, schema, container string }{
 		"cronjob.yaml":    {"apis/batch/v1", "io.k8s.api.batch.v1.CronJob", "- name: nightly\n"},
 		"deployment.yaml": {"apis/apps/v1", "io.k8s.api.apps.v1.Deployment", "- name: scheduler\n"},
+		"serve.yaml":      {"apis/apps/v1", "io.k8s.api.apps.v1.Deployment", "- name: stile\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("../../examples/kubernetes", name))

@@ -122,7 +122,7 @@ func TestCommandLinesInDocuments(t *testing.T) {
 var (
 	fileBlock = regexp.MustCompile("(?ms)^ *```(?:crontab|ini|yaml|dockerfile)\n(.*?)^ *```$")
 	fileCall  = regexp.MustCompile(`(?m)[ /]stile ((?:run|elect|lock|renew|unlock|wait|watch) .*)$`)
-	listCall  = regexp.MustCompile(`(?m)\["stile", (.*)\]$`)
+	listCall  = regexp.MustCompile(`(?m)\["/?stile", (.*)\]$`)
 )
 
 // TestCommandLinesInFiles has the command parse what crontabs, units and manifests in the documents have it run.
@@ -149,7 +149,7 @@ func TestCommandLinesInFiles(t *testing.T) {
 			}
 		}
 	}
-	if n < 9 {
+	if n < 10 {
 		t.Errorf("the documents show %d files that run stile; want more", n)
 	}
 }
