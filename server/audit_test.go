@@ -300,6 +300,9 @@ func TestRequestsHaveIDs(t *testing.T) {
 		defer res.Body.Close()
 		answer, err := io.ReadAll(res.Body)
 		id := res.Header.Get("Stile-Request")
+		if res.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: a browser may guess the type of the answer", method, path)
+		}
 		if err != nil || len(id) != 26 || seen[id] {
 			t.Fatalf("%s %s has the id %q, %v; want a new one", method, path, id, err)
 		}

@@ -210,6 +210,7 @@ func noSuch(w http.ResponseWriter, r *http.Request) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text() // a client cannot choose it, so no two requests have the same
 	w.Header().Set(api.RequestID, id)
+	w.Header().Set("X-Content-Type-Options", "nosniff") // a page of another site must not use JSON as a script
 	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
 }
 
