@@ -9,6 +9,7 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/claims"
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // These are the errors that callers branch on, with errors.Is.
@@ -138,7 +139,7 @@ func explain(err error) error {
 	case errors.As(err, &lost):
 		e := &LostError{Reason: Reason(lost.Reason), Err: lost.Err}
 		if broken, ok := errors.AsType[*driver.BrokenError](lost.Err); ok {
-			e.By = holderOf(broken.Record)
+			e.By = holderOf(record.With(broken.Record, broken.Principal))
 		}
 		return e
 	case errors.As(err, &held):

@@ -93,7 +93,7 @@ func (c *Client) list(ctx context.Context, q *driver.Query) ([]Queue, error) {
 func claimOf(s driver.ClaimInfo) Claim {
 	return Claim{
 		Ticket: s.Ticket * engine.Turns, Weight: unlessAll(s.Weight), Holds: s.Holds, Left: s.Left,
-		Since: s.Since, Remaining: s.Remaining, TTL: record.TTL(s.Record), Holder: holderOf(s.Record),
+		Since: s.Since, Remaining: s.Remaining, TTL: record.TTL(s.Record), Holder: holderOf(record.With(s.Record, s.Principal)),
 	}
 }
 

@@ -132,6 +132,7 @@ type ClaimInfo struct {
 	Since     time.Duration // how long ago it entered, even if it came to hold or was amended later; 0 if unknown
 	Remaining time.Duration // lease left; negative while only the lock-delay keeps others out; 0 if unknown
 	Record    string
+	Principal string // who entered it, as the lock service knows its clients; "" from a store
 }
 
 // A Listing is the queue of one name as an observer sees it.

@@ -34,7 +34,8 @@ func capacity(n int64) string {
 // A BrokenError says that somebody removed the claim by hand. It is [ErrGone]. A driver returns it if it knows the reason. A
 // driver that does not know returns ErrGone, so ErrGone does not exclude a break.
 type BrokenError struct {
-	Record string // of the BreakRequest, perhaps cut; "" if unknown
+	Record    string // of the BreakRequest, perhaps cut; "" if unknown
+	Principal string // who removed it; see [ClaimInfo.Principal]
 }
 
 func (e *BrokenError) Error() string { return "somebody removed the claim by hand" }

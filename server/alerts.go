@@ -190,7 +190,11 @@ func (s *Server) listened(who *caller, q *api.AlertsRequest) (claims []*driver.C
 		if err := who.mustClaim(c.Name, c.Weight, c.Capacity); err != nil {
 			return nil, err
 		}
-		holds := s.limits.shorten(who.claim(c.Driver()))
+		holds, err := who.claim(c.Driver())
+		if err != nil {
+			return nil, err
+		}
+		holds = s.limits.shorten(holds)
 		holds.Wait = min(c.Wait, c.TTL/2) // so that the length of the lease shows that the claim holds
 		claims = append(claims, holds)
 	}

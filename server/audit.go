@@ -60,10 +60,10 @@ type Person struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// person reads a record. It returns nil for one that says nothing.
-func person(text string) *Person {
+// person describes the client of a record, with a principal. It returns nil if there is nothing to say.
+func person(text, principal string) *Person {
 	h := record.Read(text)
-	p := Person{Owner: h.Owner, Program: h.Program, Host: h.Host, PID: h.PID, Reason: h.Reason}
+	p := Person{Principal: principal, Owner: h.Owner, Program: h.Program, Host: h.Host, PID: h.PID, Reason: h.Reason}
 	if p == (Person{}) {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (c *caller) did(what Action, d *driver.Claim, ticket int64) {
 		return
 	}
 	e := c.event(what, d.Name)
-	e.Ticket, e.By = shownTicket(ticket), person(d.Record)
+	e.Ticket, e.By = shownTicket(ticket), person(d.Record, "")
 	_ = c.s.audit.event(e) // see refused
 }
 
@@ -262,15 +262,21 @@ func (s *Server) breakClaim(ctx context.Context, b *driver.BreakRequest) (driver
 		what = Asked
 	}
 	e := who.event(what, b.Name)
-	e.Outcome, e.Ticket, e.By = begins, shownTicket(b.Ticket), person(b.Record)
+	e.Outcome, e.Ticket, e.By = begins, shownTicket(b.Ticket), person(b.Record, "")
+	by := *b
+	var err error
+	if by.Record, err = who.record(b.Record); err != nil {
+		return driver.ClaimInfo{}, err
+	}
 	if s.audit.event(e) != nil {
 		return driver.ClaimInfo{}, errNoAudit
 	}
-	c, err := s.breaker.Break(ctx, b)
+	c, err := s.breaker.Break(ctx, &by)
+	c = s.info(c)
 	if e.Outcome = done; err != nil {
 		e.Outcome, e.Code = driver.OutcomeOf(err).String(), errorOf(err).Code
 	} else {
-		e.Ticket, e.Of = shownTicket(c.Ticket), person(c.Record)
+		e.Ticket, e.Of = shownTicket(c.Ticket), person(c.Record, holderOf(&c).Principal)
 	}
 	_ = s.audit.event(e) // it is done, and the first event says by whom
 	return c, err

@@ -39,10 +39,14 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := who.mustClaim(q.Claim.Name, q.Claim.Weight, q.Claim.Capacity); err != nil {
 		return nil, err
 	}
+	c, err := who.claim(q.Claim.Driver())
+	if err != nil {
+		return nil, err
+	}
 	if err := s.limits.enters(who, &q.Claim); err != nil {
 		return nil, err
 	}
-	c := s.limits.shorten(who.claim(q.Claim.Driver()))
+	c = s.limits.shorten(c)
 	end, err := s.begin(ctx, c, nil)
 	if err != nil {
 		return nil, err
@@ -91,6 +95,10 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	if s.ending.Err() != nil {
 		return nil, errEnding
 	}
+	c, err := who.claim(q.Claim.Driver())
+	if err != nil {
+		return nil, err
+	}
 	over, err := s.limits.wait(who, q.Claim.Name, soon)
 	if err != nil {
 		return nil, err
@@ -101,7 +109,6 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 	stop := context.AfterFunc(s.ending, cancel)
 	defer stop()
 	var p driver.Place
-	c := who.claim(q.Claim.Driver())
 	end, err := s.begin(wait, c, cancel)
 	if err == nil {
 		defer end()
@@ -153,17 +160,18 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 	)
 	for i := range q.Claims {
 		c := &q.Claims[i]
+		var claim *driver.Claim
 		err := c.CheckLeased()
 		if err != nil {
 			err = invalid(err)
-		} else {
-			err = who.mustClaim(c.Name, c.Weight, c.Capacity)
+		} else if err = who.mustClaim(c.Name, c.Weight, c.Capacity); err == nil {
+			claim, err = who.claim(c.Driver())
 		}
 		if err != nil {
 			a.Renewals[i].Error = errorOf(err)
 			continue
 		}
-		valid, index = append(valid, s.limits.shorten(who.claim(c.Driver()))), append(index, i)
+		valid, index = append(valid, s.limits.shorten(claim)), append(index, i)
 	}
 	if len(valid) > 0 {
 		renewals, err := s.extend(ctx, valid)
@@ -173,6 +181,7 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 		s.alerts.renewed(valid, renewals)
 		for i, r := range renewals {
 			a.Renewals[index[i]] = api.NewRenewal(r)
+			s.unwrap(a.Renewals[index[i]].Error)
 		}
 	}
 	return a, nil
@@ -189,7 +198,10 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if err := who.mustHave(q.Claim.Name); err != nil {
 		return nil, err
 	}
-	c := who.claim(q.Claim.Driver())
+	c, err := who.claim(q.Claim.Driver())
+	if err != nil {
+		return nil, err
+	}
 	end, err := s.begin(ctx, c, nil)
 	if err != nil {
 		return nil, err

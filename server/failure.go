@@ -74,7 +74,7 @@ func (s *Server) held(who *caller, name string, h *handle, p *driver.Place) *fai
 		Message: "the lock is held, and nothing waits for it now",
 	}
 	if b := who.place(name, *p).Blocker; b != (driver.ClaimInfo{}) {
-		f.Holder = s.member(&b, 0)
+		f.Holder = s.member(b, 0)
 	}
 	if h.ticket != 0 {
 		f.Handle, f.Message = h.String(), "the lock is held: a PUT with the handle within "+grace.String()+" waits on at the "+

@@ -96,7 +96,7 @@ func errorOf(err error) *api.Error {
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Header().Set(api.TraitsTag, s.traits().Tag())
-	e := errorOf(err)
+	e := s.errorOf(err)
 	if e.Code == api.CodeTooMany {
 		retryAfter(w, afterOf(err))
 	} else {

@@ -34,6 +34,7 @@ type said struct {
 
 type member struct {
 	Token, Owner, Program, Host, Reason string
+	Principal                           string
 	Holds, Shared                       bool
 	Permits                             int64
 	Since                               int64 `json:"since_ms"`
@@ -146,7 +147,7 @@ func TestLockIsTaken(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		look := u.gets(200, "", "GET", "orders/42", "")
-		if want := (member{a.Token, "nightly", "curl", look.Claims[0].Host, "figures", true, false, 0, 1000, 9000}); len(look.Claims) != 1 || look.Claims[0] != want {
+		if want := (member{a.Token, "nightly", "curl", look.Claims[0].Host, "figures", "", true, false, 0, 1000, 9000}); len(look.Claims) != 1 || look.Claims[0] != want {
 			t.Errorf("get = %s; want %+v", look.text, want)
 		}
 		if b := u.gets(409, "held", "PUT", "orders/42", ""); b.Holder == nil || b.Holder.Owner != "nightly" || b.Handle != "" {
@@ -557,7 +558,7 @@ func TestWrongRequestsForLocks(t *testing.T) {
 		{"not UTF-8", "PUT", "/a%FF", "", "", 400, "not valid UTF-8"},
 		{"owner not UTF-8", "PUT", "/a?owner=%FF", "", "", 400, "not valid UTF-8"},
 		{"long owner", "PUT", "/a?owner=" + strings.Repeat("x", api.MaxText+1), "", "", 400, "owner has at most 1024 bytes"},
-		{"long reason", "PUT", "/a?reason=" + strings.Repeat("x", driver.MaxRecord), "", "", 400, "the limit is 4096"},
+		{"long reason", "PUT", "/a?reason=" + strings.Repeat("x", driver.MaxRecord), "", "", 400, "the limit is 4000"},
 		{"shared", "PUT", "/a?shared=yes", "", "", 400, "shared is true or false"},
 		{"shared permits", "PUT", "/a?shared=true&of=3", "", "", 400, "shared does not go with permits and of"},
 		{"permits of nothing", "PUT", "/a?permits=3", "", "", 400, "permits needs of"},

@@ -90,10 +90,15 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		out.part(&api.ListPart{Error: out.error(err)})
 		return
 	}
-	if s.sole != nil && q.Name == "" {
-		list = slices.DeleteFunc(list, func(l driver.Listing) bool { return l.Name == soleName }) // the service's own
+	out.list(s, who, s.clients(&q, list))
+}
+
+// clients returns the queues of a list without the service's own, unless the list is about that name.
+func (s *Server) clients(q *api.ListRequest, list []driver.Listing) []driver.Listing {
+	if s.sole == nil || q.Name != "" {
+		return list
 	}
-	out.list(who, list)
+	return slices.DeleteFunc(list, func(l driver.Listing) bool { return l.Name == soleName })
 }
 
 // mayList returns an error if the caller must not have a list now. Otherwise the list counts until over is called.
@@ -227,10 +232,10 @@ func (st *stream) part(p *api.ListPart) bool {
 }
 
 // list sends the queues that the caller may read, and the end of the list.
-func (st *stream) list(who *caller, list []driver.Listing) {
+func (st *stream) list(s *Server, who *caller, list []driver.Listing) {
 	st.until = time.Now().Add(listWithin)
 	for i := range list {
-		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: api.NewListing(list[i])}) {
+		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: s.listing(list[i])}) {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // An Authenticator returns the principal of a request. Nil means no valid credentials: the server refuses the request with
@@ -47,14 +48,10 @@ const (
 // Verbs has all verbs.
 var Verbs = []Verb{Lock, Share, Read, Break}
 
-// maxPrincipal is the most characters in the name of a principal.
-const maxPrincipal = 64
-
 // CheckPrincipal returns an error if a text cannot be the name of a principal.
 func CheckPrincipal(name string) error {
-	if name == "" || len(name) > maxPrincipal ||
-		strings.ContainsFunc(name, func(r rune) bool { return r != '.' && notOfID(r) }) {
-		return fmt.Errorf("the name of a principal has from 1 to %d letters, digits, dots, - and _", maxPrincipal)
+	if !record.IsPrincipal(name) {
+		return fmt.Errorf("the name of a principal has from 1 to %d letters, digits, dots, - and _", record.MaxPrincipal)
 	}
 	return nil
 }
@@ -213,16 +210,25 @@ func (c *caller) own(what, text string) string {
 }
 
 // claim returns the driver's form of a caller's claim.
-func (c *caller) claim(d *driver.Claim) *driver.Claim {
+func (c *caller) claim(d *driver.Claim) (_ *driver.Claim, err error) {
+	if d.Record, err = c.record(d.Record); err != nil {
+		return nil, err
+	}
+	if d.Amend != nil && d.Amend.Record != "" { // "" leaves the record as it was
+		if d.Amend.Record, err = c.record(d.Amend.Record); err != nil {
+			return nil, err
+		}
+	}
 	d.ID, d.Client = c.own("id", d.ID), c.own("client", d.Client)
 	if d.Owner != "" {
 		d.Owner = c.own("owner", d.Owner)
 	}
-	return d
+	return d, nil
 }
 
 // place returns a place as the caller may see it: without the blocker, unless it may read the name.
 func (c *caller) place(name string, p driver.Place) driver.Place {
+	p.Blocker = c.s.info(p.Blocker)
 	if !c.may(name, Read) {
 		p.Blocker = driver.ClaimInfo{}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/record"
 )
 
 // A queue answers GET.
@@ -25,6 +24,7 @@ type member struct {
 	Host      string `json:"host,omitempty"`
 	PID       int    `json:"pid,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+	Principal string `json:"principal,omitempty"`
 	Value     string `json:"value,omitempty"` // of a candidate, or the text of another program's claim
 	Since     int64  `json:"since_ms"`
 	Remaining int64  `json:"remaining_ms,omitempty"` // of its lease, if the store reports it
@@ -51,18 +51,18 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 			a.Of = l.Capacity
 		}
 		for i := range l.Claims {
-			a.Claims = append(a.Claims, s.member(&l.Claims[i], l.Capacity))
+			a.Claims = append(a.Claims, s.member(s.info(l.Claims[i]), l.Capacity))
 		}
 	}
 	return a, nil
 }
 
-// member returns a claim of a queue with a capacity; 0 means an unknown capacity.
-func (s *Server) member(c *driver.ClaimInfo, capacity int64) *member {
-	h := record.Read(c.Record)
+// member returns a claim, as clients see it, of a queue with a capacity; 0 means an unknown capacity.
+func (s *Server) member(c driver.ClaimInfo, capacity int64) *member {
+	h := holderOf(&c)
 	m := &member{
-		Holds: c.Holds, Owner: h.Owner, Program: h.Program, Host: h.Host, PID: h.PID, Reason: h.Reason, Value: h.Value,
-		Since: c.Since.Milliseconds(), Remaining: c.Remaining.Milliseconds(),
+		Holds: c.Holds, Owner: h.Owner, Program: h.Program, Host: h.Host, PID: h.PID, Reason: h.Reason, Principal: h.Principal,
+		Value: h.Value, Since: c.Since.Milliseconds(), Remaining: c.Remaining.Milliseconds(),
 	}
 	if c.Ticket != 0 {
 		m.Token = s.token(c.Ticket)

@@ -90,11 +90,11 @@ func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if err := mayTake(who); err != nil {
 		return nil, failed(err)
 	}
-	c := s.claim(who, q.name, &h, s.short(h.ttl))
-	c.Try = wait == 0 && h.ticket == 0
-	if c.Record, err = q.holder(h.ttl); err != nil {
-		return nil, failed(invalid(err))
+	c, err := s.entering(who, q, &h)
+	if err != nil {
+		return nil, failed(err)
 	}
+	c.Try = wait == 0 && h.ticket == 0
 	over, wait, again, err := s.limits.takes(who, q.name, &h, wait)
 	if err != nil {
 		return nil, notHad(&h, err)
@@ -163,10 +163,19 @@ func waitingLease(ttl time.Duration, end time.Time) time.Duration {
 	return min(ttl, max(time.Until(end), 0)+grace)
 }
 
-// claim returns the driver's claim for a caller's handle.
-func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration) *driver.Claim {
+// entering returns the claim of a PUT.
+func (s *Server) entering(who *caller, q *lockRequest, h *handle) (*driver.Claim, error) {
+	text, err := q.holder(h.ttl)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return s.claim(who, q.name, h, s.short(h.ttl), text)
+}
+
+// claim returns the driver's claim for a caller's handle and record.
+func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration, text string) (*driver.Claim, error) {
 	return who.claim(&driver.Claim{
-		Name: name, ID: h.id, Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket,
+		Name: name, ID: h.id, Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket, Record: text,
 	})
 }
 
@@ -240,7 +249,10 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 	if err := who.mustClaim(q.name, h.weight, h.capacity); err != nil {
 		return nil, failed(err)
 	}
-	c := s.claim(who, q.name, &h, s.short(h.ttl))
+	c, err := s.claim(who, q.name, &h, s.short(h.ttl), "")
+	if err != nil {
+		return nil, failed(err)
+	}
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, nil)
 	if err != nil {
 		return nil, failed(err)
@@ -275,7 +287,10 @@ func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure
 	if err := who.mustHave(q.name); err != nil {
 		return nil, failed(err)
 	}
-	c := s.claim(who, q.name, &h, h.ttl)
+	c, err := s.claim(who, q.name, &h, h.ttl, "")
+	if err != nil {
+		return nil, failed(err)
+	}
 	done, err := s.calls.begin(ctx, claimKey{c.Name, c.ID}, nil)
 	if err != nil {
 		return nil, failed(err)

@@ -47,6 +47,9 @@ type Store struct {
 	// OneCase says that names which differ only in case are one lock, as in other programs that use the store.
 	OneCase bool
 
+	// MaxRecord is the size in bytes of the largest record that fits; 0 means [driver.MaxRecord].
+	MaxRecord int
+
 	// Fresh makes a store that nobody has used, such as one under a prefix of its own, and returns a function that connects a
 	// client to it. The suite closes the clients. Nil means that there is only one store, and the ids of stores are not
 	// compared.

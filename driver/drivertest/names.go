@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -91,10 +92,11 @@ func records(r *run) {
 	for i := range every {
 		every[i] = byte(i)
 	}
+	most := cmp.Or(r.store.MaxRecord, driver.MaxRecord)
 	for _, record := range []string{
 		"", "plain", `{"owner":"é \"x\"","n":1}`, "a\nb\r\n\tc", " spaces ", "null", "0123",
 		"\x00", "a\x00b", string(every), "\xff\xfe",
-		strings.Repeat("r", driver.MaxRecord), strings.Repeat("🔒", driver.MaxRecord/4),
+		strings.Repeat("r", most), strings.Repeat("🔒", most/4),
 	} {
 		holder, try := r.claim(), r.claim()
 		holder.Record = record

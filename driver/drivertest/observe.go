@@ -48,7 +48,7 @@ func list(r *run) {
 		s := got[0].Claims[i]
 		want := driver.ClaimInfo{
 			Ticket: c.Ticket, Weight: c.Weight, Holds: i == 0, Record: c.Record,
-			Since: s.Since, Remaining: s.Remaining,
+			Since: s.Since, Remaining: s.Remaining, Principal: s.Principal,
 		}
 		if s != want {
 			r.Errorf("claim %d = %+v; want %+v", i, s, want)

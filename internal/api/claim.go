@@ -142,18 +142,19 @@ type ClaimInfo struct {
 	Since     time.Duration `json:"since_ns"`
 	Remaining time.Duration `json:"remaining_ns"`
 	Record    []byte        `json:"record,omitempty"`
+	Principal string        `json:"principal,omitempty"`
 }
 
 // NewClaimInfo returns the claim of an answer.
 func NewClaimInfo(c driver.ClaimInfo) *ClaimInfo {
-	return &ClaimInfo{c.Ticket, c.Weight, c.Holds, c.Left, c.Since, c.Remaining, []byte(c.Record)}
+	return &ClaimInfo{c.Ticket, c.Weight, c.Holds, c.Left, c.Since, c.Remaining, []byte(c.Record), c.Principal}
 }
 
 // Driver returns the claim as a driver does.
 func (c *ClaimInfo) Driver() driver.ClaimInfo {
 	return driver.ClaimInfo{
 		Ticket: c.Ticket, Weight: c.Weight, Holds: c.Holds, Left: c.Left, Since: c.Since, Remaining: c.Remaining,
-		Record: string(c.Record),
+		Record: string(c.Record), Principal: c.Principal,
 	}
 }
 

@@ -23,6 +23,8 @@ type Error struct {
 	Want   int64  `json:"want,omitempty"`   // of CodeCapacity
 	Record []byte `json:"record,omitempty"` // of CodeBroken and CodeRecord
 	Scheme string `json:"scheme,omitempty"` // of CodeMissing
+
+	Principal string `json:"principal,omitempty"` // of CodeBroken
 }
 
 // The codes.
@@ -106,7 +108,7 @@ func plain(text string) string {
 // know sets the code and the fields for an error of package driver.
 func (e *Error) know(err error) {
 	if broken, ok := errors.AsType[*driver.BrokenError](err); ok {
-		e.Code, e.Record = CodeBroken, []byte(broken.Record)
+		e.Code, e.Record, e.Principal = CodeBroken, []byte(broken.Record), broken.Principal
 	} else if capacity, ok := errors.AsType[*driver.CapacityError](err); ok {
 		e.Code, e.Have, e.Want = CodeCapacity, capacity.Have, capacity.Want
 	} else if record, ok := errors.AsType[*driver.RecordError](err); ok {
@@ -186,7 +188,7 @@ func (e *Error) Err() error {
 func (e *Error) known() error {
 	switch e.Code {
 	case CodeBroken:
-		return &driver.BrokenError{Record: string(e.Record)}
+		return &driver.BrokenError{Record: string(e.Record), Principal: e.Principal}
 	case CodeCapacity:
 		return &driver.CapacityError{Have: e.Have, Want: e.Want}
 	case CodeRecord:

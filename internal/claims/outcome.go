@@ -8,6 +8,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/engine/protocol"
+	"github.com/stilelock/stile/internal/record"
 )
 
 // ErrInvalid is the error of an invalid request.
@@ -21,7 +22,7 @@ var (
 
 // A Held is the error that somebody is in the way.
 type Held struct {
-	By        string // the holder's record; empty if the store does not return it
+	By        string // the holder's record with its principal; empty if the store does not return it
 	Remaining time.Duration
 }
 
@@ -62,7 +63,8 @@ func (e *GaveUp) Holder(ctx context.Context) *Held {
 	defer cancel()
 	if l, ok := e.k.d.(driver.Lister); ok {
 		if list, err := l.List(ctx, &driver.Query{Name: e.name}); err == nil && len(list) > 0 && len(list[0].Claims) > 0 {
-			held.By, held.Remaining = list[0].Claims[0].Record, list[0].Claims[0].Remaining
+			first := &list[0].Claims[0]
+			held.By, held.Remaining = record.With(first.Record, first.Principal), first.Remaining
 		}
 	}
 	return held
@@ -150,7 +152,7 @@ func (k *Keeper) dated(err error, ttl time.Duration) error {
 }
 
 func heldBy(v *protocol.Verdict) *Held {
-	return &Held{By: v.By, Remaining: v.Remaining}
+	return &Held{By: record.With(v.By, v.Principal), Remaining: v.Remaining}
 }
 
 // unreachable returns the error of a store that did not answer.

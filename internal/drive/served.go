@@ -13,6 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/driver/drivertest"
+	"github.com/stilelock/stile/internal/record"
 	"github.com/stilelock/stile/server"
 	_ "github.com/stilelock/stile/store/remote" // of the scheme stile
 )
@@ -21,8 +22,33 @@ import (
 // own driver. It keeps only the faults of the store that such a client can meet too.
 func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
 	t.Helper()
-	at := func(addrs ...string) string { return "stile://" + strings.Join(addrs, ",") }
-	addr := Service(t, replicas, s.Open)
+	return served(t, "stile://", replicas, nil, s)
+}
+
+// token is the credential of Guarded's clients.
+const token = "test"
+
+// Guarded is Served by one service that needs credentials. All clients are one principal, with the longest name, so that
+// records have the least room.
+func Guarded(t testing.TB, s drivertest.Store) drivertest.Store {
+	t.Helper()
+	who := &server.Principal{Name: strings.Repeat("p", record.MaxPrincipal), Rights: []server.Right{{Verbs: server.Verbs}}}
+	o := &server.Options{Authenticate: func(r *http.Request) (*server.Principal, error) {
+		if r.Header.Get("Authorization") == "Bearer "+token {
+			return who, nil
+		}
+		return nil, nil
+	}}
+	guarded := served(t, "stile://:"+token+"@", 1, o, s)
+	guarded.MaxRecord = 3003 // in base64, with the name, it takes MaxRecord bytes
+	return guarded
+}
+
+// served is Served, with clients whose URLs have a beginning, and services with options.
+func served(t testing.TB, begin string, replicas int, o *server.Options, s drivertest.Store) drivertest.Store {
+	t.Helper()
+	at := func(addrs ...string) string { return begin + strings.Join(addrs, ",") }
+	addr := serve(t, replicas, o, s.Open)
 	served := drivertest.Store{
 		Open: Opener(at(addr)), Detour: Detour(at, addr), Lease: s.Lease, Slack: s.Slack, Wake: s.Wake, Halfway: s.Halfway,
 		OneCase: s.OneCase,
@@ -31,13 +57,13 @@ func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
 	if s.Fresh != nil {
 		served.Fresh = func(t testing.TB) func() driver.Driver {
 			fresh := s.Fresh(t)
-			open := Opener(at(Service(t, replicas, func(testing.TB) driver.Driver { return fresh() })))
+			open := Opener(at(serve(t, replicas, o, func(testing.TB) driver.Driver { return fresh() })))
 			return func() driver.Driver { return open(t) }
 		}
 	}
 	for edge, open := range s.Edge {
 		served.Edge[edge] = func(t testing.TB, name string) driver.Driver {
-			return Opener(at(Service(t, 1, func(t testing.TB) driver.Driver { return open(t, name) })))(t)
+			return Opener(at(serve(t, 1, o, func(t testing.TB) driver.Driver { return open(t, name) })))(t)
 		}
 	}
 	return served
@@ -47,11 +73,16 @@ func Served(t testing.TB, replicas int, s drivertest.Store) drivertest.Store {
 // of a balancer that sends each request to the next replica. They end with the test.
 func Service(t testing.TB, replicas int, open func(testing.TB) driver.Driver) (addr string) {
 	t.Helper()
+	return serve(t, replicas, nil, open)
+}
+
+func serve(t testing.TB, replicas int, o *server.Options, open func(testing.TB) driver.Driver) (addr string) {
+	t.Helper()
 	var targets []*url.URL
 	for range replicas {
 		d := open(t)
 		t.Cleanup(func() { d.Close() })
-		s, err := server.New(d, nil)
+		s, err := server.New(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

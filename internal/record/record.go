@@ -25,6 +25,8 @@ type Holder struct {
 	Reason  string `json:"reason,omitempty"`
 	Value   string `json:"value,omitempty"`
 	Within  string `json:"within,omitempty"`
+
+	Principal string `json:"-"` // see [With]
 }
 
 var self = sync.OnceValue(func() Holder {
@@ -106,36 +108,42 @@ func write(r *changed, owner, reason, value string) (string, error) {
 	}
 	r.Owner, r.Reason, r.Value = owner, reason, value
 	text, err := json.Marshal(r)
-	if err == nil && len(text) > driver.MaxRecord {
-		err = fmt.Errorf("owner, reason and value take %d bytes; the limit is %d", len(text), driver.MaxRecord)
+	if err == nil && len(text) > Most {
+		err = fmt.Errorf("owner, reason and value take %d bytes; the limit is %d", len(text), Most)
 	}
 	return string(text), err
 }
 
-// Read reads a record. The text of another program is the value.
-func Read(record string) Holder {
+// Read reads a record, with or without a principal. The text of another program is the value.
+func Read(stored string) Holder {
+	record, principal := Split(stored)
 	var h Holder
-	if json.Unmarshal([]byte(record), &h) == nil && (h.Owner != "" || h.Program != "") {
-		return h
+	if json.Unmarshal([]byte(record), &h) != nil || h.Owner == "" && h.Program == "" {
+		h = Holder{}
+		if utf8.ValidString(record) && !strings.ContainsFunc(record, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			h.Value = record
+		}
 	}
-	if !utf8.ValidString(record) || strings.ContainsFunc(record, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return Holder{}
-	}
-	return Holder{Value: record}
+	h.Principal = principal
+	return h
 }
 
 // String describes the holder in a few words.
 func (h Holder) String() string {
-	who := h.Owner
+	who, as := h.Owner, ""
 	if who == "" {
 		who = h.Program
 	}
+	if h.Principal != "" {
+		as = " as " + h.Principal
+	}
 	switch {
 	case who == "" && h.Value != "":
-		return fmt.Sprintf("another program (%s)", h.Value)
+		return fmt.Sprintf("another program%s (%s)", as, h.Value)
 	case who == "":
-		return "somebody unknown"
+		return "somebody unknown" + as
 	}
+	who += as
 	if h.Host != "" {
 		who += " on " + h.Host
 		if h.PID != 0 { // the lock service does not know its clients' PIDs
@@ -164,7 +172,7 @@ func Within(text string, has []Held) string {
 			line = "\n" + line
 		}
 		within, _ := json.Marshal(lines + line) // cannot fail for a string
-		if len(text) < 2 || len(text)+len(`,"within":`)+len(within) > driver.MaxRecord {
+		if len(text) < 2 || len(text)+len(`,"within":`)+len(within) > Most {
 			break
 		}
 		lines += line

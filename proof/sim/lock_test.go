@@ -338,7 +338,7 @@ func TestBadInput(t *testing.T) {
 		{"long delay", c.Mutex("a").With(stile.LockOptions{LockDelay: 1000 * time.Hour}), `invalid lock-delay 1000h0m0s`},
 		{"long linger", c.Mutex("a").With(stile.LockOptions{Linger: time.Hour}), `invalid linger 1h0m0s: it must not be longer than the ttl, 15s`},
 		{"nobody's reclaim", c.Mutex("a").With(stile.LockOptions{Reclaim: true}), `reclaim needs an owner`},
-		{"long owner", c.Mutex("a").With(stile.LockOptions{Owner: strings.Repeat("o", 5000)}), `the limit is 4096`},
+		{"long owner", c.Mutex("a").With(stile.LockOptions{Owner: strings.Repeat("o", 5000)}), `the limit is 4000`},
 		{"no permits", c.Permit("a", 0, 5), `invalid permits 0: it must be from 1 to 5`},
 		{"negative permits", c.Permit("a", -1, 5), `invalid permits -1: it must be from 1 to 5`},
 		{"too many permits", c.Permit("a", 6, 5), `invalid permits 6: it must be from 1 to 5`},

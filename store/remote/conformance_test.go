@@ -30,6 +30,12 @@ func TestContract(t *testing.T) {
 	drivertest.Run(t, s)
 }
 
+// A service with credentials adds its client's principal to each record in the store, and its clients do not notice.
+func TestContractWithPrincipal(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, drive.Guarded(t, inMemory()))
+}
+
 func TestModel(t *testing.T) {
 	t.Parallel()
 	drivertest.Model(t, drive.Served(t, 1, inMemory()), 1, 400)

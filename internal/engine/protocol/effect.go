@@ -77,12 +77,13 @@ type Verdict struct {
 	Reason    Reason        // of Lost
 	Err       error         // the last failure, or nil
 	By        string        // of Held: the blocker's record, if the store returned it
+	Principal string        // of Held: see [driver.ClaimInfo]
 	Remaining time.Duration // of Held: the rest of the blocker's lease, if the store returned it
 }
 
 // HeldBy returns the verdict that another claim is in the way.
 func HeldBy(who *driver.ClaimInfo) Verdict {
-	return Verdict{Code: Held, By: who.Record, Remaining: who.Remaining}
+	return Verdict{Code: Held, By: who.Record, Principal: who.Principal, Remaining: who.Remaining}
 }
 
 // A Reason is why a hold was lost.

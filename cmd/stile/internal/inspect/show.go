@@ -123,9 +123,9 @@ and the next one.
 --json prints one object with name, permits (0 unless the name has permits) and
 claims, each with ticket (a string), kind (exclusive, shared, permits), weight,
 state (holds, waits, released), since, remaining and ttl (in seconds), owner, program,
-host, pid, reason and value. It also has job, which is null, or an object with tick,
-state (started, over), outcome, error, took (in seconds), token (a string), next,
-owner, program, host and pid. All keys are always there.`
+host, pid, reason, value and principal. It also has job, which is null, or an object
+with tick, state (started, over), outcome, error, took (in seconds), token (a string),
+next, owner, program, host and pid. All keys are always there.`
 
 // Show returns the command.
 func Show(s *store.Store) *cobra.Command {

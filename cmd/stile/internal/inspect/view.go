@@ -34,6 +34,7 @@ type ClaimView struct {
 	PID       int             `json:"pid"`
 	Reason    string          `json:"reason"`
 	Value     string          `json:"value"`
+	Principal string          `json:"principal"` // "" if no lock service knows it
 }
 
 func remainingOf(c stile.Claim) *answer.Seconds {
@@ -64,7 +65,7 @@ func viewOf(q stile.Queue) QueueView {
 			Ticket: strconv.FormatInt(c.Ticket, 10), Kind: kind, Weight: c.Weight, State: stateOf(c),
 			Since: answer.SecondsOf(c.Since), Remaining: remainingOf(c), TTL: ttlOf(c),
 			Owner: c.Holder.Owner, Program: c.Holder.Program, Host: c.Holder.Host, PID: c.Holder.PID,
-			Reason: c.Holder.Reason, Value: c.Holder.Value,
+			Reason: c.Holder.Reason, Value: c.Holder.Value, Principal: c.Holder.Principal,
 		})
 	}
 	return v
@@ -99,6 +100,9 @@ func row(q stile.Queue, c stile.Claim) []string {
 		owner = h.Value // a claim of another program has nothing else
 	case h.Value != "":
 		owner += " (" + page.Value(h.Value) + ")"
+	}
+	if h.Principal != "" {
+		owner += " as " + h.Principal
 	}
 	pid := ""
 	if h.PID != 0 {

@@ -135,6 +135,9 @@ func Who(h stile.Holder) string {
 	case who == "":
 		who = "somebody unknown"
 	}
+	if h.Principal != "" {
+		who += " as " + h.Principal
+	}
 	if h.Host != "" {
 		who += " on " + h.Host
 	}

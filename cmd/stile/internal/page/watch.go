@@ -145,6 +145,9 @@ func cellsOfClaim(q stile.Queue, c stile.Claim) []string {
 	case h.Value != "":
 		owner += " (" + Value(h.Value) + ")"
 	}
+	if h.Principal != "" {
+		owner += " as " + h.Principal
+	}
 	pid := ""
 	if h.PID != 0 {
 		pid = strconv.Itoa(h.PID)
