@@ -17,8 +17,9 @@ import (
 // soleName is the lock of the one server over a store whose claims live in a client's session.
 const soleName = "stile-serve"
 
-// soleTTL is the lease of that lock. The lock itself ends with the session, and so with the claims of all clients.
-const soleTTL = 10 * time.Second
+// soleWait is the lease of a claim to that lock while it waits, so that a server that no longer stands by is soon gone. The
+// lock itself has the longest lease: it must end with the session, like the claims of all clients, and never before.
+const soleWait = 10 * time.Second
 
 // A sole is a server's right to be the only one over a store with sessions. The claims of all its clients live in its own
 // session, so another server cannot renew them. Its lock lives there too. Thus another server begins when these claims are
@@ -47,13 +48,13 @@ func newSole(s *Server) (*sole, error) {
 	so := &sole{s: s, tried: make(chan struct{}), kick: make(chan struct{}, 1)}
 	so.try = sync.OnceFunc(func() { close(so.tried) })
 	t := s.d.Traits()
-	ttl := min(max(soleTTL, t.MinTTL), t.MaxTTL)
-	text, err := record.Write("", "", "", ttl)
+	text, err := record.Write("", "", "", t.MaxTTL)
 	if err != nil {
 		return nil, err
 	}
 	so.claim = &driver.Claim{
-		Name: soleName, Client: soleName + "/" + rand.Text(), Weight: driver.All, Capacity: driver.All, TTL: ttl, Wait: ttl, Record: text,
+		Name: soleName, Client: soleName + "/" + rand.Text(), Weight: driver.All, Capacity: driver.All, TTL: t.MaxTTL,
+		Wait: min(max(soleWait, t.MinTTL), t.MaxTTL), Record: text,
 	}
 	so.because = errors.New("it has not asked its store yet")
 	s.life.Go(so.keep)
@@ -71,7 +72,7 @@ func (so *sole) keep() {
 
 // ask finds the claim and waits until it must be found again. It returns false if the claim is gone.
 func (so *sole) ask(ctx context.Context) (there bool) {
-	bounded, cancel := context.WithTimeout(ctx, so.claim.TTL/2)
+	bounded, cancel := context.WithTimeout(ctx, so.claim.Wait/2)
 	defer cancel()
 	sent := time.Now()
 	p, err := so.s.d.Enter(bounded, so.claim)
@@ -91,7 +92,7 @@ func (so *sole) ask(ctx context.Context) (there bool) {
 func (so *sole) note(sent time.Time, p *driver.Place, err error) time.Duration {
 	so.mu.Lock()
 	defer so.mu.Unlock()
-	again := so.claim.TTL / 3
+	again := so.claim.Wait / 3
 	switch {
 	case err == nil && p.Holds:
 		so.until = sent.Add(p.TTL - time.Duration(2*drift*float64(p.TTL)) - so.s.d.Traits().Granularity)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,11 +13,29 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-// session returns a client of a store in which claims live in the session of their client.
+// session returns a client of a store in which claims live in the session of their client, which no lease outlasts.
 func session(store *memory.Store) *fake {
-	return &fake{
+	f := &fake{
 		Driver: store.Driver(), left: make(chan driver.Claim, 10),
 		traits: func(t *driver.Traits) { t.InSession, t.Session = true, time.Minute },
+	}
+	f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		p, err := f.Driver.Enter(ctx, c)
+		p.TTL = min(p.TTL, time.Minute)
+		return p, err
+	}
+	return f
+}
+
+// ends ends the claims that hold some names, as the end of a session does.
+func ends(t *testing.T, store *memory.Store, names ...string) {
+	t.Helper()
+	admin := store.Driver()
+	defer admin.Close()
+	for _, name := range names {
+		if _, err := admin.Break(t.Context(), &driver.BreakRequest{Name: name}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -28,6 +47,8 @@ func TestOneServerForSessions(t *testing.T) {
 		first, transport := serving(t, session(store))
 		u := &user{t, &http.Client{Transport: transport}}
 		a := u.gets(200, "", "PUT", "a", "")
+		long := u.gets(200, "", "PUT", "long", "")
+		long = u.gets(200, "", "POST", "long?ttl=2h", long.Handle)
 		other := newUser(t, session(store))
 		b := other.gets(503, "unreachable", "PUT", "b", "")
 		if b.Outcome != "unsent" || !strings.Contains(b.text, "serves it, as process") {
@@ -45,11 +66,16 @@ func TestOneServerForSessions(t *testing.T) {
 			}
 		}
 		first.EndWaits()
-		time.Sleep(10*time.Second + time.Millisecond)
+		time.Sleep(30 * time.Second)
+		other.gets(503, "unreachable", "PUT", "b", "") // the session lives, and so may a client's claim
+		u.gets(200, "", "POST", "long", long.Handle)
+		ends(t, store, "long", "stile-serve")
+		synctest.Wait()
 		other.gets(200, "", "PUT", "b", "")
 		if status, text := probes(t, other.by, "GET", "/readyz"); status != 200 {
 			t.Errorf("/readyz of the other server = %d %s; want 200", status, text)
 		}
+		time.Sleep(time.Minute)
 		u.gets(503, "unreachable", "PUT", "c", "")
 	})
 }
@@ -63,11 +89,7 @@ func TestOneServerLosesItsSession(t *testing.T) {
 		u.gets(200, "", "PUT", "a", "")
 		other := newUser(t, session(store))
 		other.gets(503, "unreachable", "PUT", "b", "")
-		admin := store.Driver()
-		defer admin.Close()
-		if _, err := admin.Break(t.Context(), &driver.BreakRequest{Name: "stile-serve"}); err != nil {
-			t.Fatal(err)
-		}
+		ends(t, store, "stile-serve")
 		synctest.Wait()
 		other.gets(200, "", "PUT", "b", "")
 		b := u.gets(503, "unreachable", "PUT", "b", "")
