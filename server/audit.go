@@ -254,6 +254,9 @@ func (s *Server) breakClaim(ctx context.Context, b *driver.BreakRequest) (driver
 	if err := who.must(b.Name, Break); err != nil {
 		return driver.ClaimInfo{}, err
 	}
+	if err := who.mustSpare(b.Name); err != nil {
+		return driver.ClaimInfo{}, err
+	}
 	if s.breaker == nil {
 		return driver.ClaimInfo{}, driver.ErrUnsupported
 	}

@@ -87,7 +87,7 @@ func (s *Server) listAll(ctx context.Context) ([]driver.Listing, error) {
 		s.identity.heed(err)
 		return nil, errors.New(errorOf(err).Message)
 	}
-	return list, nil
+	return s.clients(&api.ListRequest{}, list), nil
 }
 
 // pageCaller returns the caller of a request for the page: by the request's own credentials, or else by the cookie of a login.

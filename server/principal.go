@@ -179,6 +179,9 @@ func (c *caller) must(name string, verbs ...Verb) error {
 
 // mustClaim is must for a claim that enters or is renewed: all permits need Lock.
 func (c *caller) mustClaim(name string, weight, capacity int64) error {
+	if err := c.mustSpare(name); err != nil {
+		return err
+	}
 	if weight >= capacity {
 		return c.must(name, Lock)
 	}

@@ -167,3 +167,14 @@ func (s *Server) alone(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// mustSpare returns an error for the name of the service's own lock: whoever had that lock, or broke it, would let a second
+// server begin.
+func (c *caller) mustSpare(name string) error {
+	if c.s == nil || c.s.sole == nil || name != soleName {
+		return nil
+	}
+	err := &refusal{api.CodeForbidden, fmt.Errorf("the lock %s belongs to the lock service: no client can take or break it", soleName)}
+	c.refused(name, err)
+	return err
+}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server"
 	"github.com/stilelock/stile/store/memory"
 )
 
@@ -95,6 +97,61 @@ func TestOneServerLosesItsSession(t *testing.T) {
 		b := u.gets(503, "unreachable", "PUT", "b", "")
 		if !strings.Contains(b.text, "serves it") {
 			t.Errorf("the server without its lock answers %s; want who serves", b.text)
+		}
+	})
+}
+
+// Trap: whoever takes or breaks the lock of the one server lets a second one begin.
+func TestNobodyTakesTheLockOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const own = "stile-serve"
+		store := memory.NewStore()
+		s, err := server.New(session(store), &server.Options{ConsulKeys: consulKeys, Page: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &user{t, &http.Client{Transport: servingBy(t, s)}}
+		u.gets(200, "", "PUT", "a", "")
+		u.gets(403, "forbidden", "PUT", own, "")
+		u.gets(403, "forbidden", "PUT", own+"?shared=true&wait=1s", "")
+		c := claim("x", 0)
+		c.Name = own
+		for path, q := range map[string]any{
+			api.Enter: &api.EnterRequest{Claim: c}, api.Break: &api.BreakRequest{Name: own},
+			api.Break + "?": &api.BreakRequest{Name: own, Ask: true},
+		} {
+			status, answer, err := postBy(t.Context(), u.by, inBubble+path, body(t, q))
+			if err != nil || status != 403 || !strings.Contains(string(answer), "belongs to the lock service") {
+				t.Errorf("%s = %d %s, %v; want that the lock belongs to the lock service", path, status, answer, err)
+			}
+		}
+		asks := func(method, path, text string) (int, string) {
+			r, err := http.NewRequestWithContext(t.Context(), method, inBubble+path, strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := u.by.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			answer, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res.StatusCode, string(answer)
+		}
+		_, text := asks("PUT", "/v1/session/create", `{"TTL": "10s"}`)
+		_, id, _ := strings.Cut(text, `:"`)
+		id, _, _ = strings.Cut(id, `"`)
+		if status, text := asks("PUT", "/v1/kv/"+own+"?acquire="+id, ""); id == "" || status != 403 {
+			t.Errorf("Consul's acquire in the session %q = %d %s; want 403", id, status, text)
+		}
+		if status, text := asks("GET", "/", ""); status != 200 || strings.Contains(text, own) || !strings.Contains(text, `"a"`) {
+			t.Errorf("the page = %d %s; want the lock a, and not %s", status, text, own)
+		}
+		if all := queue(t, store.Driver(), own); len(all) != 1 || !all[0].Holds {
+			t.Errorf("the claims of %s are %+v; want the server's", own, all)
 		}
 	})
 }
