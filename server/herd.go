@@ -129,8 +129,13 @@ func (hs *herds) listens(w *waiting, cut func()) (first bool, err error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	w.cut = cut
+	return hs.first(w), w.failed
+}
+
+// first reports whether a claim is the first of its name here. The herds' mu is held.
+func (hs *herds) first(w *waiting) bool {
 	herd := hs.of[w.claim.Name]
-	return len(herd) == 0 || herd[0] == w, w.failed
+	return len(herd) == 0 || herd[0] == w
 }
 
 // find begins a request that finds the claim. It waits for a renewal under way: of a claim, one request at a time is made.
@@ -160,6 +165,9 @@ func (hs *herds) settle(w *waiting, sent time.Time, lease time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	w.keep(sent, lease)
+	if !hs.first(w) && w.due.Before(hs.next) { // keep passed it over
+		notify(hs.kick)
+	}
 }
 
 // keep renews the claims that are due, until nobody waits or the server ends.

@@ -163,3 +163,52 @@ func TestHerdNoticesTheDead(t *testing.T) {
 		}
 	})
 }
+
+// Trap: while every claim of the herds is found by a request of its own, none is due, so nobody looks for long. A claim whose
+// request ends then is due sooner.
+func TestHerdKeepsWhoComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		id := func(n int) string { return fmt.Sprintf("%022d", n) }
+		early, enters := make(chan struct{}), make(chan struct{})
+		var awaits, finds int // of the second client
+		f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if c.ID == id(2) {
+				if awaits++; awaits == 1 {
+					<-early
+					return driver.Place{Ticket: c.Ticket}, nil
+				}
+			}
+			return f.Driver.Await(ctx, c)
+		}
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if c.ID == id(2) {
+				if finds++; finds == 2 {
+					<-enters
+				}
+			}
+			return f.Driver.Enter(ctx, c)
+		}
+		u := newUser(t, f)
+		for _, name := range []string{"a", "z"} {
+			h := u.gets(200, "", "PUT", name, "")
+			u.gets(200, "", "POST", name+"?ttl=1h", h.Handle)
+		}
+		u.begins(t.Context(), "PUT", "a?wait=5m&ttl=1s", id(1))
+		second := u.begins(t.Context(), "PUT", "a?wait=5m&ttl=1s", id(2))
+		close(early)
+		synctest.Wait()
+		u.begins(t.Context(), "PUT", "z?wait=5m&ttl=1s", id(3)) // as the first, so the herds look again
+		close(enters)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		select {
+		case a := <-second:
+			t.Errorf("the second got %s; want that it waits on", a.text)
+		default:
+		}
+		if finds != 2 || awaits < 2 {
+			t.Errorf("the second was found by %d requests and heard by %d; want 2, and more than the early one", finds, awaits)
+		}
+	})
+}
