@@ -221,9 +221,13 @@ class _Hold:
         for work in (self._renew, self._watch):
             threading.Thread(target=work, name=f"stile {self._name}", daemon=True).start()
 
+    def ours(self) -> bool:
+        """Reports whether this process took the lock, and not the one that it was forked from."""
+        return self._pid == os.getpid()
+
     def remaining(self) -> float:
         """Returns the seconds until the lease is over, 0 if it is lost. A forked process holds nothing."""
-        if self._pid != os.getpid():  # the condition may be locked for ever here: its owner was not forked
+        if not self.ours():  # the condition may be locked for ever here: its owner was not forked
             return 0.0
         with self._changed:
             return self._remaining_locked()
@@ -238,7 +242,7 @@ class _Hold:
 
     def lost(self) -> LockLost:
         """Returns the error of a lock that is lost, or that is another process's."""
-        why = self._why if self._pid == os.getpid() else "it is held by the process that this one was forked from"
+        why = self._why if self.ours() else "it is held by the process that this one was forked from"
         return LockLost(f"the lock {self._name!r} is lost: {why or 'it was released'}")
 
     def _lose_locked(self, why: str) -> None:
@@ -249,7 +253,7 @@ class _Hold:
 
     def end(self) -> bool:
         """Ends the renewals. It reports whether the lock was held until now."""
-        if self._pid != os.getpid():
+        if not self.ours():
             return False
         with self._changed:
             held = self._remaining_locked() > 0
@@ -321,8 +325,8 @@ class Lock:
     A thread calls on_danger with the lock and an error when a renewal fails, and on_lost when the lock is lost. A callback that
     does not return holds up the next one, but no renewal.
 
-    A Lock is taken by one holder at a time, and may be taken again. Its methods may be called by several threads. It does not
-    pass through a fork: the child process holds nothing.
+    A Lock is taken by one holder at a time. It may be taken again after release or detach, which a lost lock needs too. Its
+    methods may be called by several threads. It does not pass through a fork: the child process holds nothing.
     """
 
     def __init__(self, name: str, url: str = "stile://127.0.0.1:7845", *, ttl: float | None = None, wait: float | None = None,
@@ -341,7 +345,7 @@ class Lock:
                  "permits": permits, "of": of, "owner": owner or None, "reason": reason or None}
         self._query = urlencode({key: value for key, value in asked.items() if value is not None})
         self._named = urlencode({"name": name})
-        self._taking = threading.Lock()
+        self._taking, self._leaving = threading.Lock(), threading.Lock()
         self._hold: _Hold | None = None
 
     def __repr__(self) -> str:
@@ -363,9 +367,11 @@ class Lock:
 
     def acquire(self) -> None:
         """Takes the lock, and waits for it. The errors are LockHeld, LockRefused, LockUnknown, and LockLost with a handle."""
-        if self.held or not self._taking.acquire(blocking=False):
-            raise LockError(f"the lock {self.name!r} is already taken, or being taken, by this Lock")
+        if not self._taking.acquire(blocking=False):
+            raise LockError(f"the lock {self.name!r} is being taken by this Lock")
         try:
+            if self._hold and self._hold.ours():  # even if it is lost: who works under it has to learn of the loss
+                raise LockError(f"the lock {self.name!r} is already taken by this Lock; release it first, even if it is lost")
             self._hold = self._take()
         finally:
             self._taking.release()
@@ -416,10 +422,7 @@ class Lock:
 
     def release(self) -> None:
         """Releases the lock. LockLost: it was lost before. LockUnknown: no server answered, so it ends with its lease."""
-        hold = self._mine()
-        self._hold = None
-        if not hold.end():
-            raise hold.lost()
+        hold = self._leave()
         began, silent = _Moment(), 0
         while True:
             try:
@@ -441,11 +444,21 @@ class Lock:
 
     def detach(self) -> str:
         """Leaves the lock taken, without renewals, and returns the handle. Another process takes it up in time."""
+        return self._leave().handle
+
+    def _leave(self) -> _Hold:
+        """Ends the hold. Of several threads only one gets it; the others learn that the lock is not taken."""
         hold = self._mine()
-        self._hold = None
-        if not hold.end():
+        if not hold.ours():  # the mutex may be locked for ever here
+            self._hold = None
             raise hold.lost()
-        return hold.handle
+        with self._leaving:
+            hold = self._mine()
+            held = hold.end()
+            self._hold = None
+        if not held:
+            raise hold.lost()
+        return hold
 
     def check(self) -> None:
         """Raises LockLost unless the lock is held. It asks no server."""

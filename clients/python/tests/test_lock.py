@@ -347,6 +347,54 @@ class Holding(unittest.TestCase):
         lock.acquire()
         self.assertNotIn(HANDLE[:32], repr(lock) + repr(lock._hold))
 
+    def test_a_lost_lock_is_taken_again_only_after_its_release(self) -> None:
+        refused: list[BaseException] = []
+
+        def again(lock: stile.Lock, error: stile.LockError) -> None:
+            try:
+                lock.acquire()
+            except stile.LockError as refusal:
+                refused.append(refusal)
+
+        lock = self.taken(GRANT, on_lost=again)
+        self.clocks.sleep(10)
+        self.assertRaises(stile.LockLost, lock.check)
+        until("on_lost has tried to take the lock", lambda: bool(refused))
+        with self.assertRaisesRegex(stile.LockError, "release"):
+            lock.acquire()
+        self.assertRaises(stile.LockLost, lock.check)
+        self.assertRaises(stile.LockLost, lock.release)
+        lock.acquire()
+        lock.check()
+
+    def test_one_of_two_releases_wins(self) -> None:
+        lock = self.taken(verdict("released"))
+        hold, both, won = lock._hold, threading.Barrier(2, timeout=60), []
+        assert hold
+        end = hold.end
+
+        def together() -> bool:
+            try:
+                both.wait(0.5)  # the second thread comes here too, unless it waits for the first one
+            except threading.BrokenBarrierError:
+                pass
+            return end()
+
+        def release() -> None:
+            try:
+                lock.release()
+                won.append("released")
+            except stile.LockError as error:
+                won.append(type(error).__name__)
+
+        with mock.patch.object(hold, "end", together):
+            threads = [threading.Thread(target=release) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(sorted(won), ["LockError", "released"])
+
 
 if __name__ == "__main__":
     unittest.main()
