@@ -218,6 +218,9 @@ class _Hold:
         self._state, self._why, self._danger = "held", "", False
         self._news: list[tuple[Callable[[Lock, LockError], None] | None, LockError]] = []  # callbacks to call
         self._sent, self._valid = sent, float(granted["valid_ms"]) / 1000
+
+    def start(self) -> None:
+        """Starts the threads. After an error, end ends those that have started."""
         for work in (self._renew, self._watch):
             threading.Thread(target=work, name=f"stile {self._name}", daemon=True).start()
 
@@ -372,11 +375,12 @@ class Lock:
         try:
             if self._hold and self._hold.ours():  # even if it is lost: who works under it has to learn of the loss
                 raise LockError(f"the lock {self.name!r} is already taken by this Lock; release it first, even if it is lost")
-            self._hold = self._take()
+            self._hold = None
+            self._take()
         finally:
             self._taking.release()
 
-    def _take(self) -> _Hold:
+    def _take(self) -> None:
         # The id of the claim comes first, so that a request can be repeated. Answers have the handle to send from then on.
         handle, remains = self._given or secrets.token_hex(16), False
         began, heard, silent = _Moment(), _Moment(), 0
@@ -402,11 +406,16 @@ class Lock:
                     raise LockLost(f"the lock {self.name!r} is lost: {body.get('message')}")
                 handle = secrets.token_hex(16) if do == "anew" else str(body.get("handle", handle))
                 if do == "holds" and sent.elapsed() < body["valid_ms"] / 1000:  # an answer that comes later is worth nothing
-                    return _Hold(self, self._service, body, sent)
+                    self._hold = _Hold(self, self._service, body, sent)
+                    self._hold.start()
+                    return
                 if do == "waits" and left == 0:
                     raise LockHeld(f"the lock {self.name!r} is held", body.get("holder") or {})
                 time.sleep(min(after, left))  # a busy server has cut the wait short
         except BaseException:
+            if self._hold:
+                self._hold.end()  # first, so that an interrupt leaves no renewals
+                self._hold = None
             if remains and not self._given:
                 self._give_up(handle)
             raise

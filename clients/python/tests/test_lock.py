@@ -208,6 +208,26 @@ class Taking(unittest.TestCase):
         lock.acquire()
         self.assertEqual(script.asked[1:], [("PUT", HANDLE)])
 
+    def test_a_hold_whose_threads_do_not_start_is_given_up(self) -> None:
+        lock = self.lock()
+        script = Script(lock, GRANT, NO_ANSWER)
+        start, started, held = threading.Thread.start, [], []
+
+        def fails(thread: threading.Thread) -> None:
+            held.append(lock.held)
+            if started:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+            start(thread)
+
+        with mock.patch.object(threading.Thread, "start", fails):
+            self.assertRaises(RuntimeError, lock.acquire)
+        self.assertEqual(held, [True, True])  # an interrupt finds the hold, and ends it
+        self.assertEqual([method for method, _ in script.asked], ["PUT", "DELETE"])
+        self.assertFalse(lock.held)
+        started[0].join(60)
+        self.assertFalse(started[0].is_alive(), "the thread goes on renewing")
+
     def test_an_interrupt_gives_up(self) -> None:
         lock = self.lock()
         script = Script(lock, KeyboardInterrupt(), verdict("released"))
@@ -366,6 +386,23 @@ class Holding(unittest.TestCase):
         self.assertRaises(stile.LockLost, lock.release)
         lock.acquire()
         lock.check()
+
+    def test_an_interrupted_release_leaves_no_renewals(self) -> None:
+        class Interrupted(stile.Lock):
+            def __setattr__(self, name: str, value: object) -> None:
+                object.__setattr__(self, name, value)
+                if name == "_hold" and value is None and self.__dict__.get("armed"):
+                    raise KeyboardInterrupt
+
+        self.clocks = Clocks(self)
+        lock = Interrupted("a")
+        Script(lock, GRANT, verdict("released"))
+        lock.acquire()
+        hold = lock._hold
+        assert hold
+        lock.armed = True  # type: ignore[attr-defined]
+        self.assertRaises(KeyboardInterrupt, lock.release)
+        self.assertEqual(hold.remaining(), 0.0)
 
     def test_one_of_two_releases_wins(self) -> None:
         lock = self.taken(verdict("released"))
