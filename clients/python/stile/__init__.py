@@ -99,8 +99,7 @@ def _judge(method: str, status: int, kind: str, text: bytes) -> _Verdict:
         body = json.loads(text) if kind == "application/json" and len(text) <= _MOST else None
     except ValueError:
         body = None
-    if not isinstance(body, dict):
-        body = {}
+    body = body if isinstance(body, dict) else {}
     code, refused = body.get("code"), body.get("outcome") == "refused" and not body.get("unreachable")
     if status == 200:
         if method == "DELETE":
@@ -135,8 +134,7 @@ class _Service:
             if not match or not 0 < int(match[3] or 7845) < 1 << 16:
                 raise ValueError("the URL of a lock service is stile://host:port,host:port without a path")
             self._addresses.append((match[1] or match[2] or "127.0.0.1", int(match[3] or 7845)))
-        self._first = 0
-        self._token, self._file = unquote(user[1:]), parameters.get("token_file", "")
+        self._first, self._token, self._file = 0, unquote(user[1:]), parameters.get("token_file", "")
         if self._token and self._file:
             raise ValueError("the token is in the URL or in token_file, not in both")
         self._tls: ssl.SSLContext | None = None
@@ -308,7 +306,7 @@ class _Hold:
             try:
                 if call:
                     call(self._lock, error)
-            except Exception:
+            except BaseException:  # also SystemExit, which would end only this thread
                 _log.exception("a callback of the lock %r failed", self._name)
 
 
@@ -375,7 +373,6 @@ class Lock:
         try:
             if self._hold and self._hold.ours():  # even if it is lost: who works under it has to learn of the loss
                 raise LockError(f"the lock {self.name!r} is already taken by this Lock; release it first, even if it is lost")
-            self._hold = None
             self._take()
         finally:
             self._taking.release()

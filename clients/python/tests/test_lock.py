@@ -279,6 +279,19 @@ class Holding(unittest.TestCase):
             until("the loss is heard of", lambda: len(heard) > 1)
         self.assertEqual(heard, ["_NoAnswer", "LockLost"])
 
+    def test_a_callback_that_exits_ends_nothing(self) -> None:
+        lost: list[stile.LockError] = []
+
+        def exits(lock: stile.Lock, error: stile.LockError) -> None:
+            raise SystemExit(1)
+
+        with self.assertLogs("stile", "ERROR") as logs:
+            self.taken(renewals=NO_ANSWER, on_danger=exits, on_lost=lambda lock, error: lost.append(error))
+            until("the danger is heard of", lambda: bool(logs.records))
+            self.clocks.sleep(10)
+            until("the loss is heard of", lambda: bool(lost))
+        self.assertEqual(len(lost), 1)
+
     def test_a_renewal_after_the_end_is_too_late(self) -> None:
         jumps = [7.0, 7.0]  # the second renewal begins after 7 s, and its answer comes after 14 s
 
