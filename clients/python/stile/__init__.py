@@ -123,6 +123,8 @@ class _Service:
             raise ValueError("the URL of a lock service is stile://host:port, or stiles:// for TLS")
         if at and not user.startswith(":"):
             raise ValueError("the URL of a lock service has no user: a token is written as stile://:TOKEN@host")
+        if "@" in query:  # most likely the rest of a token, which is not shown
+            raise ValueError("the URL of a lock service has an @ in its parameters: a token has %3F for ?, and a file %40 for @")
         known = ["token_file"] + (["tls_ca", "tls_cert", "tls_key"] if scheme == "stiles" else [])
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         for name in parameters:

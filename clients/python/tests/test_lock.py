@@ -114,6 +114,13 @@ class URLs(unittest.TestCase):
             if "=1" not in url and "tls_ca" not in url:
                 self.assertNotIn("secret", str(caught.exception))
 
+    def test_the_rest_of_a_token_is_not_shown(self) -> None:
+        for url in ("stiles://:to?ken@h", "stile://:to?ken=1@h", "stile://:a?b?ken@h", "stiles://h?token_file=a&ken@h"):
+            with self.assertRaisesRegex(ValueError, "%3F") as caught:
+                stile.Lock("a", url)
+            self.assertNotIn("ken@", str(caught.exception))
+            self.assertNotIn("'ken", str(caught.exception))
+
     def test_arguments(self) -> None:
         for arguments in ({"ttl": -1}, {"wait": float("nan")}, {"patience": float("inf")}, {"handle": "x\ny"},
                           {"handle": HANDLE[:32]}):
