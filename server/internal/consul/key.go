@@ -244,8 +244,8 @@ func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capa
 	return false, f.forget(ctx, s, name, h.Nonce)
 }
 
-// keep makes sure that the session lists a claim that it has, and gives the claim a new value. The session does not list it
-// if an earlier request for the claim was late.
+// keep makes sure that the session lists a claim that it has, renews the claim, and gives it a new value. The session does
+// not list it if an earlier request for the claim was late. The renewal fails if the claim only looks like the session's.
 func (f *Front) keep(
 	ctx context.Context, s *session, l *driver.Listing, c *driver.ClaimInfo, h *hold, flags uint64, value []byte,
 ) (bool, error) {
@@ -254,21 +254,20 @@ func (f *Front) keep(
 			return false, err
 		}
 	}
-	if h.Flags == flags && bytes.Equal(h.Value, value) {
-		return true, nil
-	}
 	d, err := f.held(s, h, l.Name, l.Capacity)
 	if err != nil {
 		return false, err
 	}
 	d.Ticket, d.Record = c.Ticket, c.Record
-	next := *h
-	next.Flags, next.Value, next.Times = flags, value, h.Times+1
-	text, err := next.encode(s.holder, d.TTL)
-	if err != nil {
-		return false, err
+	if h.Flags != flags || !bytes.Equal(h.Value, value) {
+		next := *h
+		next.Flags, next.Value, next.Times = flags, value, h.Times+1
+		text, err := next.encode(s.holder, d.TTL)
+		if err != nil {
+			return false, err
+		}
+		d.Amend = &driver.Amendment{Record: text}
 	}
-	d.Amend = &driver.Amendment{Record: text}
 	err = f.one(ctx, d)
 	_, other := errors.AsType[*driver.RecordError](err) // another request of the session was faster
 	if errors.Is(err, driver.ErrGone) || other {

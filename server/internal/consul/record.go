@@ -89,13 +89,21 @@ func (s *session) copied() *session {
 	return &c
 }
 
+// read returns what the front has added to the record of a claim; nothing if another program wrote it. A client of the lock
+// service can write such a record too. If it has a principal, the service has added that at the end.
+func read(c *driver.ClaimInfo) (e extra) {
+	if _, by := record.Split(c.Record); by != "" || json.Unmarshal([]byte(c.Record), &e) != nil {
+		return extra{}
+	}
+	return e
+}
+
 // readSession returns the session of a claim; nil if it is none.
 func readSession(c *driver.ClaimInfo) *session {
-	var e extra
-	if json.Unmarshal([]byte(c.Record), &e) != nil || e.Session == nil {
-		return nil // another program's record
+	s := read(c).Session
+	if s == nil {
+		return nil
 	}
-	s := e.Session
 	s.holder, s.ticket, s.record = record.Read(c.Record), c.Ticket, c.Record
 	return s
 }
@@ -105,13 +113,7 @@ func (h *hold) encode(of record.Holder, lease time.Duration) (string, error) {
 }
 
 // readHold returns the hold of a claim; nil if it is none.
-func readHold(c *driver.ClaimInfo) *hold {
-	var e extra
-	if json.Unmarshal([]byte(c.Record), &e) != nil {
-		return nil // another program's record
-	}
-	return e.Hold
-}
+func readHold(c *driver.ClaimInfo) *hold { return read(c).Hold }
 
 // cut returns the beginning of a text. consul lock writes its whole command into the name of its session, which is for people.
 func cut(text string, most int) string {
