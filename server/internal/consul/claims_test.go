@@ -1,10 +1,14 @@
 package consul
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -39,4 +43,118 @@ func TestForgedHold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hooked store calls a function before or after each claim on the name of a lock.
+type hooked struct {
+	*memory.Driver
+	before, after func()
+}
+
+func (d *hooked) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if strings.HasPrefix(c.Name, sessionPrefix) {
+		return d.Driver.Enter(ctx, c)
+	}
+	if d.before != nil {
+		d.before()
+	}
+	p, err := d.Driver.Enter(ctx, c)
+	if d.after != nil {
+		d.after()
+	}
+	return p, err
+}
+
+// claims returns the claims on a name.
+func (c *client) claims(name string) []driver.ClaimInfo {
+	c.t.Helper()
+	l, err := c.queue(c.t.Context(), name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return l.Claims
+}
+
+// A proxy may repeat a swap at another replica. Its session has one slot, which its renewals keep.
+func TestRepeatedSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hooked{Driver: memory.New()}
+		one, two := replica(t, d), replica(t, d)
+		s := one.contend("a")
+		var both sync.WaitGroup
+		both.Add(2)
+		d.before = func() {
+			both.Done()
+			both.Wait() // neither sees the other's claim before its own enters
+		}
+		answers := make(chan *Answer, 2)
+		for _, c := range []*client{one, two} {
+			go func() { answers <- c.put("a", 3, 0, s) }()
+		}
+		for range 2 {
+			if a := <-answers; string(a.Text) != "true" {
+				t.Errorf("a swap = %d %s; want true", a.Status, a.Text)
+			}
+		}
+		if all := one.claims("a"); len(all) != 1 {
+			t.Errorf("the session has %d slots; want one", len(all))
+		}
+		for range 3 {
+			time.Sleep(15 * time.Second)
+			one.says("PUT /v1/session/renew/"+s, "", http.StatusOK, s)
+		}
+		now, index := one.semaphore("a")
+		if !now.Holders[s] {
+			t.Errorf("the semaphore = %+v; want the session", now)
+		}
+		if a := two.put("a", 3, index); string(a.Text) != "true" {
+			t.Errorf("a release = %d %s", a.Status, a.Text)
+		}
+		if all := one.claims("a"); len(all) != 0 {
+			t.Errorf("after the release there are %d claims", len(all))
+		}
+	})
+}
+
+// If a session has two slots, because a replica ended between a claim and its look, a renewal, a release and the end of the
+// session count for both.
+func TestTwoSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := replica(t, memory.New())
+		var s string
+		twice := func(name string) {
+			t.Helper()
+			one := c.record(s)
+			c.put(name, 3, 0, s)
+			h := &hold{Session: s, By: one.By, Nonce: "second", Dot: true, Flags: semaphoreFlag}
+			d, err := c.held(one, h, name, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Record, err = h.encode(one.holder, d.TTL); err != nil {
+				t.Fatal(err)
+			}
+			if p, err := c.d.Enter(t.Context(), d); err != nil || !p.Holds {
+				t.Fatalf("a second slot = %+v, %v", p, err)
+			}
+		}
+		wants := func(name string, n int) {
+			t.Helper()
+			if all := c.claims(name); len(all) != n {
+				t.Errorf("%s has %d claims; want %d", name, len(all), n)
+			}
+		}
+		s = c.contend("a")
+		twice("a")
+		twice("b")
+		time.Sleep(15 * time.Second)
+		c.says("PUT /v1/session/renew/"+s, "", http.StatusOK, s)
+		time.Sleep(15 * time.Second)
+		wants("a", 2)
+		_, index := c.semaphore("a")
+		c.put("a", 3, index)
+		wants("a", 0)
+		c.says("PUT /v1/session/destroy/"+s, "", http.StatusOK, "true")
+		wants("b", 0)
+	})
 }

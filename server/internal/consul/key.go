@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -166,16 +167,25 @@ func (f *Front) held(s *session, h *hold, name string, capacity int64) (*driver.
 	return &c, nil
 }
 
-// of returns the claim that a session holds in a queue, and its hold; nil if there is none.
+// of returns the first claim that a session holds in a queue, and its hold; nil if there is none.
 func of(l *driver.Listing, session string) (*driver.ClaimInfo, *hold) {
-	for i := range l.Claims {
-		if c := &l.Claims[i]; live(c) {
-			if h := readHold(c); h != nil && h.Session == session {
-				return c, h
+	for c, h := range allOf(l, session) {
+		return c, h
+	}
+	return nil, nil
+}
+
+// allOf returns the claims that a session holds in a queue, in its order. Requests for a slot that was asked for twice at once
+// have one each, for a moment.
+func allOf(l *driver.Listing, session string) iter.Seq2[*driver.ClaimInfo, *hold] {
+	return func(yield func(*driver.ClaimInfo, *hold) bool) {
+		for i := range l.Claims {
+			c := &l.Claims[i]
+			if h := readHold(c); h != nil && h.Session == session && live(c) && !yield(c, h) {
+				return
 			}
 		}
 	}
-	return nil, nil
 }
 
 // acquisitions is how often acquire tries if others come and go meanwhile.
@@ -238,10 +248,52 @@ func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capa
 	if _, other := errors.AsType[*driver.CapacityError](err); err != nil && !other {
 		return false, err
 	}
-	if p.Holds {
-		return true, nil
+	if !p.Holds {
+		return false, f.forget(ctx, s, name, h.Nonce)
 	}
-	return false, f.forget(ctx, s, name, h.Nonce)
+	c.Ticket = p.Ticket
+	return f.settle(ctx, s, c, h)
+}
+
+// settle looks at a session and its claims after one more holds. If the session has a slot already, by another request, the
+// claim leaves.
+func (f *Front) settle(ctx context.Context, s *session, c *driver.Claim, h *hold) (bool, error) {
+	if c.Capacity == driver.All {
+		return true, nil // the session has no other claim beside it
+	}
+	l, err := f.queue(ctx, c.Name)
+	if err != nil {
+		return false, err
+	}
+	for other, first := range allOf(l, s.Session) {
+		if other.Ticket >= c.Ticket {
+			break
+		}
+		d, err := f.held(s, first, c.Name, c.Capacity)
+		if err != nil {
+			return false, err
+		}
+		d.Ticket = other.Ticket
+		switch err := f.one(ctx, d); {
+		case errors.Is(err, driver.ErrGone):
+			continue // it left meanwhile, or only looks like the session's
+		case err != nil:
+			return false, err
+		}
+		if err := f.leave(ctx, c, 0); err != nil {
+			return false, err
+		}
+		return true, f.note(ctx, s, c.Name, first.Nonce)
+	}
+	return true, nil
+}
+
+// note makes sure that a session lists a claim.
+func (f *Front) note(ctx context.Context, s *session, name, nonce string) error {
+	if s.Keys[name] == nonce {
+		return nil
+	}
+	return f.amend(ctx, s, func(s *session) { s.Keys[name] = nonce })
 }
 
 // keep makes sure that the session lists a claim that it has, renews the claim, and gives it a new value. The session does
@@ -249,10 +301,8 @@ func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capa
 func (f *Front) keep(
 	ctx context.Context, s *session, l *driver.Listing, c *driver.ClaimInfo, h *hold, flags uint64, value []byte,
 ) (bool, error) {
-	if s.Keys[l.Name] != h.Nonce {
-		if err := f.amend(ctx, s, func(s *session) { s.Keys[l.Name] = h.Nonce }); err != nil {
-			return false, err
-		}
+	if err := f.note(ctx, s, l.Name, h.Nonce); err != nil {
+		return false, err
 	}
 	d, err := f.held(s, h, l.Name, l.Capacity)
 	if err != nil {
@@ -295,15 +345,15 @@ func (f *Front) release(ctx context.Context, q *Request, key string) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	c, h := of(l, q.Query.Get("release"))
+	_, h := of(l, q.Query.Get("release"))
 	if h == nil || h.Dot != dot || l.Capacity != driver.All {
 		return false, nil
 	}
-	return true, f.drop(ctx, q, l, c, h)
+	return true, f.drop(ctx, q, l, h)
 }
 
-// drop takes the claim of a session out of a queue.
-func (f *Front) drop(ctx context.Context, who Caller, l *driver.Listing, c *driver.ClaimInfo, h *hold) error {
+// drop takes the claims of the session of a hold out of a queue.
+func (f *Front) drop(ctx context.Context, who Caller, l *driver.Listing, h *hold) error {
 	if h.Principal != who.Principal() {
 		return refuse(http.StatusForbidden, "the key belongs to a session of another principal")
 	}
@@ -311,19 +361,20 @@ func (f *Front) drop(ctx context.Context, who Caller, l *driver.Listing, c *driv
 	if err != nil {
 		return err
 	}
-	d, err := f.held(cmp.Or(s, &session{TTL: minTTL.String()}), h, l.Name, l.Capacity) // its session may have ended before it
-	if err != nil {
-		return err
+	for c, h := range allOf(l, h.Session) {
+		d, err := f.held(cmp.Or(s, &session{TTL: minTTL.String()}), h, l.Name, l.Capacity) // its session may have ended before it
+		if err != nil {
+			return err
+		}
+		d.Ticket = c.Ticket
+		if err := f.leave(ctx, d, 0); err != nil {
+			return err
+		}
+		if s != nil {
+			// The claim has left. If the list keeps it, renewals of the session find it gone, which costs nothing else.
+			f.heed(f.forget(ctx, s, l.Name, h.Nonce))
+		}
 	}
-	d.Ticket = c.Ticket
-	if err := f.leave(ctx, d, 0); err != nil {
-		return err
-	}
-	if s == nil {
-		return nil
-	}
-	// The claim has left. If the list keeps it, renewals of the session find it gone, which costs nothing else.
-	f.heed(f.forget(ctx, s, l.Name, h.Nonce))
 	return nil
 }
 
@@ -354,12 +405,12 @@ func (f *Front) remove(ctx context.Context, q *Request, key string) (*Answer, er
 	case v.permits():
 		return nil, refuse(http.StatusConflict, "the semaphore %.300q is in use", name)
 	}
-	c, h := of(l, p.Session)
+	_, h := of(l, p.Session)
 	if h == nil || h.Dot != dot {
 		return nil, refuse(http.StatusConflict, "%.300q is held, but not by a session of yours under this key; stile break removes any "+
 			"holder", name)
 	}
-	if err := f.drop(ctx, q, l, c, h); err != nil {
+	if err := f.drop(ctx, q, l, h); err != nil {
 		return nil, err
 	}
 	return answer(0, true)

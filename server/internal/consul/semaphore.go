@@ -44,11 +44,11 @@ func (f *Front) swap(ctx context.Context, q *Request, key string) (bool, error) 
 	case want.Holders[id[0]]:
 		return f.slot(ctx, q, name, id[0], want.Limit)
 	default:
-		c, h := of(l, id[0])
+		_, h := of(l, id[0])
 		if h == nil {
 			return false, refuse(http.StatusForbidden, "the holder %.40q of the semaphore is no session of yours", id[0])
 		}
-		return true, f.drop(ctx, q, l, c, h)
+		return true, f.drop(ctx, q, l, h)
 	}
 }
 

@@ -290,16 +290,14 @@ func (f *Front) claims(ctx context.Context, s *session) (all []*driver.Claim, er
 		if err != nil {
 			return nil, err
 		}
-		at, h := of(l, s.Session)
-		if h == nil {
-			continue // it is lost, or has not entered yet
+		for at, h := range allOf(l, s.Session) { // none if it is lost, or has not entered yet
+			c, err := f.held(s, h, name, l.Capacity)
+			if err != nil {
+				return nil, err
+			}
+			c.Ticket = at.Ticket
+			all = append(all, c)
 		}
-		c, err := f.held(s, h, name, l.Capacity)
-		if err != nil {
-			return nil, err
-		}
-		c.Ticket = at.Ticket
-		all = append(all, c)
 	}
 	return all, nil
 }
