@@ -158,3 +158,24 @@ func TestTwoSlots(t *testing.T) {
 		wants("b", 0)
 	})
 }
+
+// If a session ends while a request takes a key for it, the key is not taken. The lock stays closed for the lock-delay, as
+// after each end.
+func TestEndBesideAcquire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hooked{Driver: memory.New()}
+		c := replica(t, d)
+		s, next := c.open(short), c.open(`{"TTL": "1h"}`)
+		d.before = func() {
+			d.before = nil
+			c.says("PUT /v1/session/destroy/"+s, "", http.StatusOK, "true")
+		}
+		c.says("PUT /v1/kv/a?acquire="+s, "", http.StatusInternalServerError, "invalid session")
+		if who := c.holder("a"); who != "" {
+			t.Errorf("%s holds after its end", who)
+		}
+		c.says("PUT /v1/kv/a?acquire="+next, "", http.StatusOK, "false")
+		time.Sleep(defaultDelay)
+		c.says("PUT /v1/kv/a?acquire="+next, "", http.StatusOK, "true")
+	})
+}

@@ -255,9 +255,20 @@ func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capa
 	return f.settle(ctx, s, c, h)
 }
 
-// settle looks at a session and its claims after one more holds. If the session has a slot already, by another request, the
-// claim leaves.
+// settle looks at a session and its claims after one more holds. If the session has ended meanwhile, or has a slot already by
+// another request, the claim leaves.
 func (f *Front) settle(ctx context.Context, s *session, c *driver.Claim, h *hold) (bool, error) {
+	now, err := f.look(ctx, s.Session)
+	if err != nil {
+		return false, err // the session may be there
+	}
+	if now == nil {
+		if err := f.leave(ctx, c, c.Delay); err != nil {
+			return false, err
+		}
+		return false, errNoSession(s.Session)
+	}
+	s = now
 	if c.Capacity == driver.All {
 		return true, nil // the session has no other claim beside it
 	}
