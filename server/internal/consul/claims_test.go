@@ -179,3 +179,53 @@ func TestEndBesideAcquire(t *testing.T) {
 		c.says("PUT /v1/kv/a?acquire="+next, "", http.StatusOK, "true")
 	})
 }
+
+// A session lists its key, whatever a repeated request that is refused leaves undone.
+func TestRepeatedAcquire(t *testing.T) {
+	for name, when := range map[string]func(first, second func(), d *hooked){
+		"after the claim": func(first, second func(), d *hooked) {
+			d.after = func() { d.after = nil; second() }
+			first()
+		},
+		"after the answer": func(first, second func(), _ *hooked) {
+			first()
+			second()
+		},
+		"before the claim, beside a stranger": func(first, second func(), d *hooked) {
+			d.before = func() {
+				d.before = nil
+				x := &driver.Claim{Name: "a", ID: "x", Client: "x", Weight: driver.All, Capacity: driver.All, TTL: time.Hour, Wait: time.Hour}
+				if _, err := d.Enter(context.Background(), x); err != nil {
+					panic(err)
+				}
+				second()
+				if err := d.Leave(context.Background(), &driver.Release{Claim: x}); err != nil {
+					panic(err)
+				}
+			}
+			first()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &hooked{Driver: memory.New()}
+				c := replica(t, d)
+				s := c.open(undelay)
+				when(func() {
+					c.says("PUT /v1/kv/a?acquire="+s, "", http.StatusOK, "true")
+				}, func() { // it ends here, so nothing looks for the claim of the first
+					if did, err := c.take(t.Context(), c.record(s), "a", &hold{}, driver.All); did || err != nil {
+						t.Errorf("a second claim = %v, %v; want a refusal", did, err)
+					}
+				}, d)
+				for range 3 {
+					time.Sleep(15 * time.Second)
+					c.says("PUT /v1/session/renew/"+s, "", http.StatusOK, s)
+				}
+				if who := c.holder("a"); who != s {
+					t.Errorf("%q holds the key after renewals; want %s", who, s)
+				}
+			})
+		})
+	}
+}

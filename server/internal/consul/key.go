@@ -249,10 +249,23 @@ func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capa
 		return false, err
 	}
 	if !p.Holds {
-		return false, f.forget(ctx, s, name, h.Nonce)
+		return false, f.lost(ctx, s, name, h.Nonce)
 	}
 	c.Ticket = p.Ticket
 	return f.settle(ctx, s, c, h)
+}
+
+// lost takes a claim that did not come to hold off the list of a session. If another request of the session has a claim, that
+// one is listed in its place.
+func (f *Front) lost(ctx context.Context, s *session, name, nonce string) error {
+	l, err := f.queue(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, h := of(l, s.Session); h != nil {
+		return f.note(ctx, s, name, h.Nonce)
+	}
+	return f.forget(ctx, s, name, nonce)
 }
 
 // settle looks at a session and its claims after one more holds. If the session has ended meanwhile, or has a slot already by
@@ -270,7 +283,7 @@ func (f *Front) settle(ctx context.Context, s *session, c *driver.Claim, h *hold
 	}
 	s = now
 	if c.Capacity == driver.All {
-		return true, nil // the session has no other claim beside it
+		return true, f.note(ctx, s, c.Name, h.Nonce) // the session has no other claim beside it
 	}
 	l, err := f.queue(ctx, c.Name)
 	if err != nil {
@@ -296,7 +309,7 @@ func (f *Front) settle(ctx context.Context, s *session, c *driver.Claim, h *hold
 		}
 		return true, f.note(ctx, s, c.Name, first.Nonce)
 	}
-	return true, nil
+	return true, f.note(ctx, s, c.Name, h.Nonce)
 }
 
 // note makes sure that a session lists a claim.
