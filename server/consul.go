@@ -135,5 +135,8 @@ func denied(err error) error {
 		return nil
 	}
 	e := errorOf(err)
+	if e.Unreachable {
+		return err // Consul's clients ask again after a status of 500, and after no other
+	}
 	return &consul.Refusal{Status: e.Status(), Text: "Permission denied: " + e.Message}
 }

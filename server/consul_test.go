@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,4 +153,34 @@ func TestConsulQueriesCount(t *testing.T) {
 			t.Errorf("a query after the others waits %v; want a minute", d)
 		}
 	})
+}
+
+// Consul's clients keep a lock over an answer with status 500 only. So they get it if the service cannot check credentials for
+// a moment, before a request or while it waits.
+func TestConsulClientsAskAgain(t *testing.T) {
+	for name, failing := range map[string]int64{"before": 1, "while it waits": 2} {
+		t.Run(name, func(t *testing.T) {
+			d, calls := newDoor(map[string]server.Right{"ann": everything}), new(atomic.Int64)
+			s, err := server.New(newFake(), &server.Options{ConsulKeys: consulKeys, Authenticate: func(r *http.Request) (*server.Principal, error) {
+				if calls.Add(1) == failing {
+					return nil, errors.New("the tokens cannot be read")
+				}
+				return d.authenticate(r)
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			web := httptest.NewServer(s)
+			defer web.Close()
+			res, err := (&http.Client{Transport: bearer("ann")}).Get(web.URL + "/v1/kv/a?index=1&wait=1ms")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			if err != nil || res.StatusCode != http.StatusInternalServerError || !strings.Contains(string(text), "cannot check credentials now") {
+				t.Errorf("the query = %s %s, %v; want 500", res.Status, text, err)
+			}
+		})
+	}
 }

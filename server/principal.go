@@ -13,12 +13,13 @@ import (
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
 	"github.com/stilelock/stile/internal/record"
+	"github.com/stilelock/stile/server/internal/consul"
 )
 
 // An Authenticator returns the principal of a request. Nil means no valid credentials: the server refuses the request with
-// status 401. An error means that the credentials cannot be checked now: the server answers 503 without the error's text,
-// and the client may ask again or ask another server. Many goroutines call the function, often, and again while a request
-// waits; it must not read the body.
+// status 401. An error means that the credentials cannot be checked now: the server answers 503, or 500 to Consul's clients,
+// without the error's text, and the client may ask again or ask another server. Many goroutines call the function, often, and
+// again while a request waits; it must not read the body.
 type Authenticator func(*http.Request) (*Principal, error)
 
 // A Principal is the authenticated sender of requests, with its rights. Owners, clients and handles belong to their
@@ -135,7 +136,11 @@ func turnAway(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	e := errorOf(err)
-	sendAway(w, e.Status(), e)
+	status := e.Status()
+	if e.Unreachable && consul.Has(r.URL.Path) {
+		status = http.StatusInternalServerError // as in denied
+	}
+	sendAway(w, status, e)
 }
 
 // still checks a long request again: the credentials may have been revoked, or their rights may have changed.
