@@ -55,7 +55,7 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := s.same(ctx); err != nil { // the turn may have come late
 		return nil, err
 	}
-	p, err := s.d.Enter(ctx, c)
+	p, err := s.put(ctx, c)
 	s.identity.heed(err) // before the next turn
 	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
 		err = s.rid(ctx, c, err)
@@ -72,6 +72,11 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 // rid removes the remains of a late Enter. That Enter had no ticket yet, so after the claim was gone it entered again. The
 // client learns that its claim is gone only when nothing of it remains.
 func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
+	if s.sole != nil {
+		if err := s.sole.why(ctx); err != nil { // another server may have entered the claim
+			return driver.Unknown(err)
+		}
+	}
 	late := *c
 	late.Ticket = 0
 	err := s.d.Leave(ctx, &driver.Release{Claim: &late})

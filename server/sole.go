@@ -168,6 +168,19 @@ func (s *Server) alone(next http.Handler) http.Handler {
 	})
 }
 
+// put enters a claim. A new one may have entered in a later session than the one in which the request arrived; then another
+// server may serve.
+func (s *Server) put(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := s.d.Enter(ctx, c)
+	if err != nil || c.Ticket != 0 || s.sole == nil {
+		return p, err
+	}
+	if err := s.sole.why(ctx); err != nil {
+		return driver.Place{}, driver.Unknown(err)
+	}
+	return p, nil
+}
+
 // mustSpare returns an error for the name of the service's own lock: whoever had that lock, or broke it, would let a second
 // server begin.
 func (c *caller) mustSpare(name string) error {

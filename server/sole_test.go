@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -152,6 +153,49 @@ func TestNobodyTakesTheLockOfTheServer(t *testing.T) {
 		}
 		if all := queue(t, store.Driver(), own); len(all) != 1 || !all[0].Holds {
 			t.Errorf("the claims of %s are %+v; want the server's", own, all)
+		}
+	})
+}
+
+// Trap: a request arrives while its server may serve, and the store answers it in a later session, beside another server.
+func TestOneServerGrantsNothingLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		f := session(store)
+		enter, goes := f.enter, make(chan struct{})
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if c.Name != "stile-serve" {
+				<-goes
+			}
+			return enter(ctx, c)
+		}
+		u := newUser(t, f)
+		u.gets(200, "", "GET", "b", "") // the server serves
+		put := u.begins(t.Context(), "PUT", "b", "")
+		answers := make(chan string, 2)
+		for id, ticket := range map[string]int64{"new": 0, "gone": 7} {
+			go func() {
+				status, answer, err := postBy(t.Context(), u.by, inBubble+api.Enter, body(t, &api.EnterRequest{Claim: claim(id, ticket)}))
+				answers <- fmt.Sprint(status, string(answer), err)
+			}()
+			synctest.Wait()
+		}
+		other := newUser(t, session(store))
+		other.gets(503, "unreachable", "PUT", "c", "")
+		ends(t, store, "stile-serve")
+		synctest.Wait()
+		other.gets(200, "", "PUT", "c", "")
+		close(goes)
+		if a := <-put; a.status != 503 || a.Outcome != "unknown" || !strings.Contains(a.text, "stands by") {
+			t.Errorf("a late PUT got %d %s; want 503, and an unknown outcome", a.status, a.text)
+		}
+		for range 2 {
+			if a := <-answers; !strings.HasPrefix(a, "503") || !strings.Contains(a, `"unknown"`) || !strings.Contains(a, "stands by") {
+				t.Errorf("a late Enter got %s; want 503, and an unknown outcome", a)
+			}
+		}
+		if len(f.left) > 0 {
+			t.Errorf("the server removed the claim %+v; another server may have entered it", <-f.left)
 		}
 	})
 }

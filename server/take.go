@@ -182,7 +182,7 @@ func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration, t
 // find enters a claim, or finds it and renews its lease. A claim with another ticket is not the handle's claim: a late
 // request has entered it after the handle's claim was gone.
 func (s *Server) find(ctx context.Context, c *driver.Claim, h *handle) (driver.Place, error) {
-	p, err := s.d.Enter(ctx, c)
+	p, err := s.put(ctx, c)
 	if err == nil && c.Ticket != 0 && p.Ticket != c.Ticket {
 		err = driver.ErrGone
 	}
