@@ -255,7 +255,9 @@ class Table(_Fence):
         _valid(resource)
         _positive(token)
         key = self._key(resource)
-        self._raised(cursor, resource, (key, token, token) if self._dialect == "mysql" else (key, token), token)
+        arguments = (key, token, token) if self._dialect == "mysql" else (key, token)
+        if not self._raised(cursor, resource, arguments, token):
+            raise Invalid(f"the driver returned no mark of {resource!r}: whether the token is stale is unknown")
 
     def check_token(self, cursor: Any, resource: str, token: int) -> None:
         """Finds out in the cursor's transaction whether a token that was raised in an earlier one is still the mark.

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 from typing import Any, Callable
+from unittest import mock
 
 from stile import guard
 
@@ -127,6 +128,13 @@ class Guarded(unittest.TestCase):
         self.wants("invalid", lambda: table.guarded(self.connect(isolation_level=None), "a", 1), "autocommit")
         self.connection.execute("INSERT INTO account (id) VALUES (1)")
         self.wants("invalid", lambda: table.guarded(self.connection, "a", 1), "an open transaction")
+
+    def test_a_raise_without_a_mark_is_refused(self) -> None:
+        cursor = mock.Mock(lastrowid=0)
+        cursor.fetchall.return_value = []
+        for dialect in ("mysql", "postgres", "sqlite"):
+            self.wants("invalid", lambda: guard.Table(dialect).raise_token(cursor, "a", 1), dialect)
+            self.assertRaises(guard.NoRow, guard.Column(dialect, "account", "id", "fence").raise_token, cursor, 1, 1)
 
     def test_columns(self) -> None:
         missing = guard.Column("sqlite", "account", "id", "fence")
