@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Callable, ContextManager, Iterator
 
 __all__ = ["Column", "GuardError", "Invalid", "NoRow", "NoToken", "NotRaised", "Stale", "Table", "judge", "parse_token"]
@@ -158,13 +158,13 @@ class _Fence:
         _idle(connection)
         cursor = connection.cursor()
         try:
-            try:
-                raises(cursor)
-                yield cursor
-            except BaseException:
-                connection.rollback()
-                raise
+            raises(cursor)
+            yield cursor
             connection.commit()
+        except BaseException:
+            with suppress(Exception):  # a connection that is lost; the first error says more
+                connection.rollback()
+            raise
         finally:
             cursor.close()
 
@@ -215,9 +215,9 @@ class Table(_Fence):
             try:
                 cursor.execute(self.schema)
                 connection.commit()
-            except Exception:
+            except BaseException as error:
                 connection.rollback()
-                if not self._there(connection):  # if several create it at once, some get an error
+                if not isinstance(error, Exception) or not self._there(connection):  # of several creators, some get an error
                     raise
             finally:
                 cursor.close()

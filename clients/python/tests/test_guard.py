@@ -136,6 +136,31 @@ class Guarded(unittest.TestCase):
             self.wants("invalid", lambda: guard.Table(dialect).raise_token(cursor, "a", 1), dialect)
             self.assertRaises(guard.NoRow, guard.Column(dialect, "account", "id", "fence").raise_token, cursor, 1, 1)
 
+    def test_a_commit_that_fails_is_rolled_back(self) -> None:
+        table, reader, third = guard.Table("sqlite"), self.connect(), self.connect()
+        table.create(self.connection)
+        self.connection.executemany("INSERT INTO account (id) VALUES (?)", [(i,) for i in range(2)])
+        self.connection.commit()
+        rows = reader.execute("SELECT id FROM account")
+        rows.fetchone()  # and not the second row, so that the read lock stays
+        with self.assertRaisesRegex(sqlite3.OperationalError, "locked"):
+            with table.guarded(self.connection, "a", 1):
+                pass
+        self.assertFalse(self.connection.in_transaction)
+        rows.close()
+        with table.guarded(third, "a", 1):
+            pass
+
+    def test_a_rollback_that_fails_hides_no_error(self) -> None:
+        connection = mock.Mock(autocommit=False, in_transaction=False, isolation_level="", info=None)
+        connection.get_autocommit.return_value = False
+        connection.rollback.side_effect = OSError("the connection is closed")
+        column = guard.Column("sqlite", "account", "id", "fence")
+        connection.cursor().fetchall.return_value = [(2,)]
+        with self.assertRaises(guard.Stale):
+            with column.guarded(connection, 1, 1):
+                pass
+
     def test_columns(self) -> None:
         missing = guard.Column("sqlite", "account", "id", "fence")
         for call in (missing.raise_token, missing.check_token):
