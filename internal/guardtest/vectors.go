@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stilelock/stile/guard"
@@ -150,6 +151,31 @@ func Python(t *testing.T, d *Database, module string, keywords map[string]any) {
 			}
 		})
 	}
+	t.Run("open transaction", func(t *testing.T) {
+		for _, kind := range []string{"table", "column"} {
+			d.exec(t, "DELETE FROM account WHERE id < 3")
+			d.exec(t, "INSERT INTO account (id, balance) VALUES (1, 100)")
+			texts := []string{"INSERT INTO account (id, balance) VALUES (2, 100)"}
+			if d.Dialect != guard.SQLite { // whose driver begins no transaction for a SELECT
+				texts = append(texts, "SELECT balance FROM account WHERE id = 1")
+			}
+			for _, text := range texts {
+				theirs.ask(t, &request{Do: "sql", Text: text})
+				if a := theirs.ask(t, &request{Do: "guarded", Kind: kind, Resource: "1", Token: "7"}); a.Error != "invalid" {
+					t.Errorf("%s: guarded after %q answers %q; want invalid", kind, text, a.Error)
+				}
+				if strings.HasPrefix(text, "INSERT") {
+					if a := theirs.ask(t, &request{Do: "sql", Text: "SELECT COUNT(*) FROM account WHERE id = 2"}); a.Number != "1" {
+						t.Errorf("%s: the uncommitted row is there %s times; want 1", kind, a.Number)
+					}
+				}
+				theirs.end(t, "rollback")
+			}
+			if a := theirs.ask(t, &request{Do: "guarded", Kind: kind, Resource: "1", Token: "7"}); a.Error != "" {
+				t.Errorf("%s: guarded in a new transaction answers %q", kind, a.Error)
+			}
+		}
+	})
 	t.Run("late write", func(t *testing.T) {
 		for i, kind := range []string{"table", "column"} {
 			plain, guarded := 1000+2*i, 1001+2*i

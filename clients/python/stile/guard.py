@@ -12,7 +12,8 @@ read, and shuts out all earlier holders. Check finds out in a later transaction 
 of Table and Column are the same as those of the package guard for Go, so programs in both languages may share them.
 
 connection is one of a DB-API driver for PostgreSQL, for MySQL or MariaDB, or for SQLite 3.35 or newer, without autocommit:
-psycopg2, psycopg, PyMySQL, mysqlclient, sqlite3 and others whose parameters are written %s, or ? for SQLite.
+psycopg2, psycopg, PyMySQL, mysqlclient, sqlite3 and others whose parameters are written %s, or ? for SQLite. A connection in
+an open transaction is refused. pg8000 and others for PostgreSQL without connection.info do not show one: commit before.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = ["Column", "GuardError", "Invalid", "NoRow", "NoToken", "NotRaised", "
 
 _MOST = (1 << 63) - 1  # the largest token
 _DIALECTS = ("postgres", "mysql", "sqlite")
+_IN_TRANSACTION = 1568  # MySQL's and MariaDB's ER_CANT_CHANGE_TX_CHARACTERISTICS
 _ROUNDED = -1  # the mark that PostgreSQL returns if the column's type rounds
 
 
@@ -91,14 +93,36 @@ def _quoted(dialect: str, name: str) -> str:
     return ".".join(mark + part + mark for part in parts)
 
 
-def _idle(connection: Any) -> None:
-    """Refuses a connection that would commit the raise at once, or whose transaction has read already."""
+def _autocommit(connection: Any) -> bool:
     own = getattr(connection, "get_autocommit", None)
-    autocommit = own() if own else getattr(connection, "autocommit", False)
-    if autocommit is True or getattr(connection, "isolation_level", "") is None and hasattr(connection, "in_transaction"):
+    if (own() if own else getattr(connection, "autocommit", False)) is True:
+        return True
+    return getattr(connection, "isolation_level", "") is None and hasattr(connection, "in_transaction")
+
+
+def _open(dialect: str, connection: Any) -> bool | None:
+    """Reports whether the connection is in a transaction, None if the driver does not show it."""
+    if dialect == "mysql":  # the status that drivers keep does not show a transaction that has only read
+        cursor = connection.cursor()
+        try:
+            cursor.execute("SET TRANSACTION READ WRITE")  # for the next transaction; inside one it is refused
+        except Exception as error:
+            if error.args[:1] != (_IN_TRANSACTION,):
+                raise
+            return True
+        finally:
+            cursor.close()
+        return False
+    shown = getattr(connection, "in_transaction", None)
+    status = getattr(getattr(connection, "info", None), "transaction_status", None) if shown is None else shown
+    return None if status is None else bool(status)
+
+
+def _idle(dialect: str, connection: Any) -> None:
+    """Refuses a connection that would commit the raise at once, or whose transaction has read already."""
+    if _autocommit(connection):
         raise Invalid("the connection is in autocommit mode: a guard needs a transaction")
-    status = getattr(getattr(connection, "info", None), "transaction_status", 0)
-    if getattr(connection, "in_transaction", False) or status:
+    if _open(dialect, connection):
         raise Invalid("the connection is in a transaction: commit it first, since the raise comes before the first read")
 
 
@@ -155,7 +179,7 @@ class _Fence:
 
     @contextmanager
     def _guarded(self, connection: Any, raises: Callable[[Any], None]) -> Iterator[Any]:
-        _idle(connection)
+        _idle(self._dialect, connection)
         cursor = connection.cursor()
         try:
             raises(cursor)
@@ -209,7 +233,7 @@ class Table(_Fence):
         """Creates the table unless it exists. Many processes may do so at once."""
         if self._made:
             return
-        _idle(connection)
+        _idle(self._dialect, connection)
         if not self._there(connection):
             cursor = connection.cursor()
             try:

@@ -1,7 +1,7 @@
 """Plays the guard for a test, which sends requests to stdin and reads answers from stdout, JSON on one line each.
 
 marks.py DIALECT MODULE KEYWORDS, where the keywords are those of the DB-API module's connect. A request is begin, commit,
-rollback, raise, check, or sql with a text, whose answer is the first number. Its kind is table, column, or the name of another
+rollback, raise, check, guarded, or sql with a text, whose answer is the first number. Its kind is table, column, or the name of another
 table, whose column fence has the marks.
 """
 
@@ -31,6 +31,9 @@ for line in sys.stdin:
             marks.raise_token(cursor, key, int(q["token"]))
         elif q["do"] == "check":
             marks.check_token(cursor, key, int(q["token"]))
+        elif q["do"] == "guarded":
+            with (guard.Table(dialect) if kind == "table" else marks).guarded(connection, key, int(q["token"])):
+                pass
         elif q["do"] == "sql":
             cursor.execute(q["text"])
             answer["number"] = str(cursor.fetchall()[0][0]) if cursor.description else ""
