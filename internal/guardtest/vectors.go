@@ -176,6 +176,25 @@ func Python(t *testing.T, d *Database, module string, keywords map[string]any) {
 			}
 		}
 	})
+	t.Run("autocommit", func(t *testing.T) {
+		d.exec(t, "DELETE FROM account WHERE id = 3")
+		d.exec(t, "INSERT INTO account (id, balance) VALUES (3, 100)")
+		for _, kind := range []string{"table", "column"} {
+			theirs.ask(t, &request{Do: "autocommit", Text: "on"})
+			for _, tt := range []struct{ before, do, want string }{
+				{"", "raise", "invalid"}, {"", "check", "invalid"}, {"", "guarded", "invalid"},
+				{"BEGIN", "raise", ""}, {"", "check", ""}, {"COMMIT", "check", "invalid"},
+			} {
+				if tt.before != "" {
+					theirs.ask(t, &request{Do: "sql", Text: tt.before})
+				}
+				if a := theirs.ask(t, &request{Do: tt.do, Kind: kind, Resource: "3", Token: "7"}); a.Error != tt.want {
+					t.Errorf("%s: a %s in autocommit mode after %q answers %q; want %q", kind, tt.do, tt.before, a.Error, tt.want)
+				}
+			}
+			theirs.ask(t, &request{Do: "autocommit", Text: "off"})
+		}
+	})
 	t.Run("late write", func(t *testing.T) {
 		for i, kind := range []string{"table", "column"} {
 			plain, guarded := 1000+2*i, 1001+2*i

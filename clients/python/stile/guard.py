@@ -177,13 +177,24 @@ class _Fence:
             self._wide = True
         return True
 
+    def _keeps(self, cursor: Any) -> None:
+        """Refuses a cursor whose statements keep no lock of the mark's row, since each one is committed at once."""
+        connection = getattr(cursor, "connection", None)
+        if connection is not None and _autocommit(connection) and not _open(self._dialect, connection):
+            raise Invalid("the connection is in autocommit mode, and its driver shows no transaction: begin one")
+
     @contextmanager
-    def _guarded(self, connection: Any, raises: Callable[[Any], None]) -> Iterator[Any]:
+    def _guarded(self, connection: Any, raises: Callable[[Any], None], checks: Callable[[Any], None]) -> Iterator[Any]:
         _idle(self._dialect, connection)
         cursor = connection.cursor()
         try:
             raises(cursor)
             yield cursor
+            last = connection.cursor()  # the block may have closed its own
+            try:
+                checks(last)  # since a commit or DDL in the block ends the transaction of the raise
+            finally:
+                last.close()
             connection.commit()
         except BaseException:
             with suppress(Exception):  # a connection that is lost; the first error says more
@@ -263,13 +274,15 @@ class Table(_Fence):
         """Raises the token in a new transaction, and yields a cursor in it: a context manager. Prefer it to the other methods.
 
         No earlier holder can change the data that the block reads. At its end the transaction is committed together with the
-        mark; an error rolls both back. After an error of the commit, find out whether it was committed. The table is created if
-        it is missing.
+        mark; an error rolls both back. The token is checked again before the commit, since a commit in the block, or DDL of
+        MySQL, ends the transaction of the raise. After an error of the commit, find out whether it was committed. The table is
+        created if it is missing.
         """
         _valid(resource)
         _positive(token)
         self.create(connection)
-        return self._guarded(connection, lambda cursor: self.raise_token(cursor, resource, token))
+        return self._guarded(connection, lambda cursor: self.raise_token(cursor, resource, token),
+                             lambda cursor: self.check_token(cursor, resource, token))
 
     def raise_token(self, cursor: Any, resource: str, token: int) -> None:
         """Shows a token to a resource in the cursor's transaction, before everything that the transaction reads.
@@ -278,6 +291,7 @@ class Table(_Fence):
         """
         _valid(resource)
         _positive(token)
+        self._keeps(cursor)
         key = self._key(resource)
         arguments = (key, token, token) if self._dialect == "mysql" else (key, token)
         if not self._raised(cursor, resource, arguments, token):
@@ -290,6 +304,7 @@ class Table(_Fence):
         """
         _valid(resource)
         _positive(token)
+        self._keeps(cursor)
         judge(resource, token, self._number(cursor, self._check, (self._key(resource),)) or 0)
 
     def _key(self, resource: str) -> Any:
@@ -318,17 +333,23 @@ class Column(_Fence):
 
     def guarded(self, connection: Any, key: Any, token: int) -> ContextManager[Any]:
         """Does what Table.guarded does, for the row with the key. The error is NoRow if it is missing."""
-        return self._guarded(connection, lambda cursor: self.raise_token(cursor, key, token))
+        def checks(cursor: Any) -> None:
+            with suppress(NoRow):  # the block may delete its row
+                self.check_token(cursor, key, token)
+
+        return self._guarded(connection, lambda cursor: self.raise_token(cursor, key, token), checks)
 
     def raise_token(self, cursor: Any, key: Any, token: int) -> None:
         """Shows a token to a row, as Table.raise_token does. The error is NoRow if the row is missing."""
         _positive(token)
+        self._keeps(cursor)
         if not self._raised(cursor, f"{self._table}/{key}", (token, key), token):
             raise NoRow(f"the table {self._table} has no row {key!r}")
 
     def check_token(self, cursor: Any, key: Any, token: int) -> None:
         """Compares a token with the mark of a row, as Table.check_token does. The error is NoRow if the row is missing."""
         _positive(token)
+        self._keeps(cursor)
         mark = self._number(cursor, self._check, (key,))
         if mark is None:
             raise NoRow(f"the table {self._table} has no row {key!r}")

@@ -1,8 +1,8 @@
 """Plays the guard for a test, which sends requests to stdin and reads answers from stdout, JSON on one line each.
 
 marks.py DIALECT MODULE KEYWORDS, where the keywords are those of the DB-API module's connect. A request is begin, commit,
-rollback, raise, check, guarded, or sql with a text, whose answer is the first number. Its kind is table, column, or the name of another
-table, whose column fence has the marks.
+rollback, raise, check, guarded, autocommit with on or off, or sql with a text, whose answer is the first number. Its kind is
+table, column, or the name of another table, whose column fence has the marks.
 """
 
 import importlib
@@ -31,6 +31,13 @@ for line in sys.stdin:
             marks.raise_token(cursor, key, int(q["token"]))
         elif q["do"] == "check":
             marks.check_token(cursor, key, int(q["token"]))
+        elif q["do"] == "autocommit":
+            if dialect == "sqlite":
+                connection.isolation_level = None if q["text"] == "on" else ""
+            elif dialect == "mysql":
+                connection.autocommit(q["text"] == "on")
+            else:
+                connection.autocommit = q["text"] == "on"
         elif q["do"] == "guarded":
             with (guard.Table(dialect) if kind == "table" else marks).guarded(connection, key, int(q["token"])):
                 pass

@@ -161,6 +161,29 @@ class Guarded(unittest.TestCase):
             with column.guarded(connection, 1, 1):
                 pass
 
+    def test_a_block_that_commits_is_checked_again(self) -> None:
+        self.connection.execute("INSERT INTO account (id, balance) VALUES (1, 100)")
+        self.connection.commit()
+        other = self.connect()
+        for marks, key in ((guard.Table("sqlite"), "account/1"), (guard.Column("sqlite", "account", "id", "fence"), 1)):
+            with self.assertRaises(guard.Stale):
+                with marks.guarded(self.connection, key, 5) as cursor:
+                    self.connection.commit()
+                    with marks.guarded(other, key, 7):
+                        pass
+                    cursor.execute("UPDATE account SET balance = 0 WHERE id = 1")
+            self.assertEqual(other.execute("SELECT balance FROM account").fetchone()[0], 100)
+            with marks.guarded(self.connection, key, 8) as cursor:
+                self.connection.commit()  # and nobody else came
+                cursor.close()
+
+    def test_a_block_may_delete_its_row(self) -> None:
+        self.connection.execute("INSERT INTO account (id, balance) VALUES (1, 100)")
+        self.connection.commit()
+        with guard.Column("sqlite", "account", "id", "fence").guarded(self.connection, 1, 5) as cursor:
+            cursor.execute("DELETE FROM account WHERE id = 1")
+        self.assertEqual(self.connect().execute("SELECT COUNT(*) FROM account").fetchone()[0], 0)
+
     def test_columns(self) -> None:
         missing = guard.Column("sqlite", "account", "id", "fence")
         for call in (missing.raise_token, missing.check_token):
