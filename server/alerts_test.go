@@ -13,6 +13,7 @@ import (
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server"
 )
 
 // alerts are the events that a client gets about some claims.
@@ -56,11 +57,18 @@ func (a *alerts) next(event, data string, after time.Duration) {
 	}
 }
 
+// stored returns the store's form of a claim.
+func stored(c *api.Claim) *driver.Claim {
+	d := c.Driver()
+	d.ID = server.StoredID(d.Name, d.ID)
+	return d
+}
+
 // entered enters claims in a store.
 func entered(t *testing.T, f *fake, claims ...api.Claim) {
 	t.Helper()
 	for i := range claims {
-		p, err := f.Driver.Enter(t.Context(), claims[i].Driver())
+		p, err := f.Driver.Enter(t.Context(), stored(&claims[i]))
 		if err != nil || !p.Holds {
 			t.Fatalf("enter = %+v, %v", p, err)
 		}
@@ -113,7 +121,7 @@ func TestAlertsEndWithTheDriversMemory(t *testing.T) {
 		if _, answer, err := postBy(t.Context(), by, inBubble+api.Renew, body(t, &api.RenewRequest{Claims: claims[:1]})); err != nil {
 			t.Fatal(answer, err)
 		}
-		if r := f.Renew(t.Context(), []*driver.Claim{claims[1].Driver()}); r[0].Err != nil {
+		if r := f.Renew(t.Context(), []*driver.Claim{stored(&claims[1])}); r[0].Err != nil {
 			t.Fatal(r[0].Err)
 		}
 		if _, answer, err := postBy(t.Context(), by, inBubble+api.Leave, body(t, &api.LeaveRequest{Claim: claims[2]})); err != nil {
@@ -122,7 +130,7 @@ func TestAlertsEndWithTheDriversMemory(t *testing.T) {
 		on.next(api.EventAlert, `{"again":[1]}`, 30*time.Minute)
 		on.next(api.EventAlert, `{"again":[0]}`, 50*time.Minute)
 		time.Sleep(31 * time.Minute)
-		for i, r := range f.Renew(t.Context(), []*driver.Claim{claims[0].Driver(), claims[1].Driver()}) {
+		for i, r := range f.Renew(t.Context(), []*driver.Claim{stored(&claims[0]), stored(&claims[1])}) {
 			if !errors.Is(r.Err, driver.ErrGone) {
 				t.Errorf("a claim %s that its client did not renew for an hour = %+v; want ErrGone", claims[i].ID, r)
 			}

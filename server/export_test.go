@@ -26,3 +26,6 @@ var Schemas = map[string]reflect.Type{
 	"Grant": reflect.TypeFor[grant](), "Released": reflect.TypeFor[released](), "Queue": reflect.TypeFor[queue](),
 	"Member": reflect.TypeFor[member](), "Failure": reflect.TypeFor[failure](),
 }
+
+// StoredID returns the id that a claim to a name has in the store, for a client's id, without credentials.
+func StoredID(name, id string) string { return (&caller{}).id(name, id) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/server"
 	"github.com/stilelock/stile/store/memory"
 )
 
@@ -93,7 +94,7 @@ func TestHerdIsNotRenewed(t *testing.T) {
 		}, "", nil},
 		{"always", func(int, *driver.Claim) error { return silent }, "unreachable", []int{1, 2, 3}},
 		{"one is gone", func(_ int, c *driver.Claim) error {
-			if c.ID == fmt.Sprintf("%022d", 2) {
+			if c.ID == server.StoredID("a", fmt.Sprintf("%022d", 2)) {
 				return driver.ErrGone
 			}
 			return nil

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -611,4 +612,36 @@ func TestWrongRequestsForLocks(t *testing.T) {
 	if all, err := f.List(t.Context(), &driver.Query{}); err != nil || len(all) > 0 {
 		t.Errorf("wrong requests have left %+v, %v", all, err)
 	}
+}
+
+// Trap: some drivers know a client's claim by its id alone. An id or a handle of a claim to one name finds nothing at another.
+func TestIDOfAnotherName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var mu sync.Mutex // guards the map
+		byID := map[string]driver.Place{}
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if p, ok := byID[c.ID]; ok {
+				return p, nil
+			}
+			p, err := f.Driver.Enter(ctx, c)
+			if err == nil && p.Holds {
+				byID[c.ID] = p
+			}
+			return p, err
+		}
+		u := newUser(t, f)
+		u.gets(200, "", "PUT", "b", "")
+		const own = "0123456789012345678901"
+		a := u.gets(200, "", "PUT", "a", own)
+		u.gets(409, "held", "PUT", "b", own)
+		u.gets(410, "place_lost", "PUT", "b", a.Handle)
+		u.gets(410, "gone", "POST", "b", a.Handle)
+		if r, err := u.do(t.Context(), "DELETE", "b", a.Handle); err != nil || r.status != 410 {
+			t.Errorf("DELETE b with the handle of a = %d %s, %v; want 410", r.status, r.text, err)
+		}
+		u.gets(200, "", "POST", "a", a.Handle)
+	})
 }

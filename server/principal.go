@@ -207,14 +207,32 @@ func (c *caller) mustList(q *api.ListRequest) error {
 	return c.must(q.Prefix, Read)
 }
 
-// own returns the store's text for a caller's text. Different callers get different texts. It is as long as an id of
-// [rand.Text], so every store takes it.
+// own returns the store's text for a caller's text. Different callers get different texts.
 func (c *caller) own(what, text string) string {
 	if c.Principal == nil {
 		return text
 	}
-	sum := sha256.Sum256([]byte(what + "\x00" + c.Name + "\x00" + text))
-	return base32.StdEncoding.EncodeToString(sum[:])[:26]
+	return digest(what, c.Name, text)
+}
+
+// id returns the store's id for a caller's id of a claim to a name. A driver knows its claims by their ids alone, so an id that
+// a client used for two names by mistake would find the claim to the other one: the client would hold both, and whoever holds
+// the second would too.
+func (c *caller) id(name, id string) string {
+	by := ""
+	if c.Principal != nil {
+		by = c.Name
+	}
+	return digest("id", by, name, id)
+}
+
+// digest returns a text that others than its parts do not have. It is as long as an id of [rand.Text], so every store takes it.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return base32.StdEncoding.EncodeToString(h.Sum(nil))[:26]
 }
 
 // claim returns the driver's form of a caller's claim.
@@ -227,7 +245,7 @@ func (c *caller) claim(d *driver.Claim) (_ *driver.Claim, err error) {
 			return nil, err
 		}
 	}
-	d.ID, d.Client = c.own("id", d.ID), c.own("client", d.Client)
+	d.ID, d.Client = c.id(d.Name, d.ID), c.own("client", d.Client)
 	if d.Owner != "" {
 		d.Owner = c.own("owner", d.Owner)
 	}

@@ -160,8 +160,8 @@ func TestGoneByTicketLeavesByID(t *testing.T) {
 			if errors.Is(err, driver.ErrGone) != tt.gone || driver.OutcomeOf(err) != tt.outcome {
 				t.Errorf("enter = %v (%v); want gone %v, %v", err, driver.OutcomeOf(err), tt.gone, tt.outcome)
 			}
-			if c := <-f.left; c.ID != "x" || c.Ticket != 0 {
-				t.Errorf("claim %s with ticket %d has left; want x, without a ticket", c.ID, c.Ticket)
+			if c := <-f.left; c.ID != server.StoredID(c.Name, "x") || c.Ticket != 0 {
+				t.Errorf("claim %s with ticket %d has left; want that of x, without a ticket", c.ID, c.Ticket)
 			}
 			_, err = asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
 			if !errors.Is(err, driver.ErrGone) || len(f.left) != 0 {
@@ -299,8 +299,8 @@ func TestNoLeaveForALostConnection(t *testing.T) {
 	if _, err := asks(t, url+api.Leave, body(t, &api.LeaveRequest{Claim: claim("z", 1)})); err != nil {
 		t.Error(err)
 	}
-	if c := <-f.left; c.ID != "z" || len(f.left) > 0 {
-		t.Errorf("claim %s has left, and %d more; want only z", c.ID, len(f.left))
+	if c := <-f.left; c.ID != server.StoredID(c.Name, "z") || len(f.left) > 0 {
+		t.Errorf("claim %s has left, and %d more; want only that of z", c.ID, len(f.left))
 	}
 }
 

@@ -412,7 +412,7 @@ func TestManyRenewals(t *testing.T) {
 		c.Record = strings.Repeat("\xff", driver.MaxRecord)
 		all = append(all, c)
 		if i%3 == 0 {
-			drive.Holds(t, m, c)
+			drive.Holds(t, d, c)
 		}
 	}
 	all[6].Owner = "\xff"
