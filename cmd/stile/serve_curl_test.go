@@ -11,7 +11,7 @@ import (
 var (
 	// pageBlock is a block of a page: what a shell runs, or what it prints then.
 	pageBlock = regexp.MustCompile("(?ms)^```(sh|json)\n(.*?)^```$")
-	ofOneRun  = regexp.MustCompile(`"(handle|host)":"[^"]*"|[0-9]+`)
+	ofOneRun  = regexp.MustCompile(`"(handle|host|request)":"[^"]*"|[0-9]+`)
 )
 
 // A stranger who pastes what a page says, into one shell, sees what the page shows, on SQLite and in memory.
