@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -215,18 +216,22 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// A break over the service is written with its reason before it is done, and refused if the disk is full.
+// A break over the service is written with its reason before it is done, and refused if the file does not take its line.
 func TestServeAudit(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
-	for _, args := range [][]string{{"--audit", u.home}, {"--audit-locks"}} {
+	for _, args := range [][]string{{"--audit", u.home}, {"--audit", "/dev/full"}, {"--audit-locks"}} {
 		if p := u.start(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...); p.wait() != 64 {
 			t.Errorf("serve %q: %s; want a usage error", args, p.stderr)
 		}
 	}
 	file := filepath.Join(u.home, "audit")
 	m, url := u.serve("--audit", file)
-	full, fullURL := u.serve("--audit", "/dev/full")
+	gone := filepath.Join(u.home, "gone")
+	full, fullURL := u.serve("--audit", gone)
+	if err := errors.Join(os.Remove(gone), os.Mkdir(gone, 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	u.must("lock", "a", "--handle", filepath.Join(u.home, "handle"))
 	if r := newAccount(t).at(fullURL).run("break", "a", "--yes", "--reason", "stuck since noon"); r.code == 0 || !strings.Contains(r.err, "cannot write its audit") {
 		t.Errorf("a break without a line: %d %s %s; want a refusal", r.code, r.out, r.err)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -29,11 +30,10 @@ type auditFile struct {
 	warn  func(error) // takes a fault of the file, once per change of the fault
 	most  int64       // bytes; see mostAudit
 
-	mu      sync.Mutex // guards the fields below
-	f       *os.File   // nil after a failed opening
-	regular bool       // it is no device and no pipe
-	torn    bool       // it ends within a line
-	said    string     // the last warning
+	mu   sync.Mutex // guards the fields below
+	f    *os.File   // nil after a failed opening
+	torn bool       // it ends within a line
+	said string     // the last warning
 }
 
 // auditFlags are the flags of the audit.
@@ -101,31 +101,44 @@ func (a *auditFile) faultLocked(err error) {
 	}
 }
 
-// openLocked opens the file. Others than its owner may not use it, since it says who works on what. A device or a pipe, such
-// as /dev/stderr, may be used by anybody and has no bound.
+// openLocked opens the file. Others than its owner may not use it, since it says who works on what. Nor may it be a pipe or a
+// device: the service would stand still while nobody reads it.
 func (a *auditFile) openLocked() error {
+	switch is, err := os.Stat(a.path); {
+	case err == nil && !is.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file; a pipe or a device could hold up each request", a.path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	is, err := f.Stat()
-	a.torn, a.regular = false, err == nil && is.Mode().IsRegular()
-	if a.regular {
-		if mode := is.Mode().Perm(); mode&0o077 != 0 {
-			err = fmt.Errorf("%s has mode %04o, so others can use it; make it chmod 600", a.path, mode)
-		} else if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%s is in use by another service; each needs a file of its own", a.path)
-		}
-		if err == nil {
-			a.torn, err = endsWithin(a.path, is.Size())
-		}
-	}
-	if err != nil {
+	if a.torn, err = claim(f); err != nil {
 		_ = f.Close() // nothing was written
 		return err
 	}
 	a.f = f
 	return nil
+}
+
+// claim makes an open file one service's own, and reports whether it ends within a line.
+func claim(f *os.File) (torn bool, err error) {
+	is, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if mode := is.Mode().Perm(); mode&0o077 != 0 {
+		return false, fmt.Errorf("%s has mode %04o, so others can use it; make it chmod 600", f.Name(), mode)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%s is in use by another service; each needs a file of its own", f.Name())
+	}
+	if err != nil {
+		return false, err
+	}
+	return endsWithin(f.Name(), is.Size())
 }
 
 // endsWithin reports whether a file of some size ends within a line, as after a crash.
@@ -157,7 +170,7 @@ func (a *auditFile) writeLocked(line []byte, sync bool) error {
 	if n > 0 {
 		a.torn = n < len(line)
 	}
-	if err == nil && sync && a.regular {
+	if err == nil && sync {
 		err = a.f.Sync()
 	}
 	return err
@@ -172,7 +185,7 @@ func (a *auditFile) readyLocked(room int64) error {
 	if a.f != nil && !a.isLocked(is) {
 		a.closeLocked()
 	}
-	if a.f != nil && a.regular && is.Size() > 0 && is.Size()+room > a.most {
+	if a.f != nil && is.Size() > 0 && is.Size()+room > a.most {
 		if err := os.Rename(a.path, a.path+".1"); err != nil {
 			a.faultLocked(err) // the file outgrows its bound, so that breaks go on
 		} else {
@@ -196,11 +209,23 @@ func (a *auditFile) closeLocked() {
 	a.f = nil
 }
 
+// closeWithin is how long the end of the service waits for a line that is being written, as to a disk behind a dead network.
+const closeWithin = 2 * time.Second
+
 // close closes the file, at the end of the service.
 func (a *auditFile) close() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.f != nil {
-		a.closeLocked()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.f != nil {
+			a.closeLocked()
+		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeWithin):
+		a.warn(fmt.Errorf("%s does not take a line; the service ends without it", a.path))
 	}
 }

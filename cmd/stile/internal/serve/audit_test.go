@@ -181,7 +181,19 @@ func TestAuditFileIsBounded(t *testing.T) {
 
 // A disk that is full refuses lines; when it has room again, the next line is whole.
 func TestAuditFileIsFull(t *testing.T) {
-	full, warned := newAudit(t, "/dev/full", false)
+	file := filepath.Join(t.TempDir(), "full")
+	full, warned := newAudit(t, file, false)
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(os.Remove(file), os.Symlink("/dev/full", file)) // so that the path names the open file
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	full.mu.Lock()
+	full.closeLocked()
+	full.f = device
+	full.mu.Unlock()
 	for range 2 {
 		if err := full.take(server.Event{Action: server.Broke}); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("a line on a full disk = %v; want no space", err)
@@ -194,7 +206,7 @@ func TestAuditFileIsFull(t *testing.T) {
 	a, _ := newAudit(t, path, false)
 	puts(t, a, "a")
 	a.mu.Lock()
-	_, err := a.f.WriteString(`{"torn`) // as a full disk leaves it
+	_, err = a.f.WriteString(`{"torn`) // as a full disk leaves it
 	a.torn = true
 	a.mu.Unlock()
 	if err != nil {
@@ -204,5 +216,32 @@ func TestAuditFileIsFull(t *testing.T) {
 	puts(t, a, "c")
 	if got := lines(t, path); !slices.Equal(got, []string{"a", "broken", "b", "c"}) {
 		t.Errorf("the file has %q; want a, a broken line, b and c", got)
+	}
+}
+
+// A pipe would hold up the service while nobody reads it. So it is refused, also in place of the file.
+func TestAuditFileIsNoPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, _ := newAudit(t, path, false)
+	puts(t, a, "a")
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.take(server.Event{Action: server.Broke}); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a line into a pipe = %v; want a refusal", err)
+	}
+	if _, err := openAudit(path, false, nil); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a pipe gives %v; want a refusal", err)
+	}
+}
+
+// The service ends even if a line is never written.
+func TestAuditFileIsStalled(t *testing.T) {
+	a, warned := newAudit(t, filepath.Join(t.TempDir(), "audit"), false)
+	a.mu.Lock() // as a write does that the disk does not answer
+	a.close()
+	a.mu.Unlock()
+	if len(*warned) != 1 || !strings.Contains((*warned)[0], "does not take a line") {
+		t.Errorf("the warnings are %q; want one", *warned)
 	}
 }
