@@ -19,8 +19,8 @@ import (
 // store share nothing, so each counts its own requests.
 //
 // No bound refuses what keeps or ends an existing claim: a renewal, Leave, a Break, or Enter with a ticket. A request that waits
-// for the turn of an existing claim is only cut short, and its client asks again. So no bound costs a lock. It may cost a place: a request that
-// repeats one without an answer has no ticket, counts as new, and may be refused until its claim has run out.
+// for the turn of an existing claim is only cut short, and its client asks again. So no bound costs a lock. It may cost a place: a
+// request that repeats one without an answer has no ticket, counts as new, and may be refused until its claim has run out.
 
 const (
 	defaultMaxWaits = 30_000 // about 700 MB if all wait
