@@ -100,8 +100,7 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	f.Begin = boottime.Now()
 	defer r.still()
 	defer h.process.resume()
-	if r.blocks(ctx) {
-		f.Why = "the client stood still in the middle of a transaction, and so did the store, for all others"
+	if f.Why = r.blocks(ctx); f.Why != "" {
 		return
 	}
 	within, keeps := r.bound, r.report.Traits.OwnClient
@@ -119,8 +118,22 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 	}
 }
 
-// blocks reports whether a stopped client keeps the store from answering others, as a client with an open file may.
-func (r *run) blocks(ctx context.Context) bool { return unanswered(r.checkFree(ctx, time.Second)) }
+// blocks returns how a stopped client blocks all others, which says nothing about the lock: it may have stopped with a
+// transaction open, or with one of the run's files locked.
+func (r *run) blocks(ctx context.Context) (why string) {
+	if unanswered(r.checkFree(ctx, time.Second)) {
+		return "the client stood still in the middle of a transaction, and so did the store, for all others"
+	}
+	for _, name := range []string{controlFile, guardedFile} {
+		switch free, err := openRegister(r.dir, name).free(ctx, time.Second); {
+		case err != nil:
+			return "the files of the run: " + err.Error()
+		case !free:
+			return "the client stood still while it wrote, and kept the file locked for all others"
+		}
+	}
+	return ""
+}
 
 func (r *run) kill(ctx context.Context, f *Fault, h *held) {
 	f.Begin = boottime.Now()

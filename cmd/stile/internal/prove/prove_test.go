@@ -240,3 +240,26 @@ func TestEndedRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that stands still with one of the files locked says nothing about the lock.
+func TestStandsStillInAFile(t *testing.T) {
+	t.Parallel()
+	p := plan(t, "")
+	c, err := p.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	r := &run{Plan: p, client: c, dir: t.TempDir(), ttl: p.lease}
+	if why := r.blocks(t.Context()); why != "" {
+		t.Errorf("nobody stands still, and it blocks since %s", why)
+	}
+	_, err = openRegister(r.dir, guardedFile).do(func(*state) {
+		if why := r.blocks(t.Context()); !strings.Contains(why, "kept the file locked") {
+			t.Errorf("the file is locked, and it blocks since %q", why)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,29 @@ func (r *register) do(change func(s *state)) (s state, err error) {
 	}
 	_, err = f.WriteAt([]byte(s.text()), 0)
 	return s, err
+}
+
+// free reports whether the file's lock is to be had within a time.
+func (r *register) free(ctx context.Context, within time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close() // which unlocks
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			return false, &fs.PathError{Op: "lock", Path: r.path, Err: err}
+		case ctx.Err() != nil:
+			return false, nil
+		}
+		pause(ctx, time.Millisecond)
+	}
 }
 
 // text has the same length for every state, so that a write replaces the whole earlier text.
