@@ -4,8 +4,8 @@
 //
 //	release [-dry] v0.2.0
 //
-// It works in a clone of HEAD. There it writes the version into every go.mod and into go.work, gives CHANGELOG.md a
-// section, commits, and tags each module that others may require. Then it proves the tags: a program outside of the
+// It works in a clone of HEAD. There it writes the version into every go.mod, into go.work and into the Python client's
+// pyproject.toml, gives CHANGELOG.md a section, commits, and tags each module that others may require. Then it proves the tags: a program outside of the
 // clone gets all modules from a proxy made of them, is built without a workspace or a replace line, and takes a lock;
 // and go install gives a command that prints this version. Only then does the branch get the commit and the tags, and
 // nothing is pushed. With -dry it gets neither.
@@ -102,14 +102,30 @@ func release(dir, tmp, version string, dry bool, out io.Writer) error {
 	return nil
 }
 
-var wellFormed = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
+var wellFormed = regexp.MustCompile(`^v([01]\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*))(?:-(alpha|beta|rc)\.(0|[1-9]\d*))?$`)
 
-// checkVersion refuses what Go would not take for a version of modules without a major version in their path.
+// checkVersion refuses what Go would not take for a version of modules without a major version in their path, and what Python
+// cannot write.
 func checkVersion(version string) error {
 	if !wellFormed.MatchString(version) {
-		return fmt.Errorf("%q is no version for these modules: want one like v0.2.0, v1.0.3 or v0.2.0-rc.1", version)
+		return fmt.Errorf("%q is no version for these modules: want one like v0.2.0, v1.0.3 or v0.2.0-rc.1, with alpha, beta or rc", version)
 	}
 	return nil
+}
+
+// python is the Python client's description, from the root.
+const python = "clients/python/pyproject.toml"
+
+var projectVersion = regexp.MustCompile(`(?m)^version = ".*"$`)
+
+// project writes the version into the text of a pyproject.toml, in Python's canonical form: PEP 440.
+func project(text, version string) (string, error) {
+	if n := len(projectVersion.FindAllString(text, -1)); n != 1 {
+		return "", fmt.Errorf("%s has %d lines with a version; want one", python, n)
+	}
+	is := wellFormed.ReplaceAllString(version, "$1$2$3")
+	is = strings.NewReplacer("alpha", "a", "beta", "b").Replace(is)
+	return projectVersion.ReplaceAllLiteralString(text, `version = "`+is+`"`), nil
 }
 
 // ready refuses a repository with uncommitted changes.
@@ -195,15 +211,17 @@ func tag(clone string, modules []module, version string, now time.Time) (tags []
 	if err != nil {
 		return nil, err
 	}
+	changes := map[string]func(string) (string, error){
+		"CHANGELOG.md": func(text string) (string, error) { return section(text, version, now), nil },
+		python:         func(text string) (string, error) { return project(text, version) },
+	}
 	for name := range strings.FieldsSeq(string(files)) {
-		if err := rewrite(filepath.Join(clone, name),
-			func(text string) string { return require(text, modules, version) }); err != nil {
+		changes[name] = func(text string) (string, error) { return require(text, modules, version), nil }
+	}
+	for name, change := range changes {
+		if err := rewrite(filepath.Join(clone, name), change); err != nil {
 			return nil, err
 		}
-	}
-	err = rewrite(filepath.Join(clone, "CHANGELOG.md"), func(text string) string { return section(text, version, now) })
-	if err != nil {
-		return nil, err
 	}
 	if _, err := run(clone, nil, "git", "commit", "--quiet", "--all", "-m", "Release "+version); err != nil {
 		return nil, err
@@ -233,12 +251,16 @@ func section(text, version string, now time.Time) string {
 	return strings.Replace(text, unreleased, unreleased+"\n## ["+version[1:]+"] - "+now.UTC().Format(time.DateOnly)+"\n", 1)
 }
 
-func rewrite(name string, change func(string) string) error {
+func rewrite(name string, change func(string) (string, error)) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(name, []byte(change(string(text))), 0o644)
+	changed, err := change(string(text))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(changed), 0o644)
 }
 
 // clear removes a folder with a module cache, whose folders are read-only. What cannot be removed is left in the folder for
