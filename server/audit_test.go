@@ -426,8 +426,7 @@ func TestPageIsAudited(t *testing.T) {
 	var n notebook
 	d := newDoor(map[string]server.Right{"ops": everything})
 	f := newFake()
-	keys := [][]byte{bytes.Repeat([]byte("k"), 32)}
-	url := audited(t, f, &server.Options{Authenticate: d.authenticate, Audit: n.take, Page: true, ConsulKeys: keys}, t.Output())
+	url := audited(t, f, &server.Options{Authenticate: d.authenticate, Audit: n.take, Page: true, Consul: true, Keys: replicaKeys}, t.Output())
 	held := simple(t, url, "ops", "PUT", "a?owner=nightly", "")
 	ask := func(method, path, text, cookie string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(text))

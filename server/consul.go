@@ -16,11 +16,8 @@ import (
 // maxConsul bounds the body of a request of Consul's API, in bytes. Records are smaller, and so are the values of semaphores.
 const maxConsul = 64 << 10
 
-// newConsul returns what answers Consul's clients; nil without keys.
+// newConsul returns what answers Consul's clients.
 func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
 	return consul.New(&consul.Options{
 		Driver: s.d, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
 		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },

@@ -16,8 +16,8 @@ import (
 	"github.com/stilelock/stile/server"
 )
 
-// consulKeys is the secret of the replicas of tests.
-var consulKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
+// replicaKeys is the secret of the replicas of tests.
+var replicaKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
 
 // put sends a request as Consul's clients do.
 func put(ctx context.Context, t *testing.T, url, token, body string) (status int, text string) {
@@ -48,7 +48,7 @@ func TestConsulCallers(t *testing.T) {
 	d := newDoor(map[string]server.Right{
 		"eve": {Verbs: []server.Verb{server.Read}}, "ann": {Verbs: []server.Verb{server.Lock}, Prefix: "a/"},
 	})
-	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, ConsulKeys: consulKeys})
+	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +86,14 @@ func TestConsulCallers(t *testing.T) {
 	if status, text := put(t.Context(), t, without.URL+"/v1/session/renew/x", "", ""); status != http.StatusNotFound {
 		t.Errorf("a renewal by a server without a key = %d %s", status, text)
 	}
-	if _, err := server.New(f, &server.Options{ConsulKeys: [][]byte{{1}}}); err == nil {
-		t.Error("a server with a short key")
+	if _, err := server.New(f, &server.Options{Consul: true}); err == nil {
+		t.Error("Consul's API without a key")
 	}
 }
 
 // A query of Consul's clients that waits hears of a key, and does not outlast the waits of its server.
 func TestConsulWaits(t *testing.T) {
-	s, err := server.New(newFake(), &server.Options{ConsulKeys: consulKeys})
+	s, err := server.New(newFake(), &server.Options{Consul: true, Keys: replicaKeys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestConsulWaits(t *testing.T) {
 // loss of its lock.
 func TestConsulQueriesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, server.Options{MaxWaits: 2, ConsulKeys: consulKeys})
+		l := newLimited(t, server.Options{MaxWaits: 2, Consul: true, Keys: replicaKeys})
 		ask := func() <-chan time.Duration {
 			took := make(chan time.Duration, 1)
 			go func() {
@@ -161,7 +161,7 @@ func TestConsulClientsAskAgain(t *testing.T) {
 	for name, failing := range map[string]int64{"before": 1, "while it waits": 2} {
 		t.Run(name, func(t *testing.T) {
 			d, calls := newDoor(map[string]server.Right{"ann": everything}), new(atomic.Int64)
-			s, err := server.New(newFake(), &server.Options{ConsulKeys: consulKeys, Authenticate: func(r *http.Request) (*server.Principal, error) {
+			s, err := server.New(newFake(), &server.Options{Consul: true, Keys: replicaKeys, Authenticate: func(r *http.Request) (*server.Principal, error) {
 				if calls.Add(1) == failing {
 					return nil, errors.New("the tokens cannot be read")
 				}

@@ -295,7 +295,7 @@ func TestLongestLease(t *testing.T) {
 // A session of Consul's clients has a lease too, and new sessions have a rate.
 func TestLimitsOfConsul(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, server.Options{MaxTTL: time.Minute, MaxRate: 2, ConsulKeys: [][]byte{make([]byte, 32)}})
+		l := newLimited(t, server.Options{MaxTTL: time.Minute, MaxRate: 2, Consul: true, Keys: replicaKeys})
 		for _, tt := range []struct {
 			ttl    string
 			status int

@@ -22,22 +22,30 @@ const (
 	maxToken    = 2048 // bytes, since browsers keep cookies of at most 4096
 )
 
-// logins make cookies, and read them.
-type logins struct{ aead cipher.AEAD }
+// logins make cookies with the first key, and read them with any.
+type logins []cipher.AEAD
 
-// newLogins draws a key. After a restart of the server its viewers log in again.
-func newLogins() *logins {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)                          // cannot fail
-	block, _ := aes.NewCipher(key)                 // fails for keys of other lengths
-	aead, _ := cipher.NewGCMWithRandomNonce(block) // fails for other ciphers
-	return &logins{aead}
+// newLogins returns the logins of the replicas' keys. Without keys it draws one: after a restart of the server its viewers log
+// in again.
+func newLogins(keys [][]byte) logins {
+	if len(keys) == 0 {
+		key := make([]byte, minKey)
+		_, _ = rand.Read(key) // cannot fail
+		keys = [][]byte{key}
+	}
+	var l logins
+	for _, key := range keys {
+		block, _ := aes.NewCipher(key)                 // fails for keys of other lengths
+		aead, _ := cipher.NewGCMWithRandomNonce(block) // fails for other ciphers
+		l = append(l, aead)
+	}
+	return l
 }
 
 // cookie returns the cookie of a login.
-func (l *logins) cookie(token string) *http.Cookie {
+func (l logins) cookie(token string) *http.Cookie {
 	text := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Unix()))
-	sealed := l.aead.Seal(nil, nil, append(text, token...), []byte(loginCookie))
+	sealed := l[0].Seal(nil, nil, append(text, token...), []byte(loginCookie))
 	return cookieOf(base64.RawURLEncoding.EncodeToString(sealed), int(loginFor.Seconds()))
 }
 
@@ -48,7 +56,7 @@ func cookieOf(value string, age int) *http.Cookie {
 }
 
 // token returns the token in a request's cookie.
-func (l *logins) token(r *http.Request) (string, bool) {
+func (l logins) token(r *http.Request) (string, bool) {
 	c, err := r.Cookie(loginCookie)
 	if err != nil {
 		return "", false
@@ -57,14 +65,13 @@ func (l *logins) token(r *http.Request) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	text, err := l.aead.Open(nil, nil, sealed, []byte(loginCookie))
-	if err != nil || len(text) < 8 {
-		return "", false
+	for _, aead := range l {
+		if text, err := aead.Open(nil, nil, sealed, []byte(loginCookie)); err == nil && len(text) >= 8 {
+			age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(text)), 0))
+			return string(text[8:]), age <= loginFor
+		}
 	}
-	if age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(text)), 0)); age > loginFor {
-		return "", false
-	}
-	return string(text[8:]), true
+	return "", false
 }
 
 // A loginRequest has the token of a viewer.

@@ -31,11 +31,11 @@ const maxReason = 500
 type people struct {
 	*page.Page
 	mux    *http.ServeMux
-	logins *logins
+	logins logins
 }
 
-func (s *Server) newPeople() *people {
-	p := &people{page.New(s.listAll, s.token), http.NewServeMux(), newLogins()}
+func (s *Server) newPeople(logins logins) *people {
+	p := &people{page.New(s.listAll, s.token), http.NewServeMux(), logins}
 	p.mux.HandleFunc("GET /{$}", s.showPage)
 	p.mux.HandleFunc("GET "+pagePath+"page.css", page.ServeFile)
 	p.mux.HandleFunc("GET "+pagePath+"page.js", page.ServeFile)

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,9 @@ import (
 )
 
 // newPage returns a server with a page; d may be nil.
-func newPage(t *testing.T, f driver.Driver, d *door) *server.Server {
+func newPage(t *testing.T, f driver.Driver, d *door, keys ...[]byte) *server.Server {
 	t.Helper()
-	o := &server.Options{Page: true}
+	o := &server.Options{Page: true, Keys: keys}
 	if d != nil {
 		o.Authenticate = d.authenticate
 	}
@@ -269,6 +270,47 @@ func TestLogin(t *testing.T) {
 			t.Error("the login outlives its token")
 		}
 	})
+}
+
+// A login at one replica is one at all replicas with the same keys, also while the first key is exchanged for a new one: the new
+// key becomes the second one everywhere, then the first.
+func TestLoginAtReplicas(t *testing.T) {
+	older, newer := bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("n"), 32)
+	f, d := newFake(), newDoor(map[string]server.Right{"ops": everything})
+	p := hold(t, f, "a", "")
+	first := newPage(t, f, d, older)
+	login := func(s *server.Server) []string {
+		t.Helper()
+		w := visit(t, s, http.MethodPost, "/page/login", `{"token":"ops"}`)
+		if w.Code != 200 {
+			t.Fatalf("a login = %d %s", w.Code, w.Body)
+		}
+		c := w.Result().Cookies()[0]
+		return []string{"Cookie", c.Name + "=" + c.Value}
+	}
+	cookie := login(first)
+	for what, keys := range map[string][][]byte{
+		"the same key": {older}, "a new second key": {older, newer}, "a new first key": {newer, older},
+	} {
+		if p := open(t, newPage(t, f, d, keys...), cookie...); p.Login || len(p.names()) != 1 {
+			t.Errorf("with %s another replica shows %+v", what, p)
+		}
+	}
+	rotated := newPage(t, f, d, newer, older)
+	if p := open(t, newPage(t, f, d, older, newer), login(rotated)...); p.Login {
+		t.Error("a cookie of the new key is nothing at a replica that has it as its second")
+	}
+	if w := visit(t, rotated, http.MethodPost, "/page/break", fmt.Sprintf(`{"name":"a","id":"%d","reason":"why"}`, p.Ticket), cookie...); w.Code != 200 {
+		t.Errorf("a break at another replica = %d %s", w.Code, w.Body)
+	}
+	for what, keys := range map[string][][]byte{"another key": {newer}, "a key of its own": nil} {
+		if p := open(t, newPage(t, f, d, keys...), cookie...); !p.Login {
+			t.Errorf("a cookie is worth something at a server with %s", what)
+		}
+	}
+	if _, err := server.New(f, &server.Options{Page: true, Keys: [][]byte{older, older[:31]}}); err == nil || !strings.Contains(err.Error(), "number 2 has 31") {
+		t.Errorf("a short key = %v", err)
+	}
 }
 
 // asked is a store that notes who asked for a break, and why.

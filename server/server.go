@@ -41,7 +41,7 @@ type Server struct {
 
 	authenticate Authenticator // nil if all requests are from one caller
 	hosts        []string
-	consul       *consul.Front // nil without keys for it
+	consul       *consul.Front // nil without Options.Consul
 	audit        audit
 
 	handler  http.Handler
@@ -70,10 +70,15 @@ type Options struct {
 	// TLS, clients check names by the certificate.
 	Hosts []string
 
-	// ConsulKeys are the secrets, of at least 32 bytes each, with which the server also answers Consul's own clients: sessions,
-	// and the keys that sessions hold, below /v1/session and /v1/kv. All replicas have the same. Sessions are made with the
-	// first; the others serve sessions that were made earlier. Without a key the server has nothing of Consul's API.
-	ConsulKeys [][]byte
+	// Keys are the secrets that all replicas share, of at least 32 random bytes each. What a replica makes with the first, the
+	// others read with any: the cookies of [Options.Page], and the sessions of [Options.Consul]. The server derives from each
+	// secret a key for each purpose. Without secrets it draws one for its cookies: they are worth nothing at another replica, or
+	// after a restart.
+	Keys [][]byte
+
+	// Consul adds a part of Consul's HTTP API for Consul's own clients: sessions, and the keys that sessions hold, below
+	// /v1/session and /v1/kv. It needs Keys.
+	Consul bool
 
 	// Page adds the page for people, at / and below /page/. It shows all names with their holders and waiters to viewers with
 	// the right to read them. With an Authenticator a viewer logs in with a token, which the Authenticator gets as a bearer
@@ -136,7 +141,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	}
 	s.herds, s.life = newHerds(s), work.Begin()
 	s.ending = s.life.Context()
-	if s.consul, err = s.newConsul(o.ConsulKeys); err != nil {
+	if err := s.share(o); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -169,8 +174,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 			bodiless(mux).ServeHTTP(w, r)
 		}
 	}))))
-	if o.Page {
-		s.people = s.newPeople()
+	if s.people != nil {
 		answers = s.withPage(answers)
 	}
 	s.handler = s.admitted(origins.Handler(s.probed(answers)))

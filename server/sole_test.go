@@ -107,7 +107,7 @@ func TestNobodyTakesTheLockOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const own = "stile-serve"
 		store := memory.NewStore()
-		s, err := server.New(session(store), &server.Options{ConsulKeys: consulKeys, Page: true})
+		s, err := server.New(session(store), &server.Options{Consul: true, Keys: replicaKeys, Page: true})
 		if err != nil {
 			t.Fatal(err)
 		}

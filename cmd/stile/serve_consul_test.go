@@ -53,8 +53,8 @@ func TestConsulLock(t *testing.T) {
 			t.Parallel()
 			u := newAccount(t)
 			open(u)
-			key := filepath.Join(u.home, "key")
-			first, url := u.serve("--consul", key)
+			keys := filepath.Join(u.home, "keys")
+			first, url := u.serve("--consul", "--keys", keys)
 			balancer := servertest.NewProxy(t, strings.TrimPrefix(url, "stile://"))
 			p := u.consulLock(balancer.Addr, "a")
 			if line := p.line(); line != "held" {
@@ -63,13 +63,13 @@ func TestConsulLock(t *testing.T) {
 			if r := u.run("run", "a", "--wait", "0", "--", "true"); r.code != 75 {
 				t.Errorf("stile run beside consul lock = %d; want 75: the lock is held", r.code)
 			}
-			second, other := u.serve("--consul", key)
+			second, other := u.serve("--consul", "--keys", keys)
 			balancer.Retarget(strings.TrimPrefix(other, "stile://"))
 			first.signal(syscall.SIGKILL)
 			first.wait()
 			moved := balancer.Asked()
 			until(t, "consul lock asks another replica", func() bool { return balancer.Asked() > moved })
-			third, last := u.serve("--consul", key)
+			third, last := u.serve("--consul", "--keys", keys)
 			balancer.Retarget(strings.TrimPrefix(last, "stile://"))
 			moved = balancer.Asked()
 			second.ends(syscall.SIGTERM)
@@ -112,7 +112,7 @@ func TestConsulLock(t *testing.T) {
 func TestConsulSemaphore(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
-	m, url := u.serve("--consul", filepath.Join(u.home, "key"))
+	m, url := u.serve("--consul", "--keys", filepath.Join(u.home, "keys"))
 	addr := strings.TrimPrefix(url, "stile://")
 	first := u.consulLock(addr, "-n", "2", "a")
 	first.line()
@@ -145,7 +145,7 @@ func TestConsulSemaphore(t *testing.T) {
 }
 
 // A file of keys that others can read, or that has no keys, is refused.
-func TestConsulKeyFile(t *testing.T) {
+func TestFileOfKeys(t *testing.T) {
 	t.Parallel()
 	u := newAccount(t)
 	for name, tt := range map[string]struct {
@@ -161,7 +161,7 @@ func TestConsulKeyFile(t *testing.T) {
 		if err := sh.Run(); err != nil {
 			t.Fatal(err)
 		}
-		if r := u.run("serve", "--listen", "127.0.0.1:0", "--consul", name); r.code != 64 || !strings.Contains(r.err, tt.want) {
+		if r := u.run("serve", "--listen", "127.0.0.1:0", "--keys", name); r.code != 64 || !strings.Contains(r.err, tt.want) {
 			t.Errorf("a file %s = %d %s; want %q", name, r.code, r.err, tt.want)
 		}
 	}

@@ -48,7 +48,7 @@ func replica(t *testing.T, store string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	s, err := server.New(d, &server.Options{ConsulKeys: [][]byte{[]byte(strings.Repeat("k", 32))}})
+	s, err := server.New(d, &server.Options{Consul: true, Keys: [][]byte{[]byte(strings.Repeat("k", 32))}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,7 @@ import (
 type Options struct {
 	Driver driver.Driver
 
-	// Keys are the secrets of the replicas, each of at least [MinKey] bytes. The first derives the ids of new claims; the
-	// others find older claims.
+	// Keys are secrets that all replicas have. The first derives the ids of new claims; the others find older claims.
 	Keys [][]byte
 
 	// MaxTTL is the longest lease; 0 means the store's.
@@ -48,9 +47,6 @@ type Options struct {
 	// Ending ends all waits.
 	Ending context.Context
 }
-
-// MinKey is the least size of a key in bytes.
-const MinKey = 32
 
 // A Caller is the sender of a request, with its rights.
 type Caller interface {
@@ -115,13 +111,10 @@ func New(o *Options) (*Front, error) {
 			driver.ErrUnsupported)
 	}
 	for _, secret := range o.Keys {
-		if len(secret) < MinKey {
-			return nil, fmt.Errorf("a key for Consul's sessions has at least %d bytes, and one has %d", MinKey, len(secret))
-		}
 		f.keys = append(f.keys, newKey(secret))
 	}
 	if len(f.keys) == 0 {
-		return nil, errors.New("a key that all replicas share is missing")
+		return nil, errors.New("no key is there for Consul's sessions: all replicas share one")
 	}
 	return f, nil
 }

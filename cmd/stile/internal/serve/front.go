@@ -29,7 +29,8 @@ type front struct {
 	cert, key string   // the files; "" for plain HTTP
 	proxied   bool     // a proxy in front brings TLS
 	hosts     []string // by which clients ask, beside addresses
-	consul    string   // the file with the keys for Consul's clients; "" if they are not served
+	keys      string   // the file with the secrets of all replicas; "" if this service draws its own
+	consul    bool     // also serve Consul's clients
 	page      string   // pageOn or pageOff
 }
 
@@ -46,9 +47,10 @@ func (f *front) flags(to *pflag.FlagSet) {
 	to.BoolVar(&f.proxied, "tls-by-proxy", false, "a proxy in front brings TLS, so plain HTTP may come from other machines")
 	to.StringArrayVar(&f.hosts, "host", nil,
 		"a `name` by which clients ask for a service without TLS of its own; may be repeated (default: localhost and addresses)")
-	to.StringVar(&f.consul, "consul", "",
-		"also serve Consul's own clients, such as consul lock; the `file` has the key of all replicas, and is made if it is "+
-			"missing (default: they are not served)")
+	to.StringVar(&f.keys, "keys", "",
+		"the `file` with the secret keys that all replicas share, for the page and for --consul; it is made if it is missing "+
+			"(default: a login to the page ends with this service)")
+	to.BoolVar(&f.consul, "consul", false, "also serve Consul's own clients, such as consul lock; it needs --keys")
 	to.StringVar(&f.page, "page", pageOn, "`on`, or off for a service without a page for browsers (default: "+pageOn+")")
 	to.Lookup("page").DefValue = ""
 }
@@ -128,7 +130,7 @@ func (f *front) whom(at net.Addr) string {
 	if f.tokens == "" {
 		text = "every program of this machine is answered, without credentials"
 	}
-	if f.consul != "" {
+	if f.consul {
 		text += "\nfor Consul's clients: CONSUL_HTTP_ADDR=" + strings.Replace(f.url(at), "stile", "http", 1)
 	}
 	return text

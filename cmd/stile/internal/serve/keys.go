@@ -14,8 +14,8 @@ import (
 // keySize is the size in bytes of a key that this command draws.
 const keySize = 32
 
-// consulKeys reads the keys for Consul's clients from a file, a line each. It makes the file with a key if it is missing.
-func consulKeys(path string) ([][]byte, error) {
+// sharedKeys reads the keys of the replicas from a file, a line each. It makes the file with a key if it is missing.
+func sharedKeys(path string) ([][]byte, error) {
 	keys, err := readKeys(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err

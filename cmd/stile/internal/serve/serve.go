@@ -111,10 +111,13 @@ func complete(o *server.Options, f *front) (err error) {
 	if f.page != pageOn && f.page != pageOff {
 		return exit.Usage("--page %.40s: it is %s or %s", f.page, pageOn, pageOff)
 	}
-	o.Page, o.Hosts = f.page == pageOn, f.hosts
-	if f.consul != "" {
-		if o.ConsulKeys, err = consulKeys(f.consul); err != nil {
-			return exit.Usage("--consul: %w", err)
+	o.Page, o.Hosts, o.Consul = f.page == pageOn, f.hosts, f.consul
+	if f.consul && f.keys == "" {
+		return exit.Usage("--consul needs --keys FILE: the sessions of Consul's clients outlast this service")
+	}
+	if f.keys != "" {
+		if o.Keys, err = sharedKeys(f.keys); err != nil {
+			return exit.Usage("--keys: %w", err)
 		}
 	}
 	if f.tokens == "" {
