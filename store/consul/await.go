@@ -12,12 +12,7 @@ const (
 	// maxWait is how long a blocking query stays open before it is sent again.
 	maxWait = time.Minute
 
-	// maxQueries is how many blocking queries a driver has open at most. Each takes a connection, and an agent allows a
-	// client 200 connections by default.
-	maxQueries = 120
-	maxConns   = 160
-
-	// pollEvery is how often Await returns when maxQueries are open already.
+	// pollEvery is how often Await returns if the driver has no blocking query for it.
 	pollEvery = time.Second
 )
 
@@ -74,10 +69,9 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
 	if t != nil {
-		select {
-		case d.queries <- struct{}{}:
-			defer func() { <-d.queries }()
-		default:
+		if d.queries.take(false) {
+			defer d.queries.free(false)
+		} else {
 			t = nil
 		}
 	}

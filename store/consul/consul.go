@@ -61,7 +61,7 @@
 //	key_prefix "stile/" { policy = "write" }
 //	session_prefix ""   { policy = "write" }
 //
-// and, only for the notes of the traits, agent_prefix "" { policy = "read" }.
+// and, for the limit of connections and the notes of the traits, agent_prefix "" { policy = "read" }.
 package consul
 
 import (
@@ -94,7 +94,7 @@ type Driver struct {
 	sessions *sessions
 	claims   *claims
 	prefix   string
-	queries  chan struct{} // has one slot for each blocking query that may be open
+	queries  *queries
 
 	life     *work.Life
 	ctx      context.Context // lasts as long as the driver

@@ -97,7 +97,8 @@ func transport(timeout time.Duration, trust *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
 	return &http.Transport{
 		DialContext: dialer.DialContext, TLSClientConfig: trust, TLSHandshakeTimeout: timeout, ForceAttemptHTTP2: true,
-		MaxIdleConnsPerHost: maxConns, MaxConnsPerHost: maxConns, IdleConnTimeout: idleAfter, DisableCompression: true,
+		MaxIdleConnsPerHost: connsOf(usualLimit), MaxConnsPerHost: connsOf(usualLimit), IdleConnTimeout: idleAfter,
+		DisableCompression: true,
 	}
 }
 
@@ -116,7 +117,7 @@ func newDriver(o *Options) (*Driver, error) {
 			token: o.Token, dc: o.Datacenter, space: o.Namespace,
 		},
 		prefix:  o.Prefix,
-		queries: make(chan struct{}, maxQueries),
+		queries: queriesOf(usualLimit),
 	}
 	if d.prefix == "" {
 		d.prefix = DefaultPrefix

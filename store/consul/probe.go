@@ -25,7 +25,7 @@ func (d *Driver) probe(ctx context.Context) error {
 	if d.sessions.floor, err = d.shortest(ctx); err != nil {
 		return err
 	}
-	t, err := d.ask(ctx)
+	t, err := d.ask(ctx, d.allow)
 	if err == nil {
 		d.promised.Set(t)
 	}
@@ -36,12 +36,12 @@ func (d *Driver) probe(ctx context.Context) error {
 func (d *Driver) promises(ctx context.Context) (driver.Traits, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	return d.ask(ctx)
+	return d.ask(ctx, func(int) {})
 }
 
-// ask asks the servers for their promises. The time of an election (raft_multiplier) bounds how late they may be. Only the
+// ask asks the servers for their promises, and gives allow the agent's limit of connections, if it says one. The time of an election (raft_multiplier) bounds how late they may be. Only the
 // dev mode makes a server confirm data that are not on its disk; no setting does.
-func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
+func (d *Driver) ask(ctx context.Context, allow func(conns int)) (t driver.Traits, err error) {
 	var servers []string
 	r, err := d.agent.call(ctx, request{method: http.MethodGet, path: "status/peers"})
 	if err == nil {
@@ -57,7 +57,10 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 	}
 	var self struct {
 		Config      struct{ Version string }
-		DebugConfig struct{ DevMode bool }
+		DebugConfig struct {
+			DevMode               bool
+			HTTPMaxConnsPerClient *int
+		}
 	}
 	r, err = d.agent.call(ctx, request{method: http.MethodGet, path: "agent/self"})
 	switch lasting := driver.NotApplied(err) && !driver.IsUnreachable(err); {
@@ -70,11 +73,14 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 			t.Warn("an agent without -dev", "The agent runs in dev mode: a restart forgets all claims.")
 			t.Restart = false
 		}
+		if limit := self.DebugConfig.HTTPMaxConnsPerClient; limit != nil {
+			allow(*limit)
+		}
 	case err != nil && !lasting: // trouble on the way says nothing about the agent
 		return t, err
 	default:
 		t.Warn("agent_prefix \"\" { policy = \"read\" }", "The token does not let the agent's settings be read, "+
-			"so whether a restart forgets claims (-dev) is not known.")
+			"so neither its limit of connections is known, nor whether a restart forgets claims (-dev).")
 	}
 	switch len(servers) {
 	case 0, 1:
@@ -83,6 +89,7 @@ func (d *Driver) ask(ctx context.Context) (t driver.Traits, err error) {
 		t.Warn("three servers", "There are two servers, and both are needed: nothing takes over when one fails.")
 	}
 	t.Note("The shortest lease is %v (session_ttl_min).", d.sessions.floor)
+	t.Note("Of one process, %d claims wait without polling (http_max_conns_per_client).", cap(d.queries.all))
 	t.Note("A session has no checks: a client that dies keeps its claims for between their TTL and twice that.")
 	t.Note("A lock-delay is for exclusive claims, a minute at most, and kept in the memory of the servers.")
 	return t, nil

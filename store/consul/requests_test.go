@@ -127,7 +127,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		}
 		<-turn[0]
 		quiet := func() { // until every waiting claim has its query open
-			servertest.Until(t, "all wait", func() bool { return len(d.queries) == len(claims)-1 })
+			servertest.Until(t, "all wait", func() bool { return d.queries.open() == len(claims)-1 })
 		}
 		quiet()
 		n.take()

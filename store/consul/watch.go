@@ -25,9 +25,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 		d.mu.Unlock()
 		return
 	}
-	select {
-	case d.queries <- struct{}{}:
-	default: // a renewal will notice, a little later
+	if !d.queries.take(true) { // a renewal will notice, a little later
 		d.mu.Unlock()
 		return
 	}
@@ -35,7 +33,7 @@ func (d *Driver) watchOver(lc *localClaim, index uint64) {
 	lc.stop = stop
 	tell, key, session := d.endangered, lc.key, lc.session.id
 	d.life.Go(func() {
-		defer func() { <-d.queries }()
+		defer d.queries.free(true)
 		defer stop()
 		t := &target{key: key, index: index}
 		for ctx.Err() == nil {
