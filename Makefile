@@ -184,7 +184,7 @@ explore: ## walk every interleaving of the engine in small worlds; FOR=10m goes 
 mutants: servers ## see that known mistakes, put back into the code, are found: SOME=8 of them, or 0 for all, with the matrix
 	@go run ./proof/mutants -some $(SOME) $(if $(filter 0,$(SOME)),-matrix)
 
-chaos: servers ## lock from several processes under faults: STORE=etcd FOR=10m SEED=7 PAIRS=1; without STORE each store
+chaos: servers ## lock from several processes under faults: STORE=etcd, or serve for the lock service; FOR=10m SEED=7 PAIRS=1; without STORE each store
 	@go run ./proof/chaos $(if $(STORE),-store $(STORE)) $(if $(FOR),-for $(FOR)) $(if $(SEED),-seed $(SEED)) $(if $(PAIRS),-pairs)
 
 soak: servers ## a bounded run under faults, with a line for each store in docs/evidence/soak.log: FOR=10m STORE=etcd SEED=7 PAIRS=1

@@ -70,6 +70,15 @@ var redisAdmin = map[string]admin{
 	},
 }
 
+// only returns the faults of an administrator with a server in place of the one that is drawn.
+func only(server *servertest.Server, of map[string]admin) map[string]admin {
+	m := map[string]admin{}
+	for kind, do := range of {
+		m[kind] = func(_ *servertest.Server, drawn uint64) func() { return do(server, drawn) }
+	}
+	return m
+}
+
 var memcachedAdmin = map[string]admin{
 	deleteClaim: func(s *servertest.Server, _ uint64) func() {
 		s.Memcached("flush_all\r\n")

@@ -14,7 +14,7 @@ import (
 func TestAdmin(t *testing.T) {
 	for _, tt := range []struct{ store, kind string }{
 		{"redis", killConnections}, {"postgres", killConnections}, {"mariadb", killConnections},
-		{"redis", deleteClaim}, {"memcached", deleteClaim}, {"etcd-1", deleteClaim},
+		{"redis", deleteClaim}, {"memcached", deleteClaim}, {"etcd-1", deleteClaim}, {"serve", deleteClaim},
 		{"redis", fillMemory},
 	} {
 		t.Run(tt.store+"/"+tt.kind, func(t *testing.T) {

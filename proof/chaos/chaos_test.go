@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // tested are one store of each kind of server and of check. A run of a few seconds needs ten more to start and stop its
 // servers; make chaos runs the other topologies.
-var tested = []string{"sqlite", "redis-cluster", "redlock-3", "memcached", "etcd", "zookeeper", "consul", "postgres", "mariadb"}
+var tested = []string{"sqlite", "redis-cluster", "redlock-3", "memcached", "etcd", "zookeeper", "consul", "postgres", "mariadb", "serve"}
 
 // sure are faults that a short run must have on a store: the table of faults cites it, or one of three members must be
 // silent. The seed of the run is the first that starts with the fault, for longer than a lease.

@@ -34,11 +34,14 @@ type hit struct {
 }
 
 // A member of a cluster is hit while the others go on.
-func (l *lane) member() (int, bool) {
-	if len(l.store.servers) == 0 {
+func (l *lane) member() (int, bool) { return l.oneOf(len(l.store.servers)) }
+
+// oneOf draws one of n things, if there are any.
+func (l *lane) oneOf(n int) (int, bool) {
+	if n == 0 {
 		return 0, false
 	}
-	return l.random.IntN(len(l.store.servers)), true
+	return l.random.IntN(n), true
 }
 
 // The kinds of faults. After some of them, some stores may have forgotten who holds.
@@ -114,32 +117,36 @@ func (l *lane) server(what string, d time.Duration, begin, end func(*servertest.
 	return fmt.Sprintf("server %d %s, for %v", i, what, d)
 }
 
-// connection makes a fault on the connections of a server for a while.
+// connection makes a fault on the connections that go one way to a server, for a while.
 func (l *lane) connection(what string, d time.Duration, begin, end func(*servertest.Proxy)) string {
-	i, ok := l.member()
+	i, ok := l.oneOf(len(l.store.proxies))
 	if !ok {
 		return ""
 	}
 	begin(l.store.proxies[i])
 	l.wait(d)
 	end(l.store.proxies[i])
-	return fmt.Sprintf("the way to server %d %s for %v", i, what, d)
+	return fmt.Sprintf("way %d, to %s, %s for %v", i, l.store.proxies[i].Target(), what, d)
 }
 
 // next draws a fault, how long it lasts, and the pause before it.
 func (l *lane) next() (f fault, last, pause time.Duration) {
 	ms := func(most int) time.Duration { return time.Duration(l.random.IntN(most)) * time.Millisecond }
-	drawn := drawnOf(l.only)
+	drawn := l.drawnOf(l.only)
 	return drawn[l.random.IntN(len(drawn))], 50*time.Millisecond + ms(int(ttl/time.Millisecond)), ms(1000)
 }
 
-// drawnOf returns the faults that are drawn if only some kinds are made. The faults of an administrator are among them only
-// if one of their kinds is named.
-func drawnOf(only []string) []fault {
-	if slices.ContainsFunc(administered, func(f fault) bool { return slices.Contains(only, f.kind) }) {
-		return slices.Concat(faults, administered)
+// drawnOf returns the faults that are drawn if only some kinds are made. The faults of a balancer are among them if there is
+// one, and the faults of an administrator only if one of their kinds is named.
+func (r *run) drawnOf(only []string) []fault {
+	list := faults
+	if r.store != nil && r.store.balancer != nil {
+		list = slices.Concat(list, ofBalancer)
 	}
-	return faults
+	if slices.ContainsFunc(administered, func(f fault) bool { return slices.Contains(only, f.kind) }) {
+		list = slices.Concat(list, administered)
+	}
+	return list
 }
 
 // hit draws a fault, and makes it if the lane makes its kind.
@@ -178,7 +185,7 @@ func (r *run) lanes() []*lane {
 		return []*lane{r.newLane(r.seed, r.only)}
 	}
 	workers, others := []string{}, []string{}
-	for _, kind := range kinds(drawnOf(r.only)) {
+	for _, kind := range kinds(r.drawnOf(r.only)) {
 		switch {
 		case r.only != nil && !slices.Contains(r.only, kind):
 		case slices.Contains(ofWorkers, kind):

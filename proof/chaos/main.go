@@ -5,11 +5,12 @@
 // exclude each other, tokens rose, everybody held again after the last fault, and nothing was left in the end.
 //
 //	go run ./proof/chaos -store etcd -for 1m -seed 7
+//	go run ./proof/chaos -store serve -for 5m
 //	go run ./proof/chaos -store sqlite,redis -for 8s -seed 1 -runs 200
 //	go run ./proof/chaos -peer redislock -for 25s -seed 1 -runs 3
 //
-// The second command makes 200 runs in all, the stores in turn, with the seeds from 1 to 200. The third one measures lock
-// libraries of others under the same faults, and gives no verdict.
+// The second command locks through the lock service, see served. The third one makes 200 runs in all, the stores in turn, with
+// the seeds from 1 to 200. The last one measures lock libraries of others under the same faults, and gives no verdict.
 //
 // A run's name is its store and its seed. The same name draws the same faults.
 package main
@@ -43,7 +44,7 @@ type brief struct {
 	blind bool
 
 	peer     string // the library that it drives; empty if none
-	register string // the register's address, for a worker that drives a peer
+	register string // the register's address
 }
 
 func (b *brief) environ() []string {
@@ -84,7 +85,7 @@ func main() {
 		seed    = flag.Uint64("seed", uint64(time.Now().Unix()), "what the faults are drawn from")
 		pairs   = flag.Bool("pairs", false, "hit processes at the same time as servers, not one after the other")
 		workers = flag.Int("workers", 4, "how many processes lock")
-		only    = flag.String("faults", "", "some of "+strings.Join(kinds(faults), ", ")+", with commas; empty means all these. Only if named: "+strings.Join(kinds(administered), ", "))
+		only    = flag.String("faults", "", "some of "+strings.Join(kinds(faults), ", ")+", with commas; empty means all these. Only before the lock service: "+strings.Join(kinds(ofBalancer), ", ")+". Only if named: "+strings.Join(kinds(administered), ", "))
 		log     = flag.String("log", "", "append a line for each run to this file; needs -for. With -runs, what the file has is not run again")
 		others  = flag.String("peer", "", "measure lock libraries in place of a check: all, or some of "+peerList()+", with commas")
 		runs    = flag.Int("runs", 1, "of peers, how often each is run; else how many runs there are in all, the stores in turn; with one seed after the other")

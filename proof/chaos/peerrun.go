@@ -54,11 +54,7 @@ const begins = 5 * time.Minute
 // playPeer makes a run of a plan with a peer.
 func playPeer(t servertest.TB, p *plan) (f *figures, servers string) {
 	library := peers[p.peer]
-	books := &register{cells: map[cell]*tally{}}
-	addr, stop, err := books.serve()
-	if err != nil {
-		t.Fatalf("the register: %v", err)
-	}
+	books, addr, stop := openRegister(t)
 	defer stop()
 	r := &run{plan: p, t: t, store: stores[p.store](t), looked: boottime.Now(), register: addr}
 	servers, _ = library.left(r.store)

@@ -7,8 +7,6 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"net/rpc"
-	"net/rpc/jsonrpc"
 	"strings"
 	"sync"
 	"time"
@@ -28,9 +26,8 @@ const patient = 30 * time.Second
 // The number of a hold, modulo the number of waiters, is its waiter's number.
 type peerWorker struct {
 	worker
-	peer      *peer
-	locks     locker
-	resources *rpc.Client
+	peer  *peer
+	locks locker
 }
 
 // workPeer runs a worker process that drives a peer.
@@ -43,7 +40,7 @@ func workPeer(b *brief, in io.Reader, out io.Writer) error {
 	}()
 	w := &peerWorker{worker: worker{out: bufio.NewWriter(out)}, peer: peers[b.peer]}
 	var err error
-	if w.resources, err = jsonrpc.Dial("tcp", b.register); err != nil {
+	if w.desk, err = reach(b.register); err != nil {
 		return err
 	}
 	if w.locks, err = openPeer(ctx, w.peer, strings.Split(b.url, ",")); err != nil {
@@ -116,7 +113,11 @@ func (w *peerWorker) keep(ctx context.Context, h holding, id int, name string, c
 	trusted := h.trusted()
 	if trusted {
 		w.say("begin %d %s %d %d %d %d %d", id, name, driver.All, h.token(), call, begin, begin)
-		seen := w.read(name, h.token())
+		modes := []mode{plain, asked, fenced}
+		if w.peer.token == "" {
+			modes = modes[:2]
+		}
+		seen := w.desk.read(name, h.token(), modes...)
 		for trusted && boottime.Now() < begin+length && ctx.Err() == nil {
 			pause(ctx, 5*time.Millisecond)
 			if trusted = w.still(h, id); !trusted {
@@ -125,10 +126,10 @@ func (w *peerWorker) keep(ctx context.Context, h holding, id int, name string, c
 		}
 		pause(ctx, begin+length-boottime.Now()) // a writer that does not ask finishes its work
 		if h.trusted() {
-			w.write(seen[asked])
+			w.desk.write(seen[asked])
 		}
-		w.write(seen[fenced])
-		w.write(seen[plain])
+		w.desk.write(seen[fenced])
+		w.desk.write(seen[plain])
 	}
 	if trusted {
 		w.say("leave %d %d", id, boottime.Now())
@@ -150,26 +151,4 @@ func (w *peerWorker) still(h holding, id int) bool {
 		w.say("still %d %d %d", id, now, now)
 	}
 	return trusted
-}
-
-// read reads the resources of a name. A resource that is missing in its answer must not be written.
-func (w *peerWorker) read(name string, token int64) map[mode]*Update {
-	seen := map[mode]*Update{}
-	for _, m := range []mode{plain, asked, fenced} {
-		if m == fenced && w.peer.token == "" {
-			continue
-		}
-		var a Answer
-		u := &Update{Cell: cell{name, m}, Token: token}
-		if err := w.resources.Call("Register.Do", u, &a); err == nil && !a.Refused {
-			seen[m] = &Update{u.Cell, token, a.Value + 1, true}
-		}
-	}
-	return seen
-}
-
-func (w *peerWorker) write(u *Update) {
-	if u != nil {
-		_ = w.resources.Call("Register.Do", u, &Answer{}) // the register counts refused writes
-	}
 }

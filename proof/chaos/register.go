@@ -7,6 +7,8 @@ import (
 	"net/rpc"
 	"net/rpc/jsonrpc"
 	"sync"
+
+	"github.com/stilelock/stile/internal/servertest"
 )
 
 // A resource is a counter that the locks protect: a holder reads it at the beginning of a hold, and writes the next number
@@ -97,6 +99,16 @@ func (r *register) sum(m mode) *tally {
 	return sum
 }
 
+// openRegister serves a new register, until stop is called.
+func openRegister(t servertest.TB) (r *register, addr string, stop func()) {
+	r = &register{cells: map[cell]*tally{}}
+	addr, stop, err := r.serve()
+	if err != nil {
+		t.Fatalf("the register: %v", err)
+	}
+	return r, addr, stop
+}
+
 // serve serves the register to the workers at the address that it returns, until stop is called.
 func (r *register) serve() (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,4 +129,33 @@ func (r *register) serve() (addr string, stop func(), err error) {
 		}
 	}()
 	return l.Addr().String(), func() { l.Close() }, nil
+}
+
+// A desk is a worker's way to the register.
+type desk struct{ calls *rpc.Client }
+
+// reach connects to the register at an address.
+func reach(addr string) (*desk, error) {
+	c, err := jsonrpc.Dial("tcp", addr)
+	return &desk{c}, err
+}
+
+// read reads the resources of a name in some modes. A resource that is missing in its answer must not be written.
+func (d *desk) read(name string, token int64, modes ...mode) map[mode]*Update {
+	seen := map[mode]*Update{}
+	for _, m := range modes {
+		var a Answer
+		u := &Update{Cell: cell{name, m}, Token: token}
+		if err := d.calls.Call("Register.Do", u, &a); err == nil && !a.Refused {
+			seen[m] = &Update{u.Cell, token, a.Value + 1, true}
+		}
+	}
+	return seen
+}
+
+// write makes an update that read returned; nil means none.
+func (d *desk) write(u *Update) {
+	if u != nil {
+		_ = d.calls.Call("Register.Do", u, &Answer{}) // the register counts refused writes
+	}
 }

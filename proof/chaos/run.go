@@ -50,6 +50,7 @@ type outcome struct {
 	inconclusive []string            // names whose check took too long
 	hits         []hit               // the faults
 
+	guarded *tally        // updates under the tokens of locks that no one shares
 	fences  bool          // whether the store's tokens must rise, so that they were checked
 	took    time.Duration // from the first fault to the last
 	lax     time.Duration // the part of it in which the store did not promise that only one holds
@@ -67,7 +68,7 @@ type run struct {
 	lax     []span        // times in which claims may have been lost
 	looked  time.Duration // when the servers had last settled
 
-	register string // the register's address, in a run with a peer
+	register string // the register's address
 }
 
 // Bounds after the last fault: until everybody has held again, and after all have gone, until nothing is left.
@@ -78,7 +79,9 @@ const (
 
 // play makes a run of a plan.
 func play(t servertest.TB, p *plan) *outcome {
-	r := &run{plan: p, t: t, store: stores[p.store](t), looked: boottime.Now()}
+	books, addr, stop := openRegister(t)
+	defer stop()
+	r := &run{plan: p, t: t, store: stores[p.store](t), looked: boottime.Now(), register: addr}
 	o := &outcome{plan: *p, grants: map[string]int{}, faults: map[string]int{}}
 	traits := r.traits()
 	for range p.workers {
@@ -109,6 +112,10 @@ func play(t servertest.TB, p *plan) *outcome {
 	}
 	r.settle()
 	o.wrong = append(o.wrong, r.left()...)
+	if r.store.broken != nil {
+		o.wrong = append(o.wrong, r.store.broken()...)
+	}
+	o.guarded = books.sum(fenced)
 	o.judge(r, traits)
 	return o
 }
@@ -165,6 +172,12 @@ func (o *outcome) judge(r *run, traits driver.Traits) {
 	found := history.Overlaps(holds, names)
 	if o.fences = fences(traits); o.fences {
 		found = append(found, history.Falls(holds, names)...)
+	}
+	if o.fences && len(r.lax) == 0 && o.guarded.Lost > 0 {
+		o.wrong = append(o.wrong, fmt.Sprintf("%d of %d updates under a token were lost", o.guarded.Lost, o.guarded.Writes))
+	}
+	if o.guarded.Writes == 0 {
+		o.wrong = append(o.wrong, "nobody updated what a lock guards")
 	}
 	wrong, excused := promised(found, r.lax)
 	for _, text := range excused {
@@ -321,6 +334,9 @@ func (o *outcome) print(out io.Writer) {
 	if o.lax > 0 {
 		fmt.Fprintf(out, "  for %v of %v claims may have been lost, and %d findings of that time do not count\n",
 			o.lax.Round(time.Second), o.took.Round(time.Second), len(o.excused))
+	}
+	if o.fences {
+		fmt.Fprintf(out, "  %d updates under a token, %d lost, %d refused\n", o.guarded.Writes, o.guarded.Lost, o.guarded.Refused)
 	}
 	fmt.Fprintf(out, "  %d operations were held to the models of the names\n", o.checked)
 	for _, w := range o.inconclusive {

@@ -30,7 +30,7 @@ func (p *plan) check(bounded bool) error {
 		return errors.New("-log: a soak needs a bound: say -for, such as -for 10m")
 	}
 	for _, kind := range p.only {
-		if all := kinds(slices.Concat(faults, administered)); !slices.Contains(all, kind) {
+		if all := kinds(slices.Concat(faults, ofBalancer, administered)); !slices.Contains(all, kind) {
 			return fmt.Errorf("-faults %q is none of %s", kind, strings.Join(all, ", "))
 		}
 	}

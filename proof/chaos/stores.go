@@ -15,6 +15,7 @@ import (
 	_ "github.com/stilelock/stile/store/mysql"
 	_ "github.com/stilelock/stile/store/postgres"
 	_ "github.com/stilelock/stile/store/redis"
+	_ "github.com/stilelock/stile/store/remote"
 	_ "github.com/stilelock/stile/store/shard"
 	_ "github.com/stilelock/stile/store/sqlite"
 	_ "github.com/stilelock/stile/store/zookeeper"
@@ -25,6 +26,8 @@ type store struct {
 	urls    []string // the first worker uses the first, and so on, beginning again after the last
 	servers []*servertest.Server
 	proxies []*servertest.Proxy
+	// The balancer before the servers; nil if there is none.
+	balancer *balancer
 
 	// After these kinds of faults the store may have forgotten claims, and their holders trust them until their leases end.
 	forgets []string
@@ -36,18 +39,25 @@ type store struct {
 	// Rest returns the keys on the servers, except keys that outlive all claims. It is nil if only the store's list is
 	// checked.
 	rest func() []string
+	// Broken returns the defects that the servers themselves have reported. It is nil if nobody reads their messages.
+	broken func() []string
 }
 
-// behind puts a proxy before each server, and returns the addresses of the proxies.
+// behind adds servers, puts a proxy before each, and returns the addresses of the proxies.
 func (s *store) behind(t servertest.TB, servers ...*servertest.Server) []string {
-	s.servers = servers
+	s.servers = append(s.servers, servers...)
 	var addrs []string
 	for _, server := range servers {
-		p := servertest.NewProxy(t, server.Addr)
-		s.proxies = append(s.proxies, p)
-		addrs = append(addrs, p.Addr)
+		addrs = append(addrs, s.way(t, server))
 	}
 	return addrs
+}
+
+// way puts another proxy before a server, and returns the address of the proxy.
+func (s *store) way(t servertest.TB, server *servertest.Server) string {
+	p := servertest.NewProxy(t, server.Addr)
+	s.proxies = append(s.proxies, p)
+	return p.Addr
 }
 
 // addrs returns the servers' addresses.
@@ -125,6 +135,18 @@ var stores = map[string]func(t servertest.TB) *store{
 		s, addrs := several(t, 2)
 		return s.at("shard://?stores=a=redis://", addrs[0], ";b=redis://", addrs[1])
 	},
+	"serve": func(t servertest.TB) *store {
+		redis := servertest.Redis(t, durable...)
+		s := &store{
+			servers: []*servertest.Server{redis}, rest: func() []string { return keys(redis) },
+			forgets: []string{deleteClaim}, admin: only(redis, redisAdmin),
+		}
+		return s.served(t, func() string { return "redis://" + s.way(t, redis) })
+	},
+	"serve-sqlite": func(t servertest.TB) *store {
+		url := "sqlite://" + filepath.Join(t.TempDir(), "locks.db")
+		return (&store{}).served(t, func() string { return url })
+	},
 	"tair-exset": func(t servertest.TB) *store {
 		server := servertest.Tair(t, durable...)
 		p := servertest.NewProxy(t, server.Addr)
@@ -181,14 +203,14 @@ func mariadb(t servertest.TB, parameters string) *store {
 	return s.at("mysql://root@", addrs[0], "/mysql", parameters)
 }
 
-// keys returns the keys of Redis servers, except the keys that remember the last ticket of a name for an hour, and the list
-// of a shard's clients, which contains observers too.
+// keys returns the keys of Redis servers, except the keys that remember the last ticket of a name for an hour, the store's id,
+// and the list of a shard's clients, which contains observers too.
 func keys(servers ...*servertest.Server) (list []string) {
 	for _, s := range servers {
 		found, _ := s.Redis([]string{"KEYS", "*"}).([]any)
 		for _, key := range found {
 			text, _ := key.(string)
-			if !strings.HasPrefix(text, "stile/ticket/") && !strings.HasPrefix(text, "stile/{stile-shard") {
+			if text != "stile/id" && !strings.HasPrefix(text, "stile/ticket/") && !strings.HasPrefix(text, "stile/{stile-shard") {
 				list = append(list, text)
 			}
 		}

@@ -73,6 +73,7 @@ const ttl = 3 * time.Second
 //	error TEXT
 type worker struct {
 	blind bool // it goes on believing that it holds after its lease is over
+	desk  *desk
 
 	mu    sync.Mutex // guards what follows
 	out   *bufio.Writer
@@ -95,6 +96,10 @@ func work(b *brief, in io.Reader, out io.Writer) error {
 		cancel()
 	}()
 	w := &worker{blind: b.blind, out: bufio.NewWriter(out)}
+	var err error
+	if w.desk, err = reach(b.register); err != nil {
+		return err
+	}
 	c, err := open(ctx, b.url)
 	if err != nil {
 		return err
@@ -162,7 +167,7 @@ func length(r *rand.Rand) time.Duration {
 }
 
 // hold reports the lock as held for as long as its lease can be trusted, and then releases it; call is when it was asked
-// for.
+// for. Under a lock that no one shares it updates the resource of the name, with the token, and does not ask before it writes.
 func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, call, length time.Duration) {
 	w.mu.Lock()
 	w.holds++
@@ -173,6 +178,10 @@ func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, cal
 	if lease.Check() == nil {
 		w.say("begin %d %s %d %d %d %d %d", id, lease.Name(), weight, lease.Ticket(), call, begin, until)
 	}
+	var seen map[mode]*Update
+	if weight == driver.All {
+		seen = w.desk.read(lease.Name(), lease.Token(), fenced)
+	}
 	for w.trusts(lease) && boottime.Now() < begin+length {
 		pause(ctx, 5*time.Millisecond)
 		now := boottime.Now()
@@ -181,6 +190,7 @@ func (w *worker) hold(ctx context.Context, lease *stile.Lease, weight int64, cal
 			w.say("still %d %d %d", id, now, until)
 		}
 	}
+	w.desk.write(seen[fenced])
 	if err := lease.Check(); err != nil {
 		w.say("over %d %d %d", id, fateOf(err), boottime.Now())
 	} else {

@@ -104,7 +104,7 @@ func TestList(t *testing.T) {
 			t.Errorf("the Makefile has no target %s", p.command[1])
 		}
 	}
-	for _, name := range []string{"chaos-etcd", "chaos-sqlite", "chaos-mariadb", "adapter-kubelock", "adapter-certlock", "mutants-1", "race"} {
+	for _, name := range []string{"chaos-etcd", "chaos-sqlite", "chaos-mariadb", "chaos-serve", "adapter-kubelock", "adapter-certlock", "mutants-1", "race"} {
 		if !seen[name] {
 			t.Errorf("there is no part %s in %s", name, strings.Join(names(all), " "))
 		}
