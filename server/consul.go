@@ -19,7 +19,7 @@ const maxConsul = 64 << 10
 // newConsul returns what answers Consul's clients.
 func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 	return consul.New(&consul.Options{
-		Driver: s.d, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
+		Driver: s.d, Lister: s.lister, Watcher: s.watcher, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
 		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },
 		Room: func(ctx context.Context, name string) (func(), bool) {
 			end, err := s.limits.wait(callerOf(ctx), name, soon)

@@ -97,11 +97,8 @@ func errorOf(err error) *api.Error {
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	w.Header().Set(api.TraitsTag, s.traits().Tag())
 	e := s.errorOf(err)
-	if e.Code == api.CodeTooMany {
-		retryAfter(w, afterOf(err))
-	} else {
-		s.identity.heed(err)
-	}
+	retryAfter(w, afterOf(err))
+	s.identity.heed(err)
 	if e.Code == api.CodeStore { // behind a balancer, another connection may lead to the right store
 		w.Header().Set("Connection", "close")
 	}

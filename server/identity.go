@@ -87,9 +87,10 @@ func (i *identity) note(id string, begun time.Time) string {
 	return i.id
 }
 
-// heed takes an error of the store. If the store did not answer, another server may take its place.
+// heed takes an error of the store. If the store did not answer, another server may take its place. A bound of this server says
+// nothing of the store.
 func (i *identity) heed(err error) {
-	if driver.IsUnreachable(err) {
+	if driver.IsUnreachable(err) && afterOf(err) == 0 {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.doubts = time.Now()

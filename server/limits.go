@@ -26,6 +26,9 @@ const (
 	defaultMaxWaits = 30_000 // about 700 MB if all wait
 	defaultMaxRate  = 10_000 // requests per second; two processors serve about as many
 
+	// defaultMaxClaims is the most claims of a principal, at about 200 bytes each. More than its waits fit in.
+	defaultMaxClaims = 30_000
+
 	// maxLists is the most lists of a prefix at a time. Each costs the store a pass over its names, and memory for the answer.
 	maxLists = 16
 )
@@ -71,6 +74,7 @@ type limits struct {
 	longest  time.Duration // lease
 	maxWaits int
 	maxRate  int // per second; 0 means no bound
+	claims   int // of a principal; 0 if there are no principals
 
 	mu    sync.Mutex // guards the fields below
 	all   use
@@ -96,13 +100,17 @@ func newLimits(o *Options) (*limits, error) {
 		of: map[string]*use{}, names: map[string]int{},
 	}
 	if o.Authenticate != nil {
-		l.maxRate = cmp.Or(o.MaxRate, defaultMaxRate)
+		l.maxRate, l.claims = cmp.Or(o.MaxRate, defaultMaxRate), cmp.Or(o.MaxClaims, defaultMaxClaims)
 	}
 	switch {
 	case l.longest < unconfirmed || l.longest > driver.MaxTTL:
 		return nil, fmt.Errorf("the longest lease is %v: it must be from %v to %v", l.longest, unconfirmed, driver.MaxTTL)
 	case l.maxWaits < 2 || l.maxRate < 0 || l.maxRate == 1: // so that a share is at least 1
 		return nil, fmt.Errorf("%d waits and %d requests per second: both must be at least 2", l.maxWaits, l.maxRate)
+	case o.MaxClaims != 0 && o.Authenticate == nil:
+		return nil, errors.New("a bound of claims is for each principal, and without an Authenticator there is none")
+	case l.claims < 0:
+		return nil, fmt.Errorf("%d claims of a principal: there must be at least 1", l.claims)
 	}
 	return l, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,124 @@ func TestWaitsOfPrincipal(t *testing.T) {
 			t.Errorf("PUT after the waits = %d %s", a.status, a.text)
 		}
 	})
+}
+
+// A principal has only so many claims that hold or wait. One more is refused before it enters, until one leaves or its lease ends.
+// What there is already may be repeated, renewed and left.
+func TestClaimsOfPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, server.Options{MaxClaims: 2}, "ci", "ops")
+		if a := l.lock("ops", "PUT", "x", ""); a.status != 200 {
+			t.Fatal(a.text)
+		}
+		a, x := l.lock("ci", "PUT", "a", myID), l.lock("ci", "PUT", "x?wait=1s", "")
+		if a.status != 200 || x.Code != "held" || x.Handle == "" {
+			t.Fatalf("the first claims = %s and %s", a.text, x.text)
+		}
+		l.refused("a third claim", l.lock("ci", "PUT", "b", ""), "2")
+		if status, text := l.ask("ci", api.Enter, &api.EnterRequest{Claim: named("b", "x1")}); status != 429 || !strings.Contains(text, `"unsent"`) {
+			t.Errorf("enter = %d %s; want 429, unsent", status, text)
+		}
+		if q := l.lock("ops", "GET", "b", ""); strings.Contains(q.text, "holds") {
+			t.Errorf("a refused claim entered: %s", q.text)
+		}
+		for what, b := range map[string]said{
+			"a repeated PUT": l.lock("ci", "PUT", "a", myID), "a renewal": l.lock("ci", "POST", "a?ttl=5s", a.Handle),
+			"a claim of another principal": l.lock("ops", "PUT", "b", ""),
+		} {
+			if b.status != 200 {
+				t.Errorf("%s = %d %s", what, b.status, b.text)
+			}
+		}
+		if b := l.lock("ci", "PUT", "x?wait=1s", x.Handle); b.Code != "held" {
+			t.Errorf("a wait at the same place = %d %s", b.status, b.text)
+		}
+		if b := l.lock("ci", "DELETE", "x", x.Handle); b.status != 200 {
+			t.Errorf("DELETE = %d %s", b.status, b.text)
+		}
+		if b := l.lock("ci", "PUT", "b", ""); b.Code != "held" {
+			t.Errorf("a try of a held lock = %d %s", b.status, b.text)
+		}
+		if c := l.lock("ci", "PUT", "c", ""); c.status != 200 {
+			t.Errorf("a second claim after one left, and after a try = %d %s", c.status, c.text)
+		}
+		l.refused("a third claim", l.lock("ci", "PUT", "d", ""), "2")
+		time.Sleep(11 * time.Second)
+		for _, name := range []string{"d", "e"} {
+			if d := l.lock("ci", "PUT", name, ""); d.status != 200 {
+				t.Errorf("a claim after the leases of the others = %d %s", d.status, d.text)
+			}
+		}
+		l.refused("a third claim", l.lock("ci", "PUT", "f", ""), "2")
+	})
+}
+
+// A lock that is kept closed after its release counts until it is open. A claim that entered elsewhere counts once it is renewed here.
+func TestClaimsThatLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, server.Options{MaxClaims: 1}, "ci")
+		enter := func(name, id string) (int, string) {
+			t.Helper()
+			return l.ask("ci", api.Enter, &api.EnterRequest{Claim: named(name, id)})
+		}
+		if status, text := enter("a", "x1"); status != 200 {
+			t.Fatal(text)
+		}
+		holds := named("a", "x1")
+		holds.Ticket = 1
+		if status, text := l.ask("ci", api.Leave, &api.LeaveRequest{Claim: holds, Keep: time.Minute}); status != 200 {
+			t.Fatal(text)
+		}
+		time.Sleep(59 * time.Second)
+		if status, text := enter("b", "x2"); status != 429 {
+			t.Errorf("a claim beside a kept one = %d %s", status, text)
+		}
+		time.Sleep(2 * time.Second)
+		if status, text := enter("b", "x2"); status != 200 {
+			t.Fatalf("a claim after the kept one = %d %s", status, text)
+		}
+		door := newDoor(map[string]server.Right{"ci": everything})
+		other, err := server.New(l.fake, &server.Options{MaxClaims: 1, Authenticate: door.authenticate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.by = servingBy(t, other)
+		renewed := named("b", "x2")
+		renewed.Ticket = 2
+		if status, text := l.ask("ci", api.Renew, &api.RenewRequest{Claims: []api.Claim{renewed}}); status != 200 || strings.Contains(text, "error") {
+			t.Errorf("a renewal elsewhere = %d %s", status, text)
+		}
+		if status, text := enter("c", "x3"); status != 429 {
+			t.Errorf("a claim beside one of another server = %d %s", status, text)
+		}
+	})
+}
+
+// Sessions of Consul's clients, and their keys, are claims of their principal. Above the bound they get 500 and ask again.
+func TestClaimsOfConsul(t *testing.T) {
+	f := newFake()
+	d := newDoor(map[string]server.Right{"ci": everything})
+	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys, MaxClaims: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s)
+	defer web.Close()
+	_, text := put(t.Context(), t, web.URL+"/v1/session/create", "ci", `{"TTL": "10s"}`)
+	_, id, _ := strings.Cut(text, `:"`)
+	id, _, _ = strings.Cut(id, `"`)
+	for _, tt := range []struct {
+		path, says string
+		status     int
+	}{
+		{"/v1/kv/a?acquire=" + id, "true", 200}, {"/v1/kv/b?acquire=" + id, "ci already has 2 claims", 500},
+		{"/v1/kv/a?acquire=" + id, "true", 200}, {"/v1/session/renew/" + id, id, 200},
+		{"/v1/kv/a?release=" + id, "true", 200}, {"/v1/kv/b?acquire=" + id, "true", 200},
+	} {
+		if status, text := put(t.Context(), t, web.URL+tt.path, "ci", ""); status != tt.status || !strings.Contains(text, tt.says) {
+			t.Errorf("%s = %d %s; want %d %s", tt.path, status, text, tt.status, tt.says)
+		}
+	}
 }
 
 // A name has three quarters of the waits, of a server without principals too.
@@ -427,8 +546,9 @@ func TestPrincipalsAreForgotten(t *testing.T) {
 func TestLimitsOfOptions(t *testing.T) {
 	for _, o := range []server.Options{
 		{MaxTTL: time.Second}, {MaxTTL: 25 * time.Hour}, {MaxTTL: -1}, {MaxWaits: 1}, {MaxWaits: -1}, {MaxRate: 1}, {MaxRate: -1},
+		{MaxClaims: 1}, {MaxClaims: -1, Authenticate: newDoor(nil).authenticate},
 	} {
-		if _, err := server.New(newFake(), &o); err == nil || !slices.ContainsFunc([]string{"from 10s to 24h", "at least 2"}, func(says string) bool {
+		if _, err := server.New(newFake(), &o); err == nil || !slices.ContainsFunc([]string{"from 10s to 24h", "at least 2", "at least 1", "without an Authenticator"}, func(says string) bool {
 			return strings.Contains(err.Error(), says)
 		}) {
 			t.Errorf("New with %+v = %v; want an error with the range", o, err)

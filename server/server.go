@@ -99,6 +99,11 @@ type Options struct {
 	// 429.
 	MaxRate int
 
+	// MaxClaims is the most claims that a principal may have at this server, which hold or wait: those that entered or were
+	// renewed here, while their leases last. It needs an Authenticator. 0 means 30,000. Further claims are refused with status
+	// 429; Consul's clients get 500, after which they ask again.
+	MaxClaims int
+
 	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A break
 	// waits for it, and is refused if it returns an error. Many goroutines call it. Nil: nobody takes events.
 	Audit func(Event) error
@@ -128,6 +133,9 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	var err error
 	if s.limits, err = newLimits(o); err != nil {
 		return nil, err
+	}
+	if s.limits.claims > 0 {
+		s.d = newCounted(d, s.limits.claims)
 	}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)

@@ -27,7 +27,9 @@ import (
 
 // Options are what a Front needs.
 type Options struct {
-	Driver driver.Driver
+	Driver  driver.Driver
+	Lister  driver.Lister  // nil if the store cannot list its claims, so a front is refused
+	Watcher driver.Watcher // nil if the driver cannot watch
 
 	// Keys are secrets that all replicas have. The first derives the ids of new claims; the others find older claims.
 	Keys [][]byte
@@ -103,9 +105,10 @@ type Front struct {
 
 // New returns a front. The error is [driver.ErrUnsupported] if the store lacks a power that sessions need.
 func New(o *Options) (*Front, error) {
-	f := &Front{d: o.Driver, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, room: o.Room, heed: o.Heed, ending: o.Ending}
-	f.lister, _ = o.Driver.(driver.Lister)
-	f.watcher, _ = o.Driver.(driver.Watcher)
+	f := &Front{
+		d: o.Driver, lister: o.Lister, watcher: o.Watcher, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, room: o.Room,
+		heed: o.Heed, ending: o.Ending,
+	}
 	if t := o.Driver.Traits(); f.lister == nil || !t.Amends || !t.Delay || t.ShortRecord {
 		return nil, fmt.Errorf("%w: Consul's sessions need a store that lists its claims, changes records, and keeps a lock-delay",
 			driver.ErrUnsupported)

@@ -66,8 +66,10 @@ func replica(t *testing.T, d driver.Driver, keys ...[]byte) *client {
 	if keys == nil {
 		keys = [][]byte{secret}
 	}
+	lister, _ := d.(driver.Lister)
+	watcher, _ := d.(driver.Watcher)
 	f, err := New(&Options{
-		Driver: d, Keys: keys, Heed: func(error) {}, Ending: ending,
+		Driver: d, Lister: lister, Watcher: watcher, Keys: keys, Heed: func(error) {}, Ending: ending,
 		Begin: func(context.Context, *driver.Claim) (func(), error) { return func() {}, nil },
 		Room:  func(context.Context, string) (func(), bool) { return func() {}, !full.Load() },
 	})
@@ -402,7 +404,7 @@ func TestReplicas(t *testing.T) {
 	}
 	next.says("PUT /v1/kv/a/.lock?release="+s, "", 200, "true")
 	strange.says("GET /v1/session/info/"+next.open(short), "", 200, "nightly")
-	if _, err := New(&Options{Driver: d}); err == nil {
+	if _, err := New(&Options{Driver: d, Lister: d}); err == nil {
 		t.Error("a front without a key")
 	}
 }
@@ -653,7 +655,7 @@ func TestStore(t *testing.T) {
 		c.says(what, "", 500, "no store") // Consul's clients ask again after 500
 	}
 	d.traits = func(t *driver.Traits) { t.Amends = false }
-	if _, err := New(&Options{Driver: d, Keys: [][]byte{secret}}); !errors.Is(err, driver.ErrUnsupported) {
+	if _, err := New(&Options{Driver: d, Lister: d, Keys: [][]byte{secret}}); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("a front over a store that cannot change records: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func New(s *store.Store) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			if err := checkBounds(cmd.Flags(), o); err != nil {
+			if err := checkBounds(cmd.Flags(), o, f); err != nil {
 				return err
 			}
 			if err := complete(o, f); err != nil {
@@ -89,19 +89,26 @@ func New(s *store.Store) *cobra.Command {
 	cmd.Flags().IntVar(&o.MaxRate, "max-rate", 0,
 		"the most `requests` per second for new claims and to look at claims, of which one principal has three quarters "+
 			"(default: 10000 with --tokens)")
+	cmd.Flags().IntVar(&o.MaxClaims, "max-claims", 0,
+		"the most `claims` that one principal may have, which hold or wait; each service counts those that it enters or renews "+
+			"(default: 30000 with --tokens)")
 	w.flags(cmd.Flags())
 	cmd.AddCommand(newToken())
 	return cmd
 }
 
 // checkBounds refuses bounds that a service cannot have, by their flags.
-func checkBounds(given *pflag.FlagSet, o *server.Options) error {
+func checkBounds(given *pflag.FlagSet, o *server.Options, f *front) error {
 	const least, most = 10 * time.Second, driver.MaxTTL // see server.Options
 	switch {
 	case given.Changed("max-ttl") && (o.MaxTTL < least || o.MaxTTL > most):
 		return exit.Usage("--max-ttl %v: it must be from %v to %v", o.MaxTTL, least, most)
 	case given.Changed("max-rate") && o.MaxRate < 2:
 		return exit.Usage("--max-rate %d: it must be at least 2", o.MaxRate)
+	case given.Changed("max-claims") && o.MaxClaims < 1:
+		return exit.Usage("--max-claims %d: it must be at least 1", o.MaxClaims)
+	case o.MaxClaims != 0 && f.tokens == "":
+		return exit.Usage("--max-claims needs --tokens: it is for each principal")
 	}
 	return nil
 }
