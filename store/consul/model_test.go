@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -165,122 +166,140 @@ func (m *small) changed(t *target) bool {
 	return at < 0 || m.keys[at].ModifyIndex != t.index
 }
 
-// hash is the same for worlds that are equivalent. Indexes count only by their order.
-func (m *small) hash() string {
-	var order []uint64
-	for i := range m.keys {
-		order = append(order, m.keys[i].CreateIndex, m.keys[i].ModifyIndex)
+// hash is the same for worlds that go on in the same way. Indexes count only by their order, and sessions by the order in
+// which the text names them.
+func (m *small) hash() [sha256.Size]byte {
+	h := &hasher{over: m.over, order: []uint64{0}} // no key has index 0, so it equals no other
+	m.write(h)                                     // to find the indexes
+	slices.Sort(h.order)
+	h.order, h.sessions, h.b, h.final = slices.Compact(h.order), h.sessions[:0], h.b[:0], true
+	m.write(h)
+	return sha256.Sum256(h.b)
+}
+
+// A hasher makes the text of a world.
+type hasher struct {
+	b        []byte
+	over     []string
+	order    []uint64
+	sessions []string // in the order of their first use
+	final    bool     // the order is complete
+}
+
+func (h *hasher) index(x uint64) {
+	if !h.final {
+		h.order = append(h.order, x)
+		return
 	}
-	for i := range m.clients {
-		p := &m.clients[i]
-		if p.q != nil {
-			for _, e := range p.q.entries {
-				order = append(order, e.CreateIndex, e.ModifyIndex)
-			}
-			if p.q.lockKey != nil {
-				order = append(order, p.q.lockKey.ModifyIndex)
-			}
-		}
-		if p.wait != nil {
-			order = append(order, p.wait.index)
-		}
+	at, _ := slices.BinarySearch(h.order, x)
+	h.b = append(h.b, byte(at))
+}
+
+// session writes the number of a session, whether it has a lock-delay, and whether it is over.
+func (h *hasher) session(s string) {
+	at := slices.Index(h.sessions, s)
+	if at < 0 {
+		at = len(h.sessions)
+		h.sessions = append(h.sessions, s)
 	}
-	for _, ops := range m.late {
-		for i := range ops {
-			order = append(order, ops[i].Index)
-		}
+	h.number(at)
+	h.flags(s == "", s != "" && s[0] == 'd', slices.Contains(h.over, s))
+}
+
+func (h *hasher) text(list ...string) {
+	for _, s := range list {
+		h.b = append(append(h.b, s...), 0)
 	}
-	slices.Sort(order)
-	order = slices.Compact(order)
-	b := make([]byte, 0, 256)
-	index := func(x uint64) {
-		at, _ := slices.BinarySearch(order, x)
-		b = append(b, byte(at))
+}
+
+func (h *hasher) number(list ...int) {
+	for _, n := range list {
+		h.b = binary.AppendVarint(h.b, int64(n))
 	}
-	text := func(s string) { b = append(append(b, s...), 0) }
-	var sessions []string // in the order of their first use, since their names do not matter
-	session := func(s string) {
-		at := slices.Index(sessions, s)
-		if at < 0 {
-			at = len(sessions)
-			sessions = append(sessions, s)
-		}
-		b = append(b, byte(at))
-		if s != "" {
-			b = append(b, s[0])
-		}
-	}
-	flag := func(f bool) {
+}
+
+func (h *hasher) flags(list ...bool) {
+	for _, f := range list {
 		if f {
-			b = append(b, 1)
+			h.b = append(h.b, 1)
 		} else {
-			b = append(b, 2)
+			h.b = append(h.b, 0)
 		}
 	}
+}
+
+func (h *hasher) pair(p *pair) {
+	h.text(p.Key, string(p.Value))
+	h.session(p.Session)
+	h.index(p.CreateIndex)
+	h.index(p.ModifyIndex)
+	h.b = binary.AppendUvarint(h.b, p.Flags)
+}
+
+func (m *small) write(h *hasher) {
+	h.index(m.index)
+	h.number(m.lost, m.ends, m.breaks, len(m.keys), len(m.delayed), len(m.late))
+	h.flags(m.barred)
 	for i := range m.keys {
-		p := &m.keys[i]
-		text(p.Key[len(walkFolder):])
-		session(p.Session)
-		index(p.CreateIndex)
-		index(p.ModifyIndex)
-		b = append(b, byte(p.Flags), byte(len(p.Value)))
-		flag(slices.Contains(m.delayed, p.Key))
+		h.pair(&m.keys[i])
 	}
-	b = append(b, byte(m.lost), byte(m.ends), byte(m.breaks), byte(len(m.delayed)))
-	flag(m.barred)
-	b = append(b, 0xff)
+	h.text(m.delayed...)
 	for _, ops := range m.late {
+		h.number(len(ops))
 		for i := range ops {
-			b = append(b, ops[i].Verb[0], ops[i].Verb[len(ops[i].Verb)-1], byte(len(ops[i].Key)))
-			session(ops[i].Session)
-			index(ops[i].Index)
+			o := &ops[i]
+			h.text(string(o.Verb), o.Key, string(o.Value))
+			h.session(o.Session)
+			h.index(o.Index)
+			h.b = binary.AppendUvarint(h.b, o.Flags)
 		}
 	}
 	for i := range m.clients {
-		p := &m.clients[i]
-		b = append(b, 0xfe, byte(p.phase), byte(p.claim), byte(p.seat.state))
-		session(p.seat.session)
-		for _, h := range p.heirs {
-			session(h)
-		}
-		session(p.seat.heir)
-		b = append(b, byte(p.tries))
-		flag(p.seat.c != nil && p.seat.c.Ticket != 0)
-		flag(p.again)
-		flag(p.told)
-		flag(p.unsure)
-		flag(p.mended)
-		flag(p.seat.exclusive)
-		flag(slices.Contains(m.over, p.seat.session))
-		if p.was != nil {
-			b = append(b, byte(len(p.was.of.ops)))
-			flag(p.was.of.out)
-			if p.was.bad != nil {
-				text(strings.Join(p.was.bad.what, "+"))
-				flag(p.was.bad.about[ownKey])
-				flag(p.was.bad.about[lockKey])
-			}
-		}
-		if p.wait != nil {
-			text(p.wait.key[len(walkFolder):])
-			index(p.wait.index)
-		}
-		if p.q != nil {
-			b = binary.AppendUvarint(b, uint64(len(p.q.entries)))
-			for _, e := range p.q.entries {
-				text(e.id)
-				session(e.Session)
-				index(e.CreateIndex)
-				index(e.ModifyIndex)
-				flag(e.Left)
-				flag(e.exclusive())
-			}
-			if k := p.q.lockKey; k != nil {
-				session(k.Session)
-				index(k.ModifyIndex)
-			}
-			b = append(b, byte(len(p.q.dead)))
-		}
+		m.clients[i].write(h)
 	}
-	return string(b)
+}
+
+func (p *person) write(h *hasher) {
+	s := &p.seat
+	h.number(int(p.phase), p.claim, int(s.state), p.tries, len(p.heirs))
+	h.flags(p.again, p.told, p.unsure, p.mended, s.exclusive, s.c != nil && s.c.Ticket != 0, p.was != nil, p.wait != nil, p.q != nil)
+	h.session(s.session)
+	h.session(s.heir)
+	for _, heir := range p.heirs {
+		h.session(heir)
+	}
+	if p.was != nil {
+		p.was.write(h)
+	}
+	if p.wait != nil {
+		h.text(p.wait.key)
+		h.flags(p.wait.recurse)
+		h.index(p.wait.index)
+	}
+	if p.q != nil {
+		p.q.write(h)
+	}
+}
+
+func (a *answer) write(h *hasher) {
+	h.flags(a.of.out, a.of.weighs != nil, a.of.weighs != nil && *a.of.weighs, a.bad != nil)
+	if a.bad != nil {
+		h.number(len(a.bad.what))
+		h.text(a.bad.what...)
+		h.flags(a.bad.about[others], a.bad.about[ownKey], a.bad.about[lockKey])
+	}
+}
+
+func (q *queue) write(h *hasher) {
+	h.number(len(q.entries), len(q.dead))
+	h.flags(q.foreign, q.lockKey != nil)
+	for _, e := range q.entries {
+		h.pair(&e.pair)
+	}
+	for _, p := range q.dead {
+		h.pair(p)
+	}
+	if q.lockKey != nil {
+		h.pair(q.lockKey)
+	}
 }

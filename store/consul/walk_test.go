@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -429,7 +430,7 @@ func (m *small) events() (worlds []*small) {
 
 // walk visits every world that follows from one. It returns their number, and the mistake in one of them.
 func (m *small) walk(by *plan) (seen int, wrong string) {
-	known, todo := map[string]bool{}, []*small{m}
+	known, todo := map[[sha256.Size]byte]bool{}, []*small{m}
 	for len(todo) > 0 {
 		m := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
