@@ -60,7 +60,7 @@ func (d *Driver) visit(ctx context.Context, c *driver.Claim, q *queue, had strin
 }
 
 // visitor returns a claim that another client entered, and renews its lease. If this client had entered the claim before,
-// had is the session that the claim had then.
+// had is the session that the claim had then: a key of that session does not count.
 func (d *Driver) visitor(ctx context.Context, c *driver.Claim, q *queue, had string) (*localClaim, *queue, error) {
 	if q == nil {
 		var err error

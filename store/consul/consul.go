@@ -34,6 +34,9 @@
 //	     └────────────────────────────────────────────────►│ lost │  its session is ended
 //	                                                       └──────┘
 //
+// A claim that holds waits again if a later read of the queue shows that it does not hold, for example because a client of
+// another kind has taken the lock's key.
+//
 // A request whose answer was lost may arrive at any later time. So if a claim was ever unsure, its session serves no other
 // claim, also if this claim left. The function becomeLocked sees to this rule, and change is the one way to become unsure.
 //
@@ -53,8 +56,11 @@
 // in three other ways too: its session ends, which its client may ask for; an operator removes it, by Break; and deleteDead
 // removes a key whose session is over.
 //
-// The parts are the agent, which sends requests and knows nothing of claims; the sessions; the table of claims, with one
-// mutex for both; and the calls, which are methods of Driver.
+// The parts are the agent, which sends requests and knows nothing of claims (call.go, txn.go); the sessions (session.go) and
+// the table of claims (claims.go), with one mutex for both; the goals (goal.go) with the operations of their moves (ops.go);
+// and the calls, which are methods of Driver. Enter of a new claim is in enter.go, and Enter of a claim that entered before,
+// here or in another client, in again.go. The agent notes the newest index that it has seen. If Consul then gives a claim a
+// lower index, the store was replaced, and the driver refuses its claims (replaced.go).
 //
 // A token needs these rights, with the prefix in place of stile/:
 //

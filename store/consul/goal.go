@@ -206,7 +206,6 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 
 // holds reports whether a claim holds: its turn has come, and it has the keys that it needs. An exclusive claim needs the
 // lock's key. A shared claim does not; but while the lock's key is in its lock-delay, only the earlier holders hold.
-// held before.
 func (s *seat) holds(q *queue, at int) bool {
 	shares := !q.entries[at].exclusive() && (s.state == claimHolding || !q.leftover())
 	return at < q.entries.Holding() && (q.hasLockKey(s.session) || shares)

@@ -83,7 +83,7 @@ func (c *conflict) delayed() bool { return c.says("lock delay") }
 func (c *conflict) sessionless() bool { return c.says("invalid session") }
 
 // transact applies all operations or none, and returns the keys that the tree operation found; that operation is the first
-// or the last. The error is a [*conflict] if nothing was applied because of the store's contents.
+// or the last. It returns a conflict and no error if nothing was applied because of the store's contents.
 func (a *agent) transact(ctx context.Context, ops []op) ([]pair, *conflict, error) {
 	type wrapped struct{ KV op }
 	body := make([]wrapped, len(ops))
