@@ -1,23 +1,11 @@
 package consul
 
-import "slices"
-
 // maxReclaim is how many claims of an earlier run one transaction removes.
 const maxReclaim = 16
 
 // check returns the operation that fails unless the claim's key is there with its session.
 func (s *seat) check() []op {
 	return []op{{Verb: locked, Key: s.key, Session: s.session, about: ownKey}}
-}
-
-// at returns the index of the claim by its session, or -1.
-func (q *queue) at(s *seat) int {
-	return slices.IndexFunc(q.entries, func(e *entry) bool { return e.Key == s.key && e.Session == s.session })
-}
-
-// after returns the queue without the earlier claims.
-func (q *queue) after(earlier []*entry) *queue {
-	return q.except(func(e *entry) bool { return slices.Contains(earlier, e) })
 }
 
 // newKey returns the operations that make a claim's key. The key must not exist: locking a key that has lost its session

@@ -161,6 +161,16 @@ func (q *queue) of(session string) *entry {
 	return nil
 }
 
+// at returns the index of the claim by its session, or -1.
+func (q *queue) at(s *seat) int {
+	return slices.IndexFunc(q.entries, func(e *entry) bool { return e.Key == s.key && e.Session == s.session })
+}
+
+// after returns the queue without the earlier claims.
+func (q *queue) after(earlier []*entry) *queue {
+	return q.except(func(e *entry) bool { return slices.Contains(earlier, e) })
+}
+
 // hasLockKey reports whether a session has the lock's key.
 func (q *queue) hasLockKey(session string) bool {
 	return q.lockKey != nil && q.lockKey.Session == session
