@@ -31,8 +31,8 @@ func (d *Driver) amend(ctx context.Context, c *driver.Claim) error {
 	if err != nil {
 		return uncertain(err)
 	}
-	if m.weighs != nil {
-		d.claims.weigh(lc, *m.weighs)
+	if m.exclusive != nil {
+		d.claims.setExclusive(lc, *m.exclusive)
 	}
 	switch m.end {
 	case endGone:

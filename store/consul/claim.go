@@ -79,7 +79,7 @@ func (lc *localClaim) becomeLocked(next state) bool {
 // settleLocked notes the end of stands in the claim, and reports whether the claim is in the queue.
 func (lc *localClaim) settleLocked(m move) bool {
 	if m.end == endHolds {
-		lc.exclusive = lc.exclusive && *m.weighs // a weight only falls
+		lc.exclusive = lc.exclusive && *m.exclusive // a weight only falls
 		return lc.becomeLocked(claimHolding)
 	}
 	if !lc.becomeLocked(claimWaiting) {

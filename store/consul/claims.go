@@ -60,8 +60,8 @@ func (t *claims) become(lc *localClaim, next state) bool {
 	return lc.becomeLocked(next)
 }
 
-// weigh notes whether a claim is exclusive by its key, and returns the former value.
-func (t *claims) weigh(lc *localClaim, exclusive bool) (was bool) {
+// setExclusive notes whether a claim is exclusive by its key, and returns the former value.
+func (t *claims) setExclusive(lc *localClaim, exclusive bool) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was, lc.exclusive = lc.exclusive, exclusive

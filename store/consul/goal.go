@@ -48,7 +48,7 @@ type move struct {
 	ops []op
 	out bool // of a transaction: the claim has left, and the operations remove its remains
 
-	weighs *bool // whether the claim is exclusive by its key, after the operations or at the end; nil if that does not change
+	exclusive *bool // whether the claim is exclusive by its key, after the operations or at the end; nil if that does not change
 
 	end     end
 	why     error        // of endRefused and endExpelled
@@ -190,7 +190,7 @@ func (s *seat) atTurn(q *queue, at int, was *answer) move {
 		e := q.entries[at]
 		alone := e.exclusive()
 		return move{
-			end: endHolds, place: driver.Place{Ticket: e.ticket(), Holds: true, Ahead: at}, index: e.ModifyIndex, weighs: &alone,
+			end: endHolds, place: driver.Place{Ticket: e.ticket(), Holds: true, Ahead: at}, index: e.ModifyIndex, exclusive: &alone,
 		}
 	}
 	takes := turn(q, s, at)
@@ -290,7 +290,7 @@ func stays(s *seat, q *queue, was *answer) move {
 func amends(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.made():
-		return move{end: endAmended, weighs: was.of.weighs}
+		return move{end: endAmended, exclusive: was.of.exclusive}
 	case was.blocked(), q == nil:
 		return reads
 	}
@@ -303,11 +303,11 @@ func amends(s *seat, q *queue, was *answer) move {
 	alone := e.exclusive()
 	switch {
 	case err != nil:
-		return move{end: endRefused, why: err, weighs: &alone}
+		return move{end: endRefused, why: err, exclusive: &alone}
 	case weight == e.Weight && record == e.Record: // an earlier request whose answer was lost made this amendment
-		return move{end: endAmended, weighs: &alone}
+		return move{end: endAmended, exclusive: &alone}
 	}
 	e.Weight = weight
 	alone = e.exclusive()
-	return move{ops: rewrite(q, at, weight, record), weighs: &alone}
+	return move{ops: rewrite(q, at, weight, record), exclusive: &alone}
 }

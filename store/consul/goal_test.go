@@ -120,7 +120,7 @@ func TestGoalsWithMistakes(t *testing.T) {
 	}
 	holds := func(q *queue, at int, m *move) {
 		alone := q.entries[at].exclusive()
-		*m = move{end: endHolds, place: driver.Place{Ticket: q.entries[at].ticket(), Holds: true}, weighs: &alone}
+		*m = move{end: endHolds, place: driver.Place{Ticket: q.entries[at].ticket(), Holds: true}, exclusive: &alone}
 	}
 	reuses := ships()
 	reuses.reuses = true

@@ -29,7 +29,7 @@ var unhashed = map[string]string{
 
 	"conflict.indexes": "no goal reads it",
 
-	// Of its last move, a goal reads only out and weighs.
+	// Of its last move, a goal reads only out and exclusive.
 	"move.ops": "not read", "move.end": "not read", "move.why": "not read", "move.place": "not read", "move.wait": "not read",
 	"move.index": "not read", "move.spoils": "not read", "move.delayed": "not read",
 }
@@ -136,7 +136,7 @@ func fullWorld() *small {
 		clients: []person{{
 			seat:  seat{c: &driver.Claim{Ticket: 5}, session: "s1", heir: "s1"},
 			q:     &queue{entries: []*entry{{pair: own}}, lockKey: &lockKey, dead: []*pair{&dead}},
-			was:   &answer{of: move{weighs: &alone}, bad: &conflict{about: map[part]bool{ownKey: true}, what: []string{"why"}}},
+			was:   &answer{of: move{exclusive: &alone}, bad: &conflict{about: map[part]bool{ownKey: true}, what: []string{"why"}}},
 			wait:  &target{key: own.Key, index: 6},
 			heirs: []string{"s1"},
 		}},

@@ -282,7 +282,7 @@ func (p *person) write(h *hasher) {
 }
 
 func (a *answer) write(h *hasher) {
-	h.flags(a.of.out, a.of.weighs != nil, a.of.weighs != nil && *a.of.weighs, a.bad != nil)
+	h.flags(a.of.out, a.of.exclusive != nil, a.of.exclusive != nil && *a.of.exclusive, a.bad != nil)
 	if a.bad != nil {
 		h.number(len(a.bad.what))
 		h.text(a.bad.what...)

@@ -62,15 +62,15 @@ func (d *Driver) pursue(ctx context.Context, s *seat, lc *localClaim, q *queue, 
 // claim.
 func (d *Driver) change(ctx context.Context, lc *localClaim, m move) ([]pair, *conflict, error) {
 	before := false
-	if m.weighs != nil {
-		before = d.claims.weigh(lc, *m.weighs) // before the request, so that no renewal at the same time misses the lock's key
+	if m.exclusive != nil {
+		before = d.claims.setExclusive(lc, *m.exclusive) // before the request, so that no renewal at the same time misses the lock's key
 	}
 	found, bad, err := d.agent.transact(ctx, m.ops)
 	if err != nil && !driver.NotApplied(err) {
 		d.claims.become(lc, claimUnsure)
 	}
-	if m.weighs != nil && (bad != nil || driver.NotApplied(err)) {
-		d.claims.weigh(lc, before)
+	if m.exclusive != nil && (bad != nil || driver.NotApplied(err)) {
+		d.claims.setExclusive(lc, before)
 	}
 	return found, bad, err
 }

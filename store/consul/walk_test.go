@@ -157,8 +157,8 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 	read, bad := n.do(ops)
 	o.was = &answer{of: move, bad: bad}
 	if bad == nil {
-		if o.q = nil; move.weighs != nil {
-			o.seat.exclusive = *move.weighs
+		if o.q = nil; move.exclusive != nil {
+			o.seat.exclusive = *move.exclusive
 		}
 		switch read {
 		case walkFolder:
@@ -190,8 +190,8 @@ func (m *small) lose(i int, move *move, ops []op, applied bool) *small {
 	}
 	p := &n.clients[i]
 	p.seat.state, p.unsure, p.q, p.was = claimUnsure, true, nil, nil
-	if move.weighs != nil {
-		p.seat.exclusive = *move.weighs
+	if move.exclusive != nil {
+		p.seat.exclusive = *move.exclusive
 	}
 	switch p.phase {
 	case atJoin:
@@ -287,7 +287,7 @@ func (m *small) ended(i int, move *move, by *plan) {
 		}
 	case endHolds:
 		p.phase, p.seat.state, p.told = atHold, claimHolding, m.holder(p.seat.key) == p.seat.session
-		p.seat.exclusive = p.seat.exclusive && *move.weighs
+		p.seat.exclusive = p.seat.exclusive && *move.exclusive
 		p.q = nil
 		p.ticket(move)
 	case endWaits:
@@ -298,7 +298,7 @@ func (m *small) ended(i int, move *move, by *plan) {
 		p.phase = atLeave
 	case endAmended:
 		p.phase, p.q = atHold, nil
-		p.seat.state, p.seat.exclusive = claimHolding, *move.weighs
+		p.seat.state, p.seat.exclusive = claimHolding, *move.exclusive
 	case endHeirless:
 		p.seat.heir = m.session(&wish{})
 		p.heirs = append(slices.Clip(p.heirs), p.seat.heir)
