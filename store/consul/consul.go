@@ -41,7 +41,7 @@
 // claim, also if this claim left. The function becomeLocked sees to this rule, and change is the one way to become unsure.
 //
 // A claim enters by two goals, joins and stands. The first asks for its key, and the second says where it stands: it takes
-// the lock's key in its turn, and gives it back if the claim took it too early. The other goals are leaves, stays and
+// the lock's key in its turn, and gives it back if the claim took it too early. The other goals are leaves, keeps and
 // amends. A goal only decides, and pursue is the one place that sends the transactions of a call about a claim:
 //
 //	           ┌────────────────────────────────────────────────┐

@@ -17,7 +17,7 @@ import (
 //	the transaction was applied                nil                        made
 //	something was in its way                   as it was before           blocked
 //
-// The goals are joins, stands, leaves, stays and amends. The method that pursues one has the same name without the s.
+// The goals are joins, stands, leaves, keeps and amends. The method that pursues one has the same name without the s.
 type goal func(s *seat, q *queue, was *answer) move
 
 // A seat is a goal's knowledge of its claim, beside the queue.
@@ -30,7 +30,7 @@ type seat struct {
 
 	exclusive bool   // as localClaim has it, before each move
 	state     state  // as localClaim has it, before each move
-	heir      string // the session that gets the keys of a kept claim, "" before there is one; only for stays
+	heir      string // the session that gets the keys of a kept claim, "" before there is one; only for keeps
 }
 
 // An answer is the outcome of a move. If the outcome of a transaction is unknown, there is no answer, and the call ends.
@@ -265,8 +265,8 @@ func leaves(s *seat, q *queue, was *answer) move {
 	return move{ops: append(gone, op{Verb: tree, Key: s.folder + lockKeyName})}
 }
 
-// stays hands the keys of a claim that holds to a session that lasts as long as the lock must stay taken.
-func stays(s *seat, q *queue, was *answer) move {
+// keeps hands the keys of a claim that holds to a session that lasts as long as the lock must stay taken.
+func keeps(s *seat, q *queue, was *answer) move {
 	switch {
 	case was.made():
 		return move{end: endLeft}

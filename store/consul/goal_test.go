@@ -144,7 +144,7 @@ func TestGoalsWithMistakes(t *testing.T) {
 			return by == atLeave && o.Verb == remove && o.about == ownKey
 		})},
 		{"what is kept has not the lock's key", "kept from Consul's own", dropping(func(by stage, o *op) bool {
-			return by == atStay && o.Verb == lock && o.about == lockKey
+			return by == atKeep && o.Verb == lock && o.about == lockKey
 		})},
 		{"an earlier run keeps the lock's key", "reclaims", dropping(func(_ stage, o *op) bool {
 			return o.Verb == remove && o.Key == walkLockKey && o.about == others

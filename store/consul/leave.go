@@ -22,7 +22,7 @@ func (d *Driver) Leave(ctx context.Context, l *driver.Release) error {
 		return driver.ErrGone
 	}
 	if l.Keep > 0 {
-		return d.stay(ctx, l, lc, q)
+		return d.keep(ctx, l, lc, q)
 	}
 	return d.leave(ctx, l.Claim, lc, q)
 }
@@ -77,15 +77,15 @@ func parting(m move, err error) error {
 	return err
 }
 
-// stay keeps a claim that holds, by a session that lasts as long as the lock must stay taken, and ends that session when the
+// keep keeps a claim that holds, by a session that lasts as long as the lock must stay taken, and ends that session when the
 // time is over. If this client is gone by then, the session's own TTL ends it later.
-func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
+func (d *Driver) keep(ctx context.Context, l *driver.Release, lc *localClaim, q *queue) error {
 	var (
-		heir  *session // made once the claim is known to hold
-		keeps bool     // whether the heir may have the keys
+		heir   *session // made once the claim is known to hold
+		serves bool     // whether the heir may have the keys
 	)
 	defer func() {
-		if !keeps {
+		if !serves {
 			d.sessions.giveBack(heir)
 		}
 	}()
@@ -94,16 +94,16 @@ func (d *Driver) stay(ctx context.Context, l *driver.Release, lc *localClaim, q 
 		if heir != nil {
 			s.heir = heir.id
 		}
-		m, now, err := d.pursue(ctx, s, lc, q, stays)
+		m, now, err := d.pursue(ctx, s, lc, q, keeps)
 		if err != nil {
-			if keeps = m.ops != nil && !driver.NotApplied(err); keeps {
+			if serves = m.ops != nil && !driver.NotApplied(err); serves {
 				return err // and the heir ends by its TTL
 			}
 			return parting(m, err)
 		}
 		switch q = now; m.end {
 		case endLeft:
-			keeps = true
+			serves = true
 			d.claims.finish(lc, claimLeft)
 			d.sessions.endAfter(heir, l.Keep)
 			return nil

@@ -55,7 +55,7 @@ const (
 	atHold
 	atAmend
 	atLeave
-	atStay
+	atKeep
 	atSweep // its session must end
 	atTheirs
 	atTheirHold
@@ -64,14 +64,14 @@ const (
 
 // A plan is the clients' behaviour: the real goals, or goals with a mistake.
 type plan struct {
-	joins, stands, leaves, stays, amends goal
+	joins, stands, leaves, keeps, amends goal
 
 	drops  func(by stage, o *op) bool // operations that are not sent; nil means none
 	reuses bool                       // a session serves the next claim, even after an unknown outcome
 }
 
 func ships() *plan {
-	return &plan{joins: joins, stands: stands, leaves: leaves, stays: stays, amends: amends}
+	return &plan{joins: joins, stands: stands, leaves: leaves, keeps: keeps, amends: amends}
 }
 
 // sent returns the operations of a move that a client sends.
@@ -132,8 +132,8 @@ func (m *small) next(i int, by *plan) (worlds []*small) {
 		g = by.stands
 	case atLeave:
 		g = by.leaves
-	case atStay:
-		g = by.stays
+	case atKeep:
+		g = by.keeps
 	case atAmend:
 		g = by.amends
 	default:
@@ -196,7 +196,7 @@ func (m *small) lose(i int, move *move, ops []op, applied bool) *small {
 	switch p.phase {
 	case atJoin:
 		p.phase = atStand
-	case atStay:
+	case atKeep:
 		p.seat.heir = ""
 	}
 	return n
@@ -229,7 +229,7 @@ func (m *small) rest(i int, by *plan) (worlds []*small) {
 			c.Amend = &driver.Amendment{Weight: 1, Record: "r2"}
 			o.seat.c = &c
 		case p.want.keep:
-			o.phase, o.told, o.q = atStay, false, m.look()
+			o.phase, o.told, o.q = atKeep, false, m.look()
 		default:
 			o.phase, o.told = atLeave, false
 		}
