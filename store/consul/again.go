@@ -42,7 +42,7 @@ func (d *Driver) enterAgain(ctx context.Context, c *driver.Claim, lc *localClaim
 // goneWith returns the error of a claim whose session has no key in the queue. ErrSession is the better reason if the
 // session is over.
 func (d *Driver) goneWith(ctx context.Context, lc *localClaim, other *entry) error {
-	if other == nil && errors.Is(d.sessions.extend(ctx, lc.session), driver.ErrSession) {
+	if other == nil && errors.Is(d.sessions.prolong(ctx, lc.session), driver.ErrSession) {
 		return driver.ErrSession
 	}
 	return driver.ErrGone

@@ -45,7 +45,7 @@ func (t *claims) remember(lc *localClaim) *localClaim {
 // another client, so its session is left alone.
 func (t *claims) forgetOverLocked() {
 	for id, lc := range t.known {
-		if lc.session.leftLocked() < -lc.session.ttl {
+		if lc.session.remainingLocked() < -lc.session.ttl {
 			lc.unwatchLocked()
 			delete(t.known, id)
 		}

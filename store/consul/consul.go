@@ -157,7 +157,7 @@ func (d *Driver) Close() error {
 	}
 	d.mu.Unlock()
 	d.life.Wait()
-	d.sessions.returnAll(unused)
+	d.sessions.endAll(unused)
 	if d.agent.owned {
 		d.agent.client.CloseIdleConnections()
 	}

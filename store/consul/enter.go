@@ -149,7 +149,7 @@ func (d *Driver) stand(
 	if m.end == endHolds {
 		d.watchSoonLocked(lc, m.index)
 	}
-	m.place.TTL = max(1, lc.session.leftLocked())
+	m.place.TTL = max(1, lc.session.remainingLocked())
 	return m.place, m.end, q, nil
 }
 

@@ -59,12 +59,8 @@ func (d *Driver) renew(ctx context.Context, c *driver.Claim) (*localClaim, drive
 		}
 		return lc, driver.Renewal{TTL: lc.session.ttl}
 	}
-	over, err := d.sessions.prolong(ctx, lc.session)
-	switch {
-	case err != nil:
+	if err := d.sessions.prolong(ctx, lc.session); err != nil {
 		return lc, driver.Renewal{Err: err}
-	case over:
-		return lc, driver.Renewal{Err: driver.ErrSession}
 	}
 	return lc, driver.Renewal{TTL: lc.session.ttl}
 }

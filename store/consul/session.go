@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -37,11 +38,12 @@ type sessions struct {
 	idle map[kind][]*session
 }
 
-// minLeft says how much of its lease an unused session needs to serve another claim without a renewal: more than 1/minLeft.
-const minLeft = 2
+// minRemaining says how much of its lease an unused session needs to serve another claim without a renewal: more than
+// 1/minRemaining.
+const minRemaining = 2
 
-// leftLocked returns how much of the session's lease is surely left.
-func (s *session) leftLocked() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
+// remainingLocked returns how much of the session's lease is surely left.
+func (s *session) remainingLocked() time.Duration { return s.ttl - (boottime.Now() - s.sent) }
 
 // kindOf returns the kind of session that a claim needs.
 func (ss *sessions) kindOf(c *driver.Claim) kind {
@@ -62,12 +64,12 @@ func (ss *sessions) take(ctx context.Context, k kind) (*session, error) {
 		if fresh {
 			return s, nil
 		}
-		over, err := ss.prolong(ctx, s)
-		if err != nil {
-			return nil, driver.NotYet(err)
-		}
-		if !over {
+		err := ss.prolong(ctx, s)
+		if err == nil {
 			return s, nil
+		}
+		if !errors.Is(err, driver.ErrSession) {
+			return nil, driver.NotYet(err)
 		}
 	}
 }
@@ -83,7 +85,7 @@ func (ss *sessions) unused(k kind) (s *session, fresh bool) {
 	s = list[len(list)-1]
 	ss.idle[k] = list[:len(list)-1]
 	s.expiry.Stop()
-	return s, s.leftLocked() > k.ttl/minLeft
+	return s, s.remainingLocked() > k.ttl/minRemaining
 }
 
 // create makes a session that ends only by its TTL: neither the agent's health nor a check of its node ends it.
@@ -112,42 +114,32 @@ func (ss *sessions) create(ctx context.Context, k kind) (*session, error) {
 	return &session{id: made.ID, kind: k, sent: sent}, nil
 }
 
-// prolong renews a session, and reports whether the session is over.
-func (ss *sessions) prolong(ctx context.Context, s *session) (over bool, err error) {
+// prolong renews a session. The error is [driver.ErrSession] if the session is over.
+func (ss *sessions) prolong(ctx context.Context, s *session) error {
 	sent := boottime.Now()
-	info, err := ss.renewal(ctx, s.id)
+	is, err := ss.renewal(ctx, s.id)
 	if err != nil {
-		return false, err
+		return err
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if info == nil {
+	if is == nil {
 		s.over = true
-		return true, nil
+		return driver.ErrSession
 	}
 	s.sent = max(s.sent, sent)
-	return false, nil
+	return nil
 }
 
-// freshen renews a session if more than a quarter of its lease has passed. The error is [driver.ErrSession] if the session
-// is over.
+// freshen is prolong if more than a quarter of the session's lease has passed.
 func (ss *sessions) freshen(ctx context.Context, s *session) error {
 	ss.mu.Lock()
-	stale := s.leftLocked() < s.ttl*3/4
+	stale := s.remainingLocked() < s.ttl*3/4
 	ss.mu.Unlock()
 	if !stale {
 		return nil
 	}
-	return ss.extend(ctx, s)
-}
-
-// extend renews a session. The error is [driver.ErrSession] if the session is over.
-func (ss *sessions) extend(ctx context.Context, s *session) error {
-	over, err := ss.prolong(ctx, s)
-	if err == nil && over {
-		err = driver.ErrSession
-	}
-	return err
+	return ss.prolong(ctx, s)
 }
 
 // An info is a session as Consul describes it.
@@ -156,7 +148,7 @@ type info struct {
 	LockDelay time.Duration
 }
 
-// renewal renews a session and returns its description, or nil if there is no such session.
+// renewal sends the request that renews a session. It returns the session's description, or nil if there is no such session.
 func (ss *sessions) renewal(ctx context.Context, id string) (*info, error) {
 	r, err := ss.agent.call(ctx, request{method: http.MethodPut, path: "session/renew/" + escape(id), repeatable: true})
 	if err != nil || r.status == http.StatusNotFound {
@@ -203,9 +195,9 @@ func (ss *sessions) recycleLocked(s *session) {
 	if ss.agent.ctx.Err() != nil || s.over {
 		return
 	}
-	left := s.leftLocked()
+	left := s.remainingLocked()
 	if s.spoiled || left <= 0 {
-		ss.life.Go(func() { ss.returnAll([]*session{s}) })
+		ss.life.Go(func() { ss.endAll([]*session{s}) })
 		return
 	}
 	ss.idle[s.kind] = append(ss.idle[s.kind], s)
@@ -224,7 +216,7 @@ func (ss *sessions) retire(s *session) {
 	}
 	ss.mu.Unlock()
 	if i >= 0 {
-		ss.life.Go(func() { ss.returnAll([]*session{s}) })
+		ss.life.Go(func() { ss.endAll([]*session{s}) })
 	}
 }
 
@@ -235,7 +227,7 @@ func (ss *sessions) endAfter(s *session, length time.Duration) {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			ss.returnAll([]*session{s})
+			ss.endAll([]*session{s})
 		case <-ss.agent.ctx.Done():
 		}
 	})
@@ -263,15 +255,15 @@ func (ss *sessions) drainLocked() (unused []*session) {
 	return unused
 }
 
-// giveBackWithin bounds the requests that end sessions. Without them the sessions end by their TTL.
-const giveBackWithin = time.Second
+// endWithin bounds the requests that end sessions. Without them the sessions end by their TTL.
+const endWithin = time.Second
 
-// returnAll ends sessions, also when the driver is closed. A failure does not matter: their TTL ends them.
-func (ss *sessions) returnAll(list []*session) {
+// endAll ends sessions, also when the driver is closed. A failure does not matter: their TTL ends them.
+func (ss *sessions) endAll(list []*session) {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), giveBackWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
 	for _, s := range list {
 		if _, err := ss.agent.send(ctx, request{method: http.MethodPut, path: "session/destroy/" + escape(s.id)}); err != nil {
