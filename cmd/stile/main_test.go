@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	hearSignals()
+	demotest.HearSignals(guard.PassedOn...)
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "stile-test-")
 		if err != nil {
@@ -45,16 +44,6 @@ func TestMain(m *testing.M) {
 		}
 		return m.Run()
 	}())
-}
-
-// hearSignals undoes the ignoring of signals that the tests inherited, as from nohup and for background jobs, for the
-// commands that they start: a shell cannot trap a signal that was ignored when it began.
-func hearSignals() {
-	for _, s := range guard.PassedOn {
-		if signal.Ignored(s) {
-			signal.Notify(make(chan os.Signal, 1), s)
-		}
-	}
 }
 
 // An account is somebody with a home of their own, and so with a default store of their own.

@@ -27,6 +27,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	demotest.HearSignals(syscall.SIGINT, syscall.SIGTERM)
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "stile-test-")
 		if err != nil {

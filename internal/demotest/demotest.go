@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package demotest is what the tests of programs with processes share: which processes live or are stopped, whether the
-// machine stood still, and pictures.
+// Package demotest is what the tests of programs with processes share: which processes live or are stopped, which
+// signals they hear, whether the machine stood still, and pictures.
 package demotest
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,6 +20,16 @@ import (
 
 // still is how long the machine may stand still during a lease, which lasts a second at least.
 const still = time.Second / 5
+
+// HearSignals undoes the ignoring of signals that the tests inherited, as from nohup and for background jobs, for the
+// programs that they start: a shell cannot trap a signal that was ignored when it began.
+func HearSignals(signals ...syscall.Signal) {
+	for _, s := range signals {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+}
 
 // OnceStill runs a demonstration. It repeats a run in which the machine stood still for a part of the leases, up to ten
 // runs.

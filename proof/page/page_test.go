@@ -391,11 +391,11 @@ func TestWaitsFor(t *testing.T) {
 		h.Within = fmt.Sprint(has.Ticket, " ", has.Name)
 		return h
 	}
-	a, b := s.enter("a", by("anna", "", "")), s.enter("b", by("ben", "", ""))
-	s.enter("b", within("anna", a))
-	s.enter("a", within("ben", b))
+	a, b := s.enter("a", by("anna", "", ""), lease(time.Hour)), s.enter("b", by("ben", "", ""), lease(time.Hour))
+	s.enter("b", within("anna", a), lease(time.Hour))
+	s.enter("a", within("ben", b), lease(time.Hour))
 	for i := range 60 {
-		s.enter("a", by(fmt.Sprint("w", i), "", ""))
+		s.enter("a", by(fmt.Sprint("w", i), "", ""), lease(time.Hour))
 	}
 	ctx := tab(t)
 	do(t, ctx, size(1440, 900, "dark"), chromedp.Navigate(s.url+"/#a"))

@@ -395,24 +395,20 @@ function take(e) {
     mine = true;
   }
   for (const { queue, within } of e.queues ?? []) {
-    const ended = queues.get(queue.name)?.ended;
+    const before = queues.get(queue.name);
     const q = { ...queue, within, words: words(queue) };
     queues.set(queue.name, q);
     if (rows.has(queue.name)) row(q);
-    if (queue.name === chosen) {
-      mine = true;
-      if (ended !== queue.ended) ask();
-    }
+    mine ||= queue.name === chosen || Boolean(within ?? before?.within); // a part of chains
+    if (queue.name === chosen && before?.ended !== queue.ended) ask();
   }
   for (const { name, until } of e.leases ?? []) {
     until.forEach((at, i) => (queues.get(name).claims[i].until = at || undefined));
   }
   for (const name of e.gone ?? []) {
+    mine ||= name === chosen || Boolean(queues.get(name)?.within);
     queues.delete(name);
-    if (name === chosen) {
-      mine = true;
-      ask();
-    }
+    if (name === chosen) ask();
   }
   arrange(e.whole);
   if (mine) show();
