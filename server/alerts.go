@@ -151,7 +151,7 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	over, err := s.limits.wait(callerOf(r.Context()), "", later)
+	over, err := s.limits.stream(callerOf(r.Context()), "")
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -83,7 +83,8 @@ const (
 // In a minute, each principal may have eachMinute events about refusals, and so may all strangers together. At the minute's
 // end one more event counts the others.
 type audit struct {
-	take func(Event) error // nil: nobody takes events
+	take  func(Event) error // nil: nobody takes events
+	fails func()            // is called if it returns an error
 
 	mu    sync.Mutex // guards the fields below
 	of    map[string]*refusals
@@ -104,7 +105,11 @@ func (a *audit) event(e *Event) error {
 		return nil
 	}
 	e.Time = time.Now().UTC()
-	return a.take(*e)
+	err := a.take(*e)
+	if err != nil {
+		a.fails()
+	}
+	return err
 }
 
 // refused passes on the event of a refusal, unless there were too many. The refusal stands even if nobody takes the event.
@@ -279,6 +284,9 @@ func (s *Server) breakClaim(ctx context.Context, b *driver.BreakRequest) (driver
 	if e.Outcome = done; err != nil {
 		e.Outcome, e.Code = driver.OutcomeOf(err).String(), errorOf(err).Code
 	} else {
+		if !b.Ask {
+			s.metrics.Broke(b.Name)
+		}
 		e.Ticket, e.Of = shownTicket(c.Ticket), person(c.Record, holderOf(&c).Principal)
 	}
 	_ = s.audit.event(e) // it is done, and the first event says by whom

@@ -146,6 +146,7 @@ func (s *Server) hearTurn(ctx context.Context, c *driver.Claim, replica string) 
 		case err != nil:
 			return driver.Place{}, err
 		case p.Holds:
+			s.metrics.Awaited(c, &p, nil)
 			return driver.Place{Ticket: p.Ticket, Holds: true}, nil
 		}
 	}

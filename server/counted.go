@@ -19,7 +19,8 @@ import (
 // has a bound too.
 type counted struct {
 	driver.Driver
-	most int // claims of a principal
+	limits *limits
+	most   int // claims of a principal
 
 	mu    sync.Mutex // guards the fields below
 	of    map[claimKey]*count
@@ -34,8 +35,8 @@ type count struct {
 	until     time.Time
 }
 
-func newCounted(d driver.Driver, most int) *counted {
-	return &counted{Driver: d, most: most, of: map[claimKey]*count{}, sizes: map[string]int{}}
+func newCounted(d driver.Driver, l *limits) *counted {
+	return &counted{Driver: d, limits: l, most: l.claims, of: map[claimKey]*count{}, sizes: map[string]int{}}
 }
 
 // Enter is [driver.Driver.Enter]. The server's own claims have no caller, and do not count.
@@ -66,7 +67,7 @@ func (cs *counted) enters(who string, c *driver.Claim) (added bool, err error) {
 		return false, nil
 	}
 	if added = cs.addLocked(who, c); !added && c.Ticket == 0 {
-		err = exceeds(later, "%s already has %d claims, which hold or wait", who, cs.most)
+		err = cs.limits.exceeds(ofOne+boundClaims, later, "%s already has %d claims, which hold or wait", who, cs.most)
 	}
 	return added, err
 }

@@ -28,6 +28,7 @@ type readiness struct {
 	mu   sync.Mutex
 	at   time.Time // when it came; zero before the first
 	fail error     // why the store does not work; nil if it does
+	took func(call string, sent time.Time)
 }
 
 // of asks the store, unless it has just answered.
@@ -37,7 +38,9 @@ func (r *readiness) of(ctx context.Context, store driver.Lister) error {
 	if r.at.IsZero() || time.Since(r.at) >= readyFor {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWithin) // another request may wait for the answer
 		defer cancel()
+		sent := time.Now()
 		_, r.fail = store.List(ctx, &driver.Query{Name: soleName}) // any name would do
+		r.took("ready", sent)
 		r.at = time.Now()
 	}
 	return r.fail

@@ -124,8 +124,10 @@ func write(w http.ResponseWriter, status int, a any) {
 	switch a := a.(type) {
 	case *api.Error:
 		a.Request = requestOf(w)
+		noteCode(w, a.Code)
 	case *failure:
 		a.Request = requestOf(w)
+		noteCode(w, a.Code)
 	}
 	text, err := json.Marshal(a)
 	if err == nil && len(text) >= api.MaxAnswer {
@@ -134,6 +136,7 @@ func write(w http.ResponseWriter, status int, a any) {
 	if err != nil { // the request may have been applied
 		e := api.NewError(driver.Unknown(err))
 		status, e.Request = e.Status(), requestOf(w)
+		noteCode(w, e.Code)
 		text, _ = json.Marshal(e)
 	}
 	text = append(text, '\n') // for a person with curl

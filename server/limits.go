@@ -48,7 +48,8 @@ type tooMany struct {
 func (e *tooMany) Unwrap() error { return e.error }
 
 // exceeds returns the error of a request that exceeds a bound.
-func exceeds(after time.Duration, format string, args ...any) error {
+func (l *limits) exceeds(bound string, after time.Duration, format string, args ...any) error {
+	l.refused(bound)
 	err := fmt.Errorf("%w: %s", api.ErrTooMany, fmt.Sprintf(format, args...))
 	return &tooMany{driver.Unreachable(driver.Unsent(err)), after}
 }
@@ -76,11 +77,32 @@ type limits struct {
 	maxRate  int // per second; 0 means no bound
 	claims   int // of a principal; 0 if there are no principals
 
+	refused func(bound string) // takes the bound that a request met
+
 	mu    sync.Mutex // guards the fields below
 	all   use
 	of    map[string]*use // by principal
 	sweep known.Limit     // of the principals
 	names map[string]int  // waits
+
+	streams int // of the waits, those for events
+}
+
+// The bounds, as the measurements call them.
+const (
+	boundRate  = "rate"
+	boundWaits = "waits"
+	boundLists = "lists"
+	boundName  = "name_waits" // of one name
+	ofOne      = "principal_"
+
+	boundClaims = "claims"
+)
+
+// bounds has all bounds.
+var bounds = []string{
+	boundRate, boundWaits, boundLists, boundName, ofOne + boundRate, ofOne + boundWaits, ofOne + boundLists,
+	ofOne + boundClaims,
 }
 
 // A use is what all clients, or those of a principal, use at present.
@@ -147,9 +169,9 @@ func (l *limits) request(who *caller) error {
 	}
 	switch {
 	case mine != nil && mine.tokens < 1:
-		return exceeds(soon, "%s asks more than %d times a second", who.Name, share(l.maxRate))
+		return l.exceeds(ofOne+boundRate, soon, "%s asks more than %d times a second", who.Name, share(l.maxRate))
 	case l.all.tokens < 1:
-		return exceeds(soon, "it is asked more than %d times a second", l.maxRate)
+		return l.exceeds(boundRate, soon, "it is asked more than %d times a second", l.maxRate)
 	}
 	l.all.tokens--
 	if mine != nil {
@@ -174,11 +196,11 @@ func (l *limits) room(who *caller, name string) error {
 func (l *limits) roomLocked(mine *use, who *caller, name string, after time.Duration) error {
 	switch most := share(l.maxWaits); {
 	case mine != nil && mine.waits >= most:
-		return exceeds(after, "%s already waits in %d requests", who.Name, most)
+		return l.exceeds(ofOne+boundWaits, after, "%s already waits in %d requests", who.Name, most)
 	case name != "" && l.names[name] >= most:
-		return exceeds(after, "%d requests already wait for this name", most)
+		return l.exceeds(boundName, after, "%d requests already wait for this name", most)
 	case l.all.waits >= l.maxWaits:
-		return exceeds(after, "%d requests already wait", l.maxWaits)
+		return l.exceeds(boundWaits, after, "%d requests already wait", l.maxWaits)
 	}
 	return nil
 }
@@ -216,7 +238,32 @@ func (l *limits) watch(who *caller, name string) (end func(), err error) {
 	if err := l.request(who); err != nil {
 		return nil, err
 	}
-	return l.wait(who, name, later)
+	return l.stream(who, name)
+}
+
+// stream counts a request for events, until end is called, or refuses it.
+func (l *limits) stream(who *caller, name string) (end func(), err error) {
+	over, err := l.wait(who, name, later)
+	if err != nil {
+		return nil, err
+	}
+	count := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.streams += n
+	}
+	count(1)
+	return func() {
+		count(-1)
+		over()
+	}, nil
+}
+
+// open returns how many requests wait for a lock, and how many for events.
+func (l *limits) open() (waits, streams int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.waits - l.streams, l.streams
 }
 
 // list counts a list of a prefix, until end is called, or refuses it.
@@ -229,9 +276,9 @@ func (l *limits) list(who *caller) (end func(), err error) {
 	mine := l.useLocked(who, time.Now())
 	switch {
 	case mine != nil && mine.lists >= share(maxLists):
-		return nil, exceeds(soon, "%s already has %d lists", who.Name, share(maxLists))
+		return nil, l.exceeds(ofOne+boundLists, soon, "%s already has %d lists", who.Name, share(maxLists))
 	case l.all.lists >= maxLists:
-		return nil, exceeds(soon, "it already makes %d lists", maxLists)
+		return nil, l.exceeds(boundLists, soon, "it already makes %d lists", maxLists)
 	}
 	count := func(n int) {
 		l.all.lists += n

@@ -62,7 +62,35 @@ func (s *schema) codes(t *testing.T) (codes []string) {
 // described returns a server's description, and its operations.
 func described(t *testing.T, url string) (d description, all map[string]operation) {
 	t.Helper()
-	res, err := http.Get(url + "/openapi.json")
+	d = descriptionBy(t, http.DefaultTransport, url)
+	if got := slices.Sorted(maps.Keys(d.Paths)); !slices.Equal(got, []string{"/metrics", "/v1/locks/{name}"}) {
+		t.Fatalf("the paths are %v", got)
+	}
+	all = map[string]operation{}
+	for method, text := range d.Paths["/v1/locks/{name}"] {
+		if method != "parameters" {
+			all[strings.ToUpper(method)] = operationOf(t, text)
+		}
+	}
+	return d, all
+}
+
+func operationOf(t *testing.T, text json.RawMessage) (o operation) {
+	t.Helper()
+	if err := json.Unmarshal(text, &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// descriptionBy asks a server for its description.
+func descriptionBy(t *testing.T, by http.RoundTripper, url string) (d description) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/openapi.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := by.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,21 +98,7 @@ func described(t *testing.T, url string) (d description, all map[string]operatio
 	if err := json.NewDecoder(res.Body).Decode(&d); err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("the description is %s, %v; want JSON", res.Status, err)
 	}
-	if len(d.Paths) != 1 {
-		t.Fatalf("%d paths; want one", len(d.Paths))
-	}
-	all = map[string]operation{}
-	for method, text := range d.Paths["/v1/locks/{name}"] {
-		if method == "parameters" {
-			continue
-		}
-		var o operation
-		if err := json.Unmarshal(text, &o); err != nil {
-			t.Fatal(err)
-		}
-		all[strings.ToUpper(method)] = o
-	}
-	return d, all
+	return d
 }
 
 // The description has exactly the handlers' methods, parameters and fields.

@@ -202,7 +202,7 @@ func (s *Server) pageEvents(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	over, err := s.limits.wait(who, "", later)
+	over, err := s.limits.stream(who, "")
 	if err != nil {
 		s.fail(w, err)
 		return

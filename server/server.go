@@ -28,6 +28,7 @@ import (
 	"github.com/stilelock/stile/internal/api"
 	"github.com/stilelock/stile/internal/work"
 	"github.com/stilelock/stile/server/internal/consul"
+	"github.com/stilelock/stile/server/internal/metrics"
 )
 
 // A Server is an [http.Handler] over the driver of a store.
@@ -43,6 +44,7 @@ type Server struct {
 	hosts        []string
 	consul       *consul.Front // nil without Options.Consul
 	audit        audit
+	metrics      *metrics.Service
 
 	handler  http.Handler
 	mux      *http.ServeMux
@@ -104,6 +106,11 @@ type Options struct {
 	// 429; Consul's clients get 500, after which they ask again.
 	MaxClaims int
 
+	// Class maps the name of a lock to its class, such as "order" for all of "order/4711", which is a label of the metrics at
+	// /metrics. It must return one of a few classes: from the hundredth on, further classes count as "other". Many goroutines
+	// call it. Nil means one class for all, "".
+	Class func(name string) string
+
 	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A break
 	// waits for it, and is refused if it returns an error. Many goroutines call it. Nil: nobody takes events.
 	Audit func(Event) error
@@ -128,14 +135,18 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{d: d, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
+	m := newMeasured(d, o.Class)
+	s := &Server{d: m, metrics: m.m, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
 		alerts: alerts{of: map[string]map[*listener]bool{}}, audit: audit{take: o.Audit, of: map[string]*refusals{}}}
+	s.audit.fails = func() { s.metrics.AuditFails.Add(1) }
+	s.ready.took = m.took
 	var err error
 	if s.limits, err = newLimits(o); err != nil {
 		return nil, err
 	}
+	s.limits.refused = m.refused
 	if s.limits.claims > 0 {
-		s.d = newCounted(d, s.limits.claims)
+		s.d = newCounted(m, s.limits)
 	}
 	s.lister, _ = d.(driver.Lister)
 	s.watcher, _ = d.(driver.Watcher)
@@ -164,6 +175,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	mux.HandleFunc("POST "+api.List, s.list)
 	mux.HandleFunc("GET "+api.Watch, s.watch)
 	mux.HandleFunc("GET "+openAPIPath, describeAPI)
+	mux.HandleFunc("GET "+metricsPath, s.showMetrics)
 	mux.HandleFunc("POST "+api.Alerts, s.alert)
 	mux.HandleFunc("/", noSuch)
 	origins := http.NewCrossOriginProtection()
@@ -223,7 +235,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text() // a client cannot choose it, so no two requests have the same
 	w.Header().Set(api.RequestID, id)
 	w.Header().Set("X-Content-Type-Options", "nosniff") // a page of another site must not use JSON as a script
-	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
+	a := &answering{ResponseWriter: w}
+	defer s.answered(r, a)
+	s.handler.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
 }
 
 // EndWaits ends all waits, watches and alerts, now and from now on: their clients ask another server, or this one again. The

@@ -156,7 +156,8 @@ func (so *sole) why(ctx context.Context) error {
 // alone passes on requests while this server is the only one over its store. Otherwise it refuses all that need the store.
 func (s *Server) alone(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.sole == nil || r.URL.Path == api.Traits || r.URL.Path == api.Identity || r.URL.Path == openAPIPath {
+		if s.sole == nil || r.URL.Path == api.Traits || r.URL.Path == api.Identity || r.URL.Path == openAPIPath ||
+			r.URL.Path == metricsPath {
 			next.ServeHTTP(w, r)
 			return
 		}

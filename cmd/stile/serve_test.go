@@ -86,6 +86,35 @@ func TestServeWithoutStdout(t *testing.T) {
 	m.ends(syscall.SIGTERM)
 }
 
+// Prometheus reads the measurements with a token, by the classes of the command line.
+func TestServeMetrics(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	tokens := filepath.Join(u.home, "tokens.json")
+	token := strings.TrimSpace(u.must("serve", "token", "new", "ops", "--allow", "lock,read", "--tokens", tokens))
+	m, url := u.serve("--tokens", tokens, "--metrics-class", "jobs/")
+	client := newAccount(t).at(strings.Replace(url, "stile://", "stile://:"+token+"@", 1))
+	client.must("run", "jobs/nightly", "--", "true")
+	curl := func(args ...string) string {
+		out, err := u.command("curl", append([]string{"-sS", strings.Replace(url, "stile", "http", 1) + "/metrics"}, args...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	if text := curl(); !strings.Contains(text, "unauthenticated") {
+		t.Errorf("without a token curl gets %s", text)
+	}
+	text := curl("-H", "Authorization: Bearer "+token)
+	if want := "\nstile_serve_hold_duration_seconds_count{class=\"jobs/\"} 1\n"; !strings.Contains(text, want) || strings.Contains(text, "nightly") {
+		t.Errorf("curl gets %s; want %q in it, and no name", text, want)
+	}
+	m.ends(syscall.SIGTERM)
+	if p := u.start("serve", "--metrics-class", ""); p.wait() != 64 {
+		t.Errorf("a class without a prefix: %s", p.stderr)
+	}
+}
+
 // A service shows its page unless it is told otherwise.
 func TestServePage(t *testing.T) {
 	t.Parallel()

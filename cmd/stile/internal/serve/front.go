@@ -32,6 +32,7 @@ type front struct {
 	keys      string   // the file with the secrets of all replicas; "" if this service draws its own
 	consul    bool     // also serve Consul's clients
 	page      string   // pageOn or pageOff
+	classes   []string // the beginnings of names that are classes in the metrics
 }
 
 func (f *front) flags(to *pflag.FlagSet) {
@@ -53,6 +54,8 @@ func (f *front) flags(to *pflag.FlagSet) {
 	to.BoolVar(&f.consul, "consul", false, "also serve Consul's own clients, such as consul lock; it needs --keys")
 	to.StringVar(&f.page, "page", pageOn, "`on`, or off for a service without a page for browsers (default: "+pageOn+")")
 	to.Lookup("page").DefValue = ""
+	to.StringArrayVar(&f.classes, "metrics-class", nil,
+		"a `prefix`: names that begin so are a class of their own in /metrics; may be repeated (default: one class for all)")
 }
 
 // hostName is a name in DNS. Its last part has a letter: otherwise it is an address.

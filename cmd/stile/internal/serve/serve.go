@@ -119,6 +119,9 @@ func complete(o *server.Options, f *front) (err error) {
 		return exit.Usage("--page %.40s: it is %s or %s", f.page, pageOn, pageOff)
 	}
 	o.Page, o.Hosts, o.Consul = f.page == pageOn, f.hosts, f.consul
+	if o.Class, err = classes(f.classes); err != nil {
+		return exit.Usage("--metrics-class: %w", err)
+	}
 	if f.consul && f.keys == "" {
 		return exit.Usage("--consul needs --keys FILE: the sessions of Consul's clients outlast this service")
 	}
