@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stilelock/stile/cmd/stile/internal/trial"
@@ -59,6 +62,48 @@ func TestDoctorNamesSettings(t *testing.T) {
 				t.Errorf("%s: the report is %+v", test.name, v)
 			}
 		})
+	}
+}
+
+// Behind the lock service a store is examined as it is, and each service that does not serve is named, though another one does.
+func TestDoctorServed(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")
+	u := newAccount(t).at("redis://" + s.Addr)
+	tokens, file := filepath.Join(u.home, "tokens.json"), filepath.Join(u.home, "token")
+	token := strings.TrimSpace(u.must("serve", "token", "new", "ci", "--allow", "lock,read", "--tokens", tokens))
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := servertest.Certificate(t)
+	_, first := u.serve("--tokens", tokens, "--tls-cert", cert, "--tls-key", key)
+	second, other := u.serve("--tokens", tokens, "--tls-cert", cert, "--tls-key", key)
+	other = strings.TrimPrefix(other, "stiles://")
+	client := newAccount(t).at(first + "," + other + "?tls_ca=" + cert + "&token_file=" + file)
+	v := client.examined(0, "--probe")
+	if len(v.Services) != 2 || !v.Services[0].Serves || !v.Services[1].Serves || v.Store != "redis" || v.Lock == nil {
+		t.Errorf("the report is %+v; want two services of one Redis", v)
+	}
+	text := client.run("doctor").out
+	if want := "service      " + other + ", by TLS, with a token\n"; !strings.Contains(text, want) || strings.Contains(text, token) {
+		t.Errorf("doctor prints %s; want %q in it", text, want)
+	}
+	second.ends(syscall.SIGTERM)
+	v = client.examined(trial.Warnings)
+	if len(v.Services) != 2 || !v.Services[0].Serves || v.Services[1].Serves || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0].Text, other) {
+		t.Errorf("the report is %+v; want one service, and a warning that names the other", v)
+	}
+
+	local := newAccount(t)
+	_, url := local.serve()
+	text = newAccount(t).at(url).run("doctor").out
+	for _, want := range []string{
+		"store        sqlite\n", "service      " + strings.TrimPrefix(url, "stile://") + ", by plain HTTP\n", "\nstore's note locks are for",
+		"waiters      are told by the service, which asks again and again\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("doctor prints %s; want %q in it", text, want)
+		}
 	}
 }
 

@@ -150,6 +150,11 @@ func (e *examination) examine(ctx context.Context, s *store.Store) (*report, err
 		return nil, err
 	}
 	r := &report{reads: reads}
+	a, _, err := s.Address()
+	if err != nil {
+		return nil, err
+	}
+	r.services = services(ctx, a)
 	if e.probe {
 		if r.probe, err = tryLocks(ctx, c, name); err != nil {
 			return nil, err
@@ -181,6 +186,7 @@ type probing struct {
 	locks []time.Duration // of each lock and unlock, the shortest first
 	rose  bool            // each token was larger than the one before
 	drift time.Duration   // how much farther the store's clock went than this machine's; 0 if the store does not report it
+	vague time.Duration   // by how much drift may be wrong: each look took a while
 	told  bool            // the store returns the rest of a lease
 	step  time.Duration   // a second, if the store returns the rest in whole seconds
 }
@@ -231,13 +237,16 @@ func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) 
 
 // watchOnce looks at a lease twice.
 func (p *probing) watchOnce(ctx context.Context, c *stile.Client, lock *stile.Lock) error {
+	p.vague = 0
 	remaining := func() (left time.Duration, at time.Time, err error) {
 		begun := time.Now()
 		q, err := c.Show(ctx, lock.Name())
 		if err != nil || len(q.Claims) == 0 {
 			return 0, at, err
 		}
-		return q.Claims[0].Remaining, begun.Add(time.Since(begun) / 2), nil
+		half := time.Since(begun) / 2
+		p.vague += half
+		return q.Claims[0].Remaining, begun.Add(half), nil
 	}
 	first, begun, err := remaining()
 	if err != nil || first <= 0 {

@@ -17,6 +17,8 @@ type report struct {
 	lacking []driver.Trait  // the required traits that it lacks
 	reads   []time.Duration // of each, the shortest first
 	probe   *probing        // nil without --probe
+
+	services []service // which serve the store; empty if the client asks the store itself
 }
 
 // stepMost is how far the store's clock may deviate from this machine's during the watch, in addition to the clock's steps.
@@ -25,7 +27,8 @@ const stepMost = 50 * time.Millisecond
 // warnings returns the store's warnings, and the probe's.
 func (r *report) warnings() []driver.Warning {
 	t := r.traits
-	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+2*max(t.Granularity, p.step) {
+	warn(&t, r.services)
+	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+p.vague+2*max(t.Granularity, p.step) {
 		t.Warn("a clock that is slewed, and not set", "The store's clock went %v farther than this machine's within %v.",
 			p.drift.Round(time.Millisecond), clockFor)
 	}
@@ -77,13 +80,20 @@ func (r *report) write(w io.Writer) error {
 	if t.Server != "" {
 		line("server", "%s", t.Server)
 	}
+	for i := range r.services {
+		line("service", "%s", r.services[i].answers())
+	}
 	line("good for", "%s", Purpose(t))
 	line("locks", "%s", Kinds(t))
 	line("tokens", "%s", tokens(t))
 	line("restart", "%s", outlives(t.Restart))
 	line("failover", "%s", outlives(t.Failover))
 	line("leases", "%v to %v, ended by the clock of the %s", t.MinTTL, t.MaxTTL, t.Clock)
-	line("waiters", "%s", map[string]string{"push": "are told when they hold", "poll": "ask again and again"}[t.Wake])
+	asks, note := "ask again and again", "note"
+	if len(r.services) > 0 {
+		asks, note = "are told by the service, which asks again and again", "store's note"
+	}
+	line("waiters", "%s", map[string]string{"push": "are told when they hold", "poll": asks}[t.Wake])
 	line("a read", "%s", spread(r.reads))
 	if p := r.probe; p != nil {
 		line("a lock", "%s, with its release", spread(p.locks))
@@ -104,8 +114,8 @@ func (r *report) write(w io.Writer) error {
 			line("", "better: %s", warning.Mend)
 		}
 	}
-	for _, note := range t.Notes {
-		line("note", "%s", strings.TrimSuffix(note, "."))
+	for _, text := range t.Notes {
+		line(note, "%s", strings.TrimSuffix(text, "."))
 	}
 	for _, what := range r.untested() {
 		line("not tried", "%s", what)
@@ -145,10 +155,11 @@ func percentile(took []time.Duration, part int) time.Duration {
 type ReportView struct {
 	Verdict  string          `json:"verdict"` // fine, warnings or unfit
 	Store    string          `json:"store"`
-	Server   string          `json:"server"`  // product and version; empty if it does not report them
-	Purpose  string          `json:"purpose"` // correctness or saving work
-	Traits   []string        `json:"traits"`  // the traits of --require that the store has
-	Lacking  []string        `json:"lacking"` // the required traits that it lacks
+	Server   string          `json:"server"`   // product and version; empty if it does not report them
+	Services []serviceView   `json:"services"` // the lock services of the URL; empty if it names the store itself
+	Purpose  string          `json:"purpose"`  // correctness or saving work
+	Traits   []string        `json:"traits"`   // the traits of --require that the store has
+	Lacking  []string        `json:"lacking"`  // the required traits that it lacks
 	MinTTL   answer.Seconds  `json:"min_ttl"`
 	MaxTTL   answer.Seconds  `json:"max_ttl"`
 	Clock    string          `json:"clock"`
@@ -158,6 +169,11 @@ type ReportView struct {
 	Warnings []warningView   `json:"warnings"`
 	Notes    []string        `json:"notes"`
 	NotTried []string        `json:"not_tried"`
+}
+
+type serviceView struct {
+	Host   string `json:"host"`
+	Serves bool   `json:"serves"`
 }
 
 type warningView struct {
@@ -180,9 +196,13 @@ func spreadOf(took []time.Duration) spreadView {
 func (r *report) view() ReportView {
 	t := r.traits
 	v := ReportView{
-		Verdict: r.verdict(), Store: t.Store, Server: t.Server, Purpose: Purpose(t), Traits: []string{}, Lacking: []string{},
+		Verdict: r.verdict(), Store: t.Store, Server: t.Server, Services: []serviceView{}, Purpose: Purpose(t),
+		Traits: []string{}, Lacking: []string{},
 		MinTTL: answer.SecondsOf(t.MinTTL), MaxTTL: answer.SecondsOf(t.MaxTTL), Clock: t.Clock, Read: spreadOf(r.reads),
 		Warnings: []warningView{}, Notes: append([]string{}, t.Notes...), NotTried: r.untested(),
+	}
+	for _, s := range r.services {
+		v.Services = append(v.Services, serviceView{s.host, s.fail == nil})
 	}
 	for _, trait := range driver.Requirable() {
 		if len(t.Lacks(trait)) == 0 {

@@ -18,6 +18,7 @@ func TestReportOfProbe(t *testing.T) {
 		{"all is well", &probing{rose: true, told: true, drift: 3 * time.Millisecond}, 0},
 		{"the clock went ahead", &probing{rose: true, told: true, drift: time.Second}, Warnings},
 		{"the clock went back", &probing{rose: true, told: true, drift: -time.Second}, Warnings},
+		{"each look took half a second", &probing{rose: true, told: true, drift: time.Second, vague: time.Second}, 0},
 		{"the clock shows whole seconds", &probing{rose: true, told: true, drift: time.Second, step: time.Second}, 0},
 		{"the clock is not told", &probing{rose: true, drift: time.Second}, 0},
 		{"tokens fell", &probing{}, Unfit},
