@@ -219,7 +219,11 @@ func bodiless(next http.Handler) http.Handler {
 
 // noSuch answers a request for an unknown path or method.
 func noSuch(w http.ResponseWriter, r *http.Request) {
-	refuse(w, http.StatusNotFound, api.CodeInvalid, fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path))
+	err := api.OtherVersion(r.URL.Path)
+	if err == nil {
+		err = fmt.Errorf("the lock service has no request %s %s", r.Method, r.URL.Path)
+	}
+	refuse(w, http.StatusNotFound, api.CodeInvalid, err)
 }
 
 // ServeHTTP answers a request.
