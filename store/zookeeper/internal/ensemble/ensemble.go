@@ -104,7 +104,7 @@ func (e *Ensemble) Delete(ctx context.Context, s *wire.Session, calls ...*wire.C
 		case errors.Is(del.Err, wire.BadVersion):
 			changed = true
 		case !errors.Is(del.Err, wire.NoNode):
-			return deleted, changed, e.undeleted(del.Target(), del.Err)
+			return deleted, changed, e.Undeleted(del.Target(), del.Err)
 		}
 	}
 	return deleted, changed, nil

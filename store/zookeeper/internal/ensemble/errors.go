@@ -70,8 +70,8 @@ func (e *Ensemble) Refused(path string, err error) error {
 	return driver.Refused(err)
 }
 
-// undeleted is Refused for the removal of a node, which needs a right on the parent.
-func (e *Ensemble) undeleted(path string, err error) error {
+// Undeleted is Refused for the removal of a node, which needs a right on the parent.
+func (e *Ensemble) Undeleted(path string, err error) error {
 	if !errors.Is(err, wire.NoAuth) {
 		return e.Refused(path, err)
 	}

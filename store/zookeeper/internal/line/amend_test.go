@@ -59,7 +59,7 @@ func (s *straying) loseDowngrade(c *driver.Claim, applied bool) {
 	s.Helper()
 	lc := s.d.line.LocalClaimOf(c.ID)
 	held := znode.NewData(c)
-	change := s.d.line.replacement(lc, lc.pathLocked(), 1, &held, 0)
+	change := s.d.line.replacement(lc, view{name: lc.node.name}, move{data: held, weight: 1})
 	s.proxy.Freeze(!applied, applied)
 	ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
 	defer cancel()

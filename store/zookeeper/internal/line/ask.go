@@ -27,8 +27,15 @@ func (f *Folder) Ask(ctx context.Context, holder *driver.ClaimInfo, seen *wire.C
 			held.Asks++
 			text = held.Text()
 		}
-		if changed, err := f.set(ctx, path, text, seen.Stat.Version); err != nil || !changed {
+		set := wire.SetAt(path, text, seen.Stat.Version)
+		if err := f.zk.Do(ctx, f.Session, set); err != nil {
 			return err
+		}
+		switch {
+		case errors.Is(set.Err, wire.NoNode):
+			return driver.ErrGone
+		case !errors.Is(set.Err, wire.BadVersion):
+			return f.zk.Refused(path, set.Err)
 		}
 		seen = wire.Get(path, nil)
 		if err := f.zk.Do(ctx, f.Session, f.zk.Proven(seen)...); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// enterNew makes the node of a claim that is not in the store, and returns the claim's place.
+// enterNew makes the node of a claim that is not in the store, and returns the claim's place. It is no goal of pursue:
+// there is no node yet to decide by. Each request has a local claim of its own, and the list of children goes with it.
 func (k *Keeper) enterNew(
 	ctx context.Context, f *Folder, c *driver.Claim, first znode.First,
 ) (driver.Place, error) {

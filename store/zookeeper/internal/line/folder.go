@@ -121,18 +121,18 @@ func (f *Folder) read(ctx context.Context, q znode.Queue) error {
 	return nil
 }
 
-// set replaces a node's data if they have this version; -1 means any. It reports whether they have another version. Only an
-// amendment changes the data of a node without set.
-func (f *Folder) set(ctx context.Context, path, text string, version int32) (changed bool, err error) {
-	set := wire.SetAt(path, text, version)
-	if err := f.zk.Do(ctx, f.Session, set); err != nil {
-		return false, err
+// named returns the name of the first node whose name begins like this, proven; "" if there is none.
+func (f *Folder) named(ctx context.Context, begins string) (string, error) {
+	list := wire.List(f.dir, nil)
+	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list)...); err != nil {
+		return "", err
 	}
-	switch {
-	case errors.Is(set.Err, wire.NoNode):
-		return false, driver.ErrGone
-	case errors.Is(set.Err, wire.BadVersion):
-		return true, nil
+	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
+		return "", f.zk.Refused(f.dir, list.Err)
 	}
-	return false, f.zk.Refused(path, set.Err)
+	q, _ := f.layout.NewQueue(list.Children)
+	if i := znode.Named(q, begins); i >= 0 {
+		return q[i].Name, nil
+	}
+	return "", nil
 }

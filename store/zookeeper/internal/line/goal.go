@@ -1,7 +1,6 @@
 package line
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -10,152 +9,164 @@ import (
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A view is what a call knows of a node that must go.
-type view struct {
-	begins  string        // how the names of the claim's nodes begin; "" if the node is always this one
-	name    string        // "" while unknown
-	missing bool          // a list did not have the node
-	read    bool          // the fields below are known and, as far as known, up to date
-	there   bool          // the node existed then
-	version int32         // of its data; -1 means any
-	kept    time.Duration // for how long another client keeps it
-	waits   bool          // its claim does not hold, so it cannot be kept
-
-	deleted bool // by this call
-	marked  bool // as kept, by this call
-}
-
-// A move is the next step of a call: a request, or the end.
-type move int
-
-const (
-	moveSeek   move = iota // look for the node's name in a proven list
-	moveRead               // read the node, proven
-	moveKeep               // mark it as kept, if its claim holds
-	moveDelete             // delete it, if it has the version that is known
-	endDeleted             // this call has deleted it
-	endMarked              // this call has marked it as kept
-	endAbsent              // it is not there
-	endKept                // another client keeps it
-)
-
-// leaves returns the next move about a node that must go or, with keep, must stay for a while if its claim holds. It decides
-// and sends nothing. A call deletes a node only in the version that it has read: if another client has changed the node,
-// most likely to keep it, the call reads it again. If another client's claim is amended, another node may replace its node,
-// and the call looks for the new name.
+// A goal is the part of a call that decides, and does nothing else. By what the call knows of a claim's node it returns the
+// next move. leaves removes the node. stays marks it as kept if its claim holds. departs tries to keep the node, and removes it
+// if its claim waits. amends changes the record or the weight of the claim.
+//
+// A call changes a node only in the version that it has read: if another client has changed the node, most likely to keep
+// it, the call reads it again. If the claim is amended, another node may replace the node, and the call looks for the new
+// name.
 //
 //	         it has another name, or none
-//	    ┌─────────────────┬──────────────────────────────┐
-//	┌───▼──┐ there    ┌───┴──┐ it is there  ┌──────┐     │ it went
-//	│ seek ├─────────►│ read ├─────────────►│ keep ├──┐  │
-//	└───┬──┘          └▲──┬──┘ may be kept  └──┬───┘  │waits
-//	    │ not in       │  │ kept by another    │ holds│  │
-//	    │ the list     │  ▼                    ▼   ┌──▼──┴───┐
-//	    ▼ absent       │ kept               marked │ deleted │
-//	                   └───────────────────────────┴─────────┘
-//	                     somebody has changed it
-func leaves(keep time.Duration, v view) move {
+//	    ┌─────────────────┬───────────────────────────┐
+//	┌───▼──┐ there    ┌───┴──┐ it may be changed  ┌───┴──────────────┐ done
+//	│ seek ├─────────►│ read ├───────────────────►│ write, or delete ├──────►
+//	└───┬──┘          └┬───▲─┘                    └───┬──────────────┘
+//	    ▼ not there    ▼   └──────────────────────────┘
+//	  absent      kept, unheld,   another client changed it
+//	              or refused
+type goal func(v view) move
+
+// A view is what a call knows of a claim's node.
+type view struct {
+	name    string     // "" while unknown
+	missing bool       // the claim has no node
+	gone    bool       // no node has the name, so it has another one or none
+	known   knowledge  // which of the fields below are known
+	version int32      // of the data; -1 means any
+	data    znode.Data // what the node contains
+	weight  int64      // of the claim; 0 if it is another client's
+	holds   bool       // the claim holds: by the queue if that was read, otherwise by the local claim
+
+	done bool  // this call has made its change
+	why  error // the server has refused it, or a read
+}
+
+// A knowledge is how much is known of a node that has a name.
+type knowledge int
+
+const (
+	knownNot     knowledge = iota
+	knownVersion           // the version, from an earlier call
+	knownNode              // the version and the data, as of now
+	knownQueue             // also whether the claim holds
+)
+
+// A move is the next step of a call.
+type move struct {
+	verb   verb
+	enough knowledge  // of moveRead
+	data   znode.Data // of moveWrite: what the node contains then
+	weight int64      // of moveWrite: of the claim then
+	why    error      // of endRefused
+}
+
+// A verb says what a move does: a request, or the end.
+type verb int
+
+const (
+	goesOn     verb = iota // none
+	moveSeek               // look for the node's name
+	moveRead               // read the node, proven
+	moveWrite              // write the data, and the weight, if the node has the version that is known
+	moveDelete             // delete the node, if it has the version that is known
+	endDone                // this call has made the change, or there is nothing to change
+	endAbsent              // it is not there
+	endKept                // another client keeps it
+	endUnheld              // its claim does not hold, so it cannot be kept
+	endRefused             // the server refused a move, or the claim may not be amended
+)
+
+// finds returns the move that finds and reads the node, or the end if there is no claim to change. It returns goesOn if the
+// view is good enough.
+func (v view) finds(enough knowledge) move {
 	switch {
-	case v.deleted:
-		return endDeleted
-	case v.marked:
-		return endMarked
+	case v.why != nil:
+		return move{verb: endRefused, why: v.why}
+	case v.done:
+		return move{verb: endDone}
 	case v.missing:
-		return endAbsent
-	case v.name == "":
-		return moveSeek
-	case !v.read:
-		return moveRead
-	case !v.there && v.begins != "":
-		return moveSeek
-	case !v.there:
-		return endAbsent
-	case v.kept > 0:
-		return endKept
-	case keep > 0 && !v.waits:
-		return moveKeep
+		return move{verb: endAbsent}
+	case v.name == "" || v.gone:
+		return move{verb: moveSeek}
+	case v.known < enough:
+		return move{verb: moveRead, enough: enough}
+	case v.data.Kept > 0:
+		return move{verb: endKept}
 	}
-	return moveDelete
+	return move{}
 }
 
-// wasSought returns the view after a list in which the node has this name; "" means that the list does not have the node.
-func (v view) wasSought(name string) view {
-	return view{begins: v.begins, name: name, missing: name == ""}
-}
-
-// wasRead returns the view after the node was read.
-func (v view) wasRead(err error, version int32, kept time.Duration) view {
-	now := view{begins: v.begins, name: v.name, read: true}
-	if err == nil {
-		now.there, now.version, now.kept = true, version, kept
+// leaves removes a node. It is enough to know the version of a node of this client, since others change it rarely.
+func leaves(v view) move {
+	if m := v.finds(knownVersion); m.verb != goesOn {
+		return m
 	}
-	return now
+	return move{verb: moveDelete}
 }
 
-// wasDeleted returns the view after a delete: it deleted the node, found that another client had changed it, or found no
-// node.
-func (v view) wasDeleted(deleted, changed bool) view {
-	v.deleted = deleted
-	if deleted {
-		return v
-	}
-	return view{begins: v.begins, name: v.name, read: !changed}
-}
-
-// pursue makes the moves that leaves returns, until the end, and returns the last view. After an error the outcome of the
-// last move is unknown, unless the error says otherwise.
-func (f *Folder) pursue(ctx context.Context, keep time.Duration, v view) (end move, after view, err error) {
-	for {
-		next := leaves(keep, v)
-		switch next {
-		case moveSeek:
-			v, err = f.seek(ctx, v)
-		case moveRead:
-			v, err = f.look(ctx, v)
-		case moveKeep:
-			v.marked, err = f.leaveKept(ctx, v.name, keep)
-			if v.waits = !v.marked; errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-				v, err = v.wasRead(wire.NoNode, 0, 0), nil
-			}
-		case moveDelete:
-			var deleted, changed bool
-			deleted, changed, err = f.zk.Delete(ctx, f.Session, wire.DeleteAt(f.dir+"/"+v.name, v.version))
-			if err == nil {
-				v = v.wasDeleted(deleted, changed)
-			}
-		default:
-			return next, v, nil
+// stays marks a node as kept for a while if its claim holds.
+func stays(length time.Duration) goal {
+	return func(v view) move {
+		m := v.finds(knownQueue)
+		switch {
+		case m.verb != goesOn:
+			return m
+		case !v.holds:
+			return move{verb: endUnheld}
 		}
-		if err != nil {
-			return next, v, err
+		m = move{verb: moveWrite, data: v.data, weight: v.weight}
+		m.data.Stile, m.data.Kept = znode.DataVersion, length
+		return m
+	}
+}
+
+// departs marks a node as kept if its claim holds, and otherwise, or without keep, removes it.
+func departs(keep time.Duration) goal {
+	return func(v view) move {
+		if keep > 0 {
+			if m := stays(keep)(v); m.verb != endUnheld {
+				return m
+			}
 		}
+		return leaves(v)
 	}
 }
 
-// seek makes moveSeek.
-func (f *Folder) seek(ctx context.Context, v view) (view, error) {
-	list := wire.List(f.dir, nil)
-	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list)...); err != nil {
-		return v, err
+// amends changes the record or the weight of a claim that holds.
+func amends(c *driver.Claim) goal {
+	return func(v view) move {
+		if m := v.finds(knownNode); m.verb != goesOn {
+			return m
+		}
+		weight, record, why := c.Amended(v.weight, v.data.Record, v.holds)
+		switch {
+		case why != nil:
+			return move{verb: endRefused, why: why}
+		case weight == v.weight && record == v.data.Record:
+			return move{verb: endDone}
+		}
+		m := move{verb: moveWrite, data: v.data, weight: weight}
+		if m.data.Stile != znode.DataVersion {
+			m.data = znode.NewData(c)
+		}
+		m.data.Write(record)
+		return m
 	}
-	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return v, f.zk.Refused(f.dir, list.Err)
-	}
-	q, _ := f.layout.NewQueue(list.Children)
-	if i := znode.Named(q, v.begins); i >= 0 {
-		return v.wasSought(q[i].Name), nil
-	}
-	return v.wasSought(""), nil
 }
 
-// look makes moveRead.
-func (f *Folder) look(ctx context.Context, v view) (view, error) {
-	get := wire.Get(f.dir+"/"+v.name, nil)
-	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(get)...); err != nil {
-		return v, err
+// wasChanged returns the view after the server's answer to a change. why is what a refusal means that is neither of these:
+// no node has the name, or another client has changed the node.
+func (v view) wasChanged(m move, err, why error) view {
+	switch {
+	case err == nil:
+		v.done, v.data = true, m.data
+	case errors.Is(err, wire.NoNode):
+		v.gone = true
+	case errors.Is(err, wire.BadVersion):
+		v.known = knownNot
+	default:
+		v.why = why
 	}
-	if get.Err != nil && !errors.Is(get.Err, wire.NoNode) {
-		return v, f.zk.Refused(get.Target(), get.Err)
-	}
-	return v.wasRead(get.Err, get.Stat.Version, znode.ReadData(get.Data).Kept), nil
+	return v
 }

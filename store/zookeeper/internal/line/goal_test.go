@@ -5,41 +5,85 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
+	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
-// A leavingRule decides the moves, and takes the answer to a delete; a planted mistake replaces one of the two.
-type leavingRule struct {
-	leaves     func(time.Duration, view) move
-	wasDeleted func(v view, deleted, changed bool) view
+// A rule is the goals, and the view after a change; a planted mistake replaces one of them.
+type rule struct {
+	leaves     goal
+	stays      goal
+	departs    goal
+	amends     goal
+	wasChanged func(v view, m move, err, why error) view
 }
 
-var rightRule = leavingRule{leaves, view.wasDeleted}
+// The amendment of the walk: another record, and another weight.
+const (
+	before, after = "before", "after"
+	lighter       = 1
+)
 
-// A leavingWorld is a node that must go, the call that removes it, and other clients, which change, keep, replace or remove
-// the node at any time.
-type leavingWorld struct {
+var amendment = &driver.Claim{Weight: driver.All, Capacity: driver.All, Record: before,
+	Amend: &driver.Amendment{Record: after, Weight: lighter}}
+
+func rightRule() rule {
+	return rule{leaves, stays(time.Second), departs(time.Second), amends(amendment), view.wasChanged}
+}
+
+// A purpose chooses the goal.
+type purpose int
+
+const (
+	toLeave purpose = iota // of this client's claim
+	toStay
+	toAmend
+	toClear    // of a claim whose time as a kept one is over
+	toPart     // of another client's claim
+	toPartKept // with Keep
+)
+
+// A goalWorld is a claim's node, the call about it, and other clients, which change, keep, replace or remove the node at any
+// time.
+type goalWorld struct {
 	there, kept, holds bool
 	version            int32
 	name               string
+	weight             int64
+	record             string
 
-	keep    time.Duration
-	spent   bool // the node was kept, and its time is over
-	start   view // of the call, and of its repetition
+	is      purpose
+	knows   string // this client's memory of the name, if the claim is its own
 	v       view
-	marking bool // the call has seen that the claim holds, and is about to mark the node
-	ended   move // 0 until the end
+	awaits  bool // the claim did not hold at first
+	ended   verb // goesOn until the end
+	deleted bool // by this call
+	wasKept bool // by another client
 
 	others, moves, lost int // how many events there were
-	by                  string
-	wasKept             bool // by another client
 	wrong               string
 }
 
 const maxOthers = 3
 
-// otherwise returns the worlds after another client did something.
-func (w leavingWorld) otherwise() (next []leavingWorld) {
+func (r *rule) of(is purpose) goal {
+	switch is {
+	case toStay:
+		return r.stays
+	case toAmend:
+		return r.amends
+	case toPartKept:
+		return r.departs
+	}
+	return r.leaves
+}
+
+// own reports whether the claim is this client's.
+func (w *goalWorld) own() bool { return w.is < toPart }
+
+// otherwise returns the worlds after another client, or another call, did something.
+func (w goalWorld) otherwise() (next []goalWorld) {
 	if w.others == maxOthers || !w.there {
 		return nil
 	}
@@ -50,116 +94,141 @@ func (w leavingWorld) otherwise() (next []leavingWorld) {
 	kept.kept, kept.wasKept = true, true
 	gone.there = false
 	holds.holds = true
-	next = []leavingWorld{changed, kept, gone, holds}
-	if w.v.begins != "" && !w.kept { // its claim is amended
+	next = []goalWorld{changed, kept, gone, holds}
+	if !w.kept && w.is != toClear && w.is != toLeave { // a claim that leaves here is not amended
 		amended := w
 		amended.name, amended.version = w.name+"'", 0
+		if w.own() {
+			amended.knows = amended.name
+		}
 		next = append(next, amended)
 	}
 	return next
 }
 
-// step returns the world after the next request of the call.
-func (w leavingWorld) step(rule leavingRule) leavingWorld {
+// step returns the world after the next move of the call.
+func (w goalWorld) step(r *rule) goalWorld {
 	if w.moves++; w.moves > 5*(maxOthers+3) {
 		w.wrong = "there is no end of it"
 		return w
 	}
-	if w.marking {
-		w.marking = false
-		if !w.sees() {
-			w.v = w.v.wasRead(wire.NoNode, 0, 0)
-			return w
-		}
-		w.version++
-		w.kept, w.v.marked = true, true
-		return w
-	}
-	switch next := rule.leaves(w.keep, w.v); next {
+	switch m := r.of(w.is)(w.v); m.verb {
 	case moveSeek:
-		name := ""
-		if w.there {
-			name = w.name
-		}
-		w.v = w.v.wasSought(name)
+		w.seek()
 	case moveRead:
-		var err error
-		kept := time.Duration(0)
-		if !w.sees() {
-			err = wire.NoNode
-		} else if w.kept {
-			kept = time.Second
-		}
-		w.v = w.v.wasRead(err, w.version, kept)
-	case moveKeep:
-		switch {
-		case !w.sees():
-			w.v = w.v.wasRead(wire.NoNode, 0, 0)
-		case w.holds:
-			w.marking = true
-		default:
-			w.v.waits = true
-		}
-	case moveDelete:
-		deleted, changed := w.deletes()
-		w.v = rule.wasDeleted(w.v, deleted, changed)
+		w.read(m.enough)
+	case moveWrite, moveDelete:
+		w.change(r, m)
 	default:
-		w.ends(next)
+		w.ends(m.verb)
 	}
 	return w
 }
 
-// sees reports whether the node that the call knows exists.
-func (w *leavingWorld) sees() bool { return w.there && w.v.name == w.name }
+func (w *goalWorld) seek() {
+	switch {
+	case w.own():
+		lc := LocalClaim{node: node{name: w.knows, weight: w.weight}}
+		switch {
+		case w.is == toClear:
+			lc.lease.state = claimSpent
+		case w.holds:
+			lc.lease.state = claimHolding
+		}
+		w.v = (&Keeper{}).viewOf(&lc, w.v)
+	case w.there:
+		w.v = view{name: w.name}
+	default:
+		w.v = view{missing: true}
+	}
+}
 
-// deletes returns the server's answer to a delete.
-func (w *leavingWorld) deletes() (deleted, changed bool) {
+// sees reports whether the node that the call knows exists.
+func (w *goalWorld) sees() bool { return w.there && w.v.name == w.name }
+
+func (w *goalWorld) read(enough knowledge) {
+	if !w.sees() {
+		w.v.gone = true
+		return
+	}
+	w.v.known, w.v.version = enough, w.version
+	w.v.data = znode.Data{Stile: znode.DataVersion, Record: w.record}
+	if w.kept {
+		w.v.data.Kept = time.Second
+	}
+	if enough == knownQueue {
+		w.v.holds = w.holds
+	}
+}
+
+// change is the server's part of a change.
+func (w *goalWorld) change(r *rule, m move) {
+	var err error
 	switch {
 	case !w.sees():
-		return false, false
+		err = wire.NoNode
 	case w.v.version >= 0 && w.v.version != w.version:
-		return false, true
-	case w.kept && !w.spent:
-		w.wrong = "a node went that another client keeps"
-	case w.keep > 0 && !w.v.waits:
+		err = wire.BadVersion
+	case w.kept && w.is != toClear:
+		w.wrong = "a node changed that another client keeps"
+	case m.verb == moveWrite && !w.holds:
+		w.wrong = "a node changed whose claim waits"
+	case m.verb == moveDelete && w.is == toPartKept && !w.awaits:
 		w.wrong = "a node went that was to be kept"
+	case m.verb == moveDelete:
+		w.there, w.deleted = false, true
+	default:
+		w.version++
+		w.kept, w.record = m.data.Kept > 0, m.data.Record
+		if m.weight != w.v.weight {
+			w.name, w.version, w.weight = w.name+"'", 0, m.weight
+			w.knows = w.name
+		}
 	}
-	w.there, w.by = false, "us"
-	return true, false
+	w.v = r.wasChanged(w.v, m, err, err)
 }
 
 // ends checks the result of the call.
-func (w *leavingWorld) ends(end move) {
+func (w *goalWorld) ends(end verb) {
 	w.ended = end
 	switch {
-	case end == endDeleted && w.by != "us":
+	case end == endDone && w.is == toAmend:
+		if w.record != after || w.weight != lighter {
+			w.wrong = "it says that the claim is amended, and it is not"
+		}
+	case end == endDone && (w.is == toStay || w.is == toPartKept && !w.deleted):
+		if w.there && !w.kept {
+			w.wrong = "it says that the node is kept, and it is not"
+		}
+	case end == endDone && !w.deleted:
 		w.wrong = "it says that it deleted the node, and has not"
 	case end == endAbsent && w.there:
 		w.wrong = "it says that the node is not there, and it is"
 	case end == endKept && !w.wasKept:
 		w.wrong = "it says that another client keeps the node, which none did"
-	case end == endMarked && (w.keep == 0 || w.there && !w.kept):
-		w.wrong = "it says that the node is kept, and it is not"
+	case (end == endUnheld || end == endRefused) && !w.awaits:
+		w.wrong = "it says that the claim waits, and it holds"
 	}
 }
 
-// walkLeaving walks through all states, and returns the first error.
-func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string) {
-	var todo []leavingWorld
-	known, sought := view{name: "a", read: true, there: true}, view{begins: "a"}
-	for _, holds := range []bool{false, true} {
-		w := leavingWorld{there: true, holds: holds, name: "a"}
-		own, other, keeping, spent := w, w, w, w
-		own.v, other.v, keeping.v = known, sought, sought
-		keeping.keep = time.Second
-		spent.kept, spent.spent, spent.v = true, true, view{name: "a", read: true, there: true, version: -1}
-		for _, w := range []leavingWorld{own, other, keeping, spent} {
-			w.start = w.v
-			todo = append(todo, w)
+// goalWorlds are the worlds in which the walk begins.
+func goalWorlds() (all []goalWorld) {
+	for is := toLeave; is <= toPartKept; is++ {
+		for _, holds := range []bool{false, true} {
+			w := goalWorld{
+				is: is, there: true, holds: holds, awaits: !holds, kept: is == toClear,
+				name: "a", knows: "a", record: before, weight: driver.All,
+			}
+			all = append(all, w)
 		}
 	}
-	been := map[leavingWorld]bool{}
-	ends = map[move]bool{}
+	return all
+}
+
+// walkGoals walks through all states. It returns the first error, and the ends of each goal.
+func walkGoals(r rule) (states int, ends map[string]bool, wrong string) {
+	todo, been := goalWorlds(), map[goalWorld]bool{}
+	ends = map[string]bool{}
 	for len(todo) > 0 {
 		w := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -168,73 +237,131 @@ func walkLeaving(rule leavingRule) (states int, ends map[move]bool, wrong string
 			return len(been), ends, fmt.Sprintf("%s: %+v", w.wrong, w)
 		case been[w]:
 			continue
-		case w.ended != 0:
-			ends[w.ended] = true
+		case w.ended != goesOn:
+			ends[fmt.Sprint(w.is, w.ended)] = true
 			continue
 		}
 		been[w] = true
 		todo = append(todo, w.otherwise()...)
-		now := w.step(rule)
+		now := w.step(&r)
 		todo = append(todo, now)
-		if w.lost == 0 && now.ended == 0 && now.wrong == "" { // the answer is lost, and the call is repeated
+		if w.lost == 0 && now.ended == goesOn && now.wrong == "" { // the answer is lost, and the call is repeated
 			again := now
-			again.lost, again.v, again.marking, again.by = 1, w.start, false, ""
-			if again.wasKept = again.wasKept || again.kept; again.keep == 0 || !again.kept {
-				todo = append(todo, again)
-			}
+			again.lost, again.v, again.deleted = 1, view{}, false
+			again.wasKept = w.wasKept || now.kept // by the first call
+			todo = append(todo, again)
 		}
 	}
 	return len(been), ends, ""
 }
 
-// Whatever others do to a node that must go, and whichever answer is lost: the call deletes no node that another client
-// keeps, and its result is true.
-func TestLeaves(t *testing.T) {
+// Whatever others do to a node, and whichever answer is lost: a call changes no node that another client keeps, and its
+// result is true.
+func TestGoals(t *testing.T) {
 	t.Parallel()
-	states, ends, wrong := walkLeaving(rightRule)
+	states, ends, wrong := walkGoals(rightRule())
 	if wrong != "" {
 		t.Fatal(wrong)
 	}
-	if len(ends) != 4 {
-		t.Errorf("the ends are %v; want all four", ends)
+	for _, of := range []struct {
+		is   purpose
+		want []verb
+	}{
+		{toLeave, []verb{endDone, endAbsent, endKept}},
+		{toStay, []verb{endDone, endAbsent, endKept, endUnheld}},
+		{toAmend, []verb{endDone, endAbsent, endKept, endRefused}},
+		{toClear, []verb{endDone, endAbsent}},
+		{toPart, []verb{endDone, endAbsent, endKept}},
+		{toPartKept, []verb{endDone, endAbsent, endKept}},
+	} {
+		for end := endDone; end <= endRefused; end++ {
+			want := false
+			for _, one := range of.want {
+				want = want || one == end
+			}
+			if got := ends[fmt.Sprint(of.is, end)]; got != want {
+				t.Errorf("purpose %d ends by %d: %v; want %v", of.is, end, got, want)
+			}
+		}
 	}
 	t.Logf("%d states", states)
 }
 
 // The walk finds each of these mistakes.
-func TestLeavesFindsMistakes(t *testing.T) {
+func TestGoalsFindMistakes(t *testing.T) {
 	t.Parallel()
-	for name, rule := range map[string]leavingRule{
-		"whatever its version": {leaves, func(v view, deleted, changed bool) view {
-			if v = v.wasDeleted(deleted, changed); !v.read {
-				v = view{begins: v.begins, name: v.name, read: true, there: true, version: -1}
+	for name, plant := range map[string]func(r *rule){
+		"whatever its version": func(r *rule) {
+			r.wasChanged = func(v view, m move, err, why error) view {
+				if now := v.wasChanged(m, err, why); now.known != knownNot || now.done {
+					return now
+				}
+				v.version = -1
+				return v
 			}
-			return v
-		}},
-		"changed is gone": {leaves, func(v view, deleted, changed bool) view {
-			if v = v.wasDeleted(deleted, changed); !v.read {
-				v.read = true
-			}
-			return v
-		}},
-		"kept or not":      {func(keep time.Duration, v view) move { v.kept = 0; return leaves(keep, v) }, view.wasDeleted},
-		"keeps what waits": {func(keep time.Duration, v view) move { v.waits = false; return leaves(keep, v) }, view.wasDeleted},
-		"never keeps":      {func(keep time.Duration, v view) move { return leaves(0, v) }, view.wasDeleted},
-		"one name": {func(keep time.Duration, v view) move {
-			if v.read && !v.there {
-				return endAbsent
-			}
-			return leaves(keep, v)
-		}, view.wasDeleted},
-		"not read again": {leaves, func(v view, deleted, changed bool) view {
-			if now := v.wasDeleted(deleted, changed); now.read || now.deleted {
+		},
+		"changed is gone": func(r *rule) {
+			r.wasChanged = func(v view, m move, err, why error) view {
+				now := v.wasChanged(m, err, why)
+				now.gone = now.gone || now.known == knownNot
 				return now
 			}
-			return v
-		}},
+		},
+		"changed is done": func(r *rule) {
+			r.wasChanged = func(v view, m move, err, why error) view {
+				now := v.wasChanged(m, err, why)
+				now.done = now.done || now.known == knownNot
+				return now
+			}
+		},
+		"not read again": func(r *rule) {
+			r.wasChanged = func(v view, m move, err, why error) view {
+				now := v.wasChanged(m, err, why)
+				now.known = v.known
+				return now
+			}
+		},
+		"kept or not": func(r *rule) {
+			r.leaves = func(v view) move { v.data.Kept = 0; return leaves(v) }
+		},
+		"kept anew": func(r *rule) {
+			r.stays = func(v view) move { v.data.Kept = 0; return stays(time.Second)(v) }
+		},
+		"amended while kept": func(r *rule) {
+			r.amends = func(v view) move { v.data.Kept = 0; return amends(amendment)(v) }
+		},
+		"keeps what waits": func(r *rule) {
+			r.stays = func(v view) move { v.holds = v.known == knownQueue; return stays(time.Second)(v) }
+		},
+		"never keeps":         func(r *rule) { r.departs = departs(0) },
+		"amends what waits":   func(r *rule) { r.amends = func(v view) move { v.holds = true; return amends(amendment)(v) } },
+		"amends the record":   func(r *rule) { r.amends = amendsPart(&driver.Amendment{Record: after}) },
+		"amends the weight":   func(r *rule) { r.amends = amendsPart(&driver.Amendment{Weight: lighter}) },
+		"leaves by one name":  func(r *rule) { r.leaves = byOneName(leaves) },
+		"stays by one name":   func(r *rule) { r.stays = byOneName(r.stays) },
+		"departs by one name": func(r *rule) { r.departs = byOneName(r.departs) },
+		"amends by one name":  func(r *rule) { r.amends = byOneName(r.amends) },
 	} {
-		if _, _, wrong := walkLeaving(rule); wrong == "" {
+		r := rightRule()
+		plant(&r)
+		if _, _, wrong := walkGoals(r); wrong == "" {
 			t.Errorf("%s: nothing is wrong; want the mistake to be found", name)
 		}
+	}
+}
+
+func amendsPart(a *driver.Amendment) goal {
+	c := *amendment
+	c.Amend = a
+	return amends(&c)
+}
+
+// byOneName is a goal that takes a claim for gone if no node has the name that was known.
+func byOneName(right goal) goal {
+	return func(v view) move {
+		if v.gone {
+			return move{verb: endAbsent}
+		}
+		return right(v)
 	}
 }

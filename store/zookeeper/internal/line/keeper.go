@@ -2,12 +2,12 @@
 //
 // A [Keeper] has the table of this client's claims. An entry, a [LocalClaim], has five parts: its identity, which never
 // changes; what the client knows of its node; its lease; its watches; and its requests under way. The node and the lease are
-// pure: callers pass in the answers and the time. Tests walk through all that can happen to them, and to a node that must go:
-// TestStates, TestNodes and TestLeaves.
+// pure: callers pass in the answers and the time. Tests walk through all that can happen to them, and to a node that a call
+// changes: TestStates, TestNodes and TestGoals.
 //
 // [Keeper.Enter] finds a claim that has entered before, or makes its node, and then judges by the list of children whether
-// the claim holds. In goal.go, leaves decides the next request about a node that must go, and pursue sends it. A [Folder]
-// works without the table of claims. The janitor does the work that no call does.
+// the claim holds. Every later change of the node has a goal: in goal.go a pure function decides the next request, and in
+// pursue.go one loop sends it. A [Folder] works without the table of claims. The janitor does the work that no call does.
 //
 // A claim is in one state, and only the function become moves it:
 //

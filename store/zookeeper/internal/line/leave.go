@@ -3,12 +3,12 @@ package line
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
-	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
 
 // Leave removes the node of a claim of this driver or, with Keep, marks it as kept if the claim holds.
@@ -22,8 +22,7 @@ func (k *Keeper) Leave(ctx context.Context, l *driver.Release, lc *LocalClaim) e
 	if gone != nil && !again {
 		return gone
 	}
-	stands, err := k.settle(ctx, lc)
-	if err == nil && stands && l.Keep > 0 && !again {
+	if l.Keep > 0 && !again {
 		if kept, err := k.keepOwn(ctx, lc, l.Keep); err != nil || kept {
 			return err
 		}
@@ -70,52 +69,33 @@ func (k *Keeper) removeFirst(ctx context.Context, lc *LocalClaim) (was bool, err
 	return was, err
 }
 
-// keepOwn is leaveKept for a claim of this driver.
+// keepOwn marks a claim as left and kept, and reports whether it held.
 func (k *Keeper) keepOwn(ctx context.Context, lc *LocalClaim, length time.Duration) (kept bool, err error) {
-	k.mu.Lock()
-	name := lc.node.name
-	k.mu.Unlock()
-	kept, err = lc.leaveKept(ctx, name, length)
-	if err == nil && kept {
-		k.mu.Lock()
-		k.janitor.keepLocked(lc, length)
-		k.mu.Unlock()
-	}
-	if errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrSession) {
-		if stands, unsure := k.settle(ctx, lc); unsure != nil || stands && k.nameOf(lc) != name {
-			return false, unsure // the claim was being amended
-		}
+	m, err := k.pursue(ctx, lc, stays(length))
+	if m.verb == endAbsent {
 		k.forget(lc)
+		return false, driver.ErrGone
 	}
-	return kept, err
+	return m.verb == endDone, err
 }
 
-// leaveKept marks a claim that holds as left and kept, and reports whether the claim held.
-func (f *Folder) leaveKept(ctx context.Context, name string, length time.Duration) (bool, error) {
-	list, get := wire.List(f.dir, nil), wire.Get(f.dir+"/"+name, nil)
-	if err := f.zk.Do(ctx, f.Session, f.zk.Proven(list, get)...); err != nil {
-		return false, err
+// remove removes a claim's node, and reports whether this call deleted it. A node that another client keeps stays until its
+// time is over; the error is then [errKept].
+func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
+	m, err := k.pursue(ctx, lc, leaves)
+	if m.verb == endRefused && ensemble.Final(err) {
+		const says = "%w; the claim's node stands until the session ends, about %v after the client is gone at the latest"
+		return false, fmt.Errorf(says, err, lc.Session.Timeout())
 	}
-	q, _ := f.layout.NewQueue(list.Children)
-	switch i := znode.Find(q, name); {
-	case errors.Is(get.Err, wire.NoNode) || get.Err == nil && list.Err == nil && i < 0:
-		return false, driver.ErrGone
-	case list.Err != nil || get.Err != nil:
-		return false, f.zk.Refused(f.dir, errors.Join(list.Err, get.Err))
-	case i >= q.Holding():
-		return false, nil
-	}
-	held := znode.ReadData(get.Data)
-	held.Stile, held.Kept = znode.DataVersion, length
-	_, err := f.set(ctx, f.dir+"/"+name, held.Text(), -1)
-	return err == nil, err
+	return m.verb == endDone, err
 }
 
 // LeaveNode removes the node whose name begins like this or, with keep, marks it as kept if its claim holds. The error is
 // ErrGone if there is no such node, or if another client keeps it.
 func (f *Folder) LeaveNode(ctx context.Context, begins string, keep time.Duration) error {
-	end, _, err := f.pursue(ctx, keep, view{begins: begins})
-	if err == nil && (end == endAbsent || end == endKept) {
+	t := &target{Folder: f, begins: begins}
+	m, _, err := t.pursue(ctx, departs(keep))
+	if m.verb == endAbsent || m.verb == endKept {
 		return driver.ErrGone
 	}
 	return err

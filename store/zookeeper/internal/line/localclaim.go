@@ -3,11 +3,9 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/store/zookeeper/internal/ensemble"
 	"github.com/stilelock/stile/store/zookeeper/internal/wire"
 	"github.com/stilelock/stile/store/zookeeper/internal/znode"
 )
@@ -183,29 +181,26 @@ func (k *Keeper) settle(ctx context.Context, lc *LocalClaim) (bool, error) {
 	if tells(create) {
 		return k.settleBy(lc, create, create), nil
 	}
-	list := wire.List(lc.dir, nil)
-	if err := k.zk.Do(ctx, lc.Session, k.zk.Proven(list)...); err != nil {
-		return false, err
-	}
-	if list.Err != nil && !errors.Is(list.Err, wire.NoNode) {
-		return false, k.zk.Refused(lc.dir, list.Err)
-	}
-	q, _ := lc.layout.NewQueue(list.Children)
 	k.mu.Lock()
 	begins := lc.beginsLocked()
 	k.mu.Unlock()
-	if i := znode.Named(q, begins); i >= 0 {
-		get := wire.Get(lc.dir+"/"+q[i].Name, nil)
-		if err := k.zk.Do(ctx, lc.Session, k.zk.Proven(get)...); err != nil {
-			return false, err
-		}
-		if get.Err == nil {
-			get.Path = lc.dir + "/" + q[i].Name
-			return k.settleBy(lc, create, get), nil
-		}
-		if !errors.Is(get.Err, wire.NoNode) {
-			return false, k.zk.Refused(lc.dir, get.Err)
-		}
+	name, err := lc.named(ctx, begins)
+	if err != nil {
+		return false, err
+	}
+	if name == "" {
+		return k.settleBy(lc, create, nil), nil
+	}
+	get := wire.Get(lc.dir+"/"+name, nil)
+	if err := k.zk.Do(ctx, lc.Session, k.zk.Proven(get)...); err != nil {
+		return false, err
+	}
+	switch {
+	case get.Err == nil:
+		get.Path = get.Target()
+		return k.settleBy(lc, create, get), nil
+	case !errors.Is(get.Err, wire.NoNode):
+		return false, k.zk.Refused(lc.dir, get.Err)
 	}
 	return k.settleBy(lc, create, nil), nil
 }
@@ -220,45 +215,6 @@ func (k *Keeper) settleBy(lc *LocalClaim, request, c *wire.Call) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return lc.settledLocked(request, c)
-}
-
-// errKept says that another client released a claim, and keeps it.
-var errKept = fmt.Errorf("%w: it has left and is kept", driver.ErrGone)
-
-// remove removes a claim's node, and reports whether this call deleted it. A node that another client keeps stays until its
-// time is over; the error is then [errKept].
-func (k *Keeper) remove(ctx context.Context, lc *LocalClaim) (bool, error) {
-	stands, err := k.settle(ctx, lc)
-	if err != nil || !stands {
-		return false, err
-	}
-	k.mu.Lock()
-	v := view{name: lc.node.name, read: true, there: true, version: lc.node.version}
-	if lc.lease.state == claimSpent {
-		v.version = -1
-	}
-	k.mu.Unlock()
-	end, v, err := lc.pursue(ctx, 0, v)
-	if err != nil {
-		return false, lc.stuck(err)
-	}
-	if end == endKept {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.janitor.keepLocked(lc, v.kept)
-		lc.node.version = v.version
-		return false, errKept
-	}
-	return end == endDeleted, nil
-}
-
-// stuck adds to the error of a refused removal how long the claim's node stays.
-func (lc *LocalClaim) stuck(err error) error {
-	if !ensemble.Final(err) {
-		return err
-	}
-	const says = "%w; the claim's node stands until the session ends, about %v after the client is gone at the latest"
-	return fmt.Errorf(says, err, lc.Session.Timeout())
 }
 
 // TrustedLocked returns the certain rest of a claim's lease: the shorter of its own rest and the session's.
