@@ -2,42 +2,14 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stilelock/stile/internal/servertest"
 )
-
-// nginx starts the proxy of examples/nginx.conf in front of two replicas, and returns its port.
-func (u *account) nginx(cert, key string, replicas ...string) int {
-	u.t.Helper()
-	recipe, err := os.ReadFile("../../examples/nginx.conf")
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	port := servertest.Port(u.t)
-	conf := fmt.Sprintf("daemon off;\nmaster_process off;\nerror_log stderr;\npid %s/nginx.pid;\nevents {}\nhttp {\naccess_log off;\n%s}\n", u.home,
-		strings.NewReplacer("127.0.0.1:7845", replicas[0], "127.0.0.1:7900", replicas[1],
-			"listen 8443", fmt.Sprintf("listen 127.0.0.1:%d", port), "cert.pem", cert, "key.pem", key).Replace(string(recipe)))
-	file := filepath.Join(u.home, "nginx.conf")
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		u.t.Fatal(err)
-	}
-	u.launch(u.command("/usr/sbin/nginx", "-e", "stderr", "-p", u.home, "-c", file))
-	until(u.t, "nginx listens", func() bool {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return false
-		}
-		return c.Close() == nil
-	})
-	return port
-}
 
 // Through a proxy, a lock outlasts the death of the replica that granted it, the next one takes over, and a break is heard.
 func TestServeBehindAProxy(t *testing.T) {
@@ -59,7 +31,8 @@ func TestServeBehindAProxy(t *testing.T) {
 		replicas, machines = append(replicas, parsed.Host), append(machines, m)
 	}
 	cert, key := servertest.Certificate(t)
-	at := fmt.Sprintf("stiles://127.0.0.1:%d?tls_ca=%s&token_file=%s", u.nginx(cert, key, replicas...), cert, file)
+	proxy := servertest.Nginx(t, cert, key, replicas[0], replicas[1])
+	at := fmt.Sprintf("stiles://%s?tls_ca=%s&token_file=%s", proxy.Addr, cert, file)
 	client := newAccount(t).at(at)
 	first := client.start("run", "a", "--ttl", "10m", "--", "cat")
 	until(t, "the first holds", func() bool { return len(u.show("a").Claims) == 1 })

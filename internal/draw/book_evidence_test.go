@@ -13,6 +13,7 @@ import (
 
 func init() {
 	readme, scaling, peers := "../../README.md", "../../docs/explain/scaling.md", "../../docs/explain/peers.md"
+	served := "../../docs/evidence/serve.md"
 	book["benchmarks"] = &Bars{
 		Title: "Hand-overs between processes, and a lock that nobody else wants",
 		Panels: []Panel{
@@ -28,6 +29,14 @@ func init() {
 	book["peers"] = &Bars{
 		Title:  "Libraries under the same faults",
 		Panels: []Panel{{Heading: "the longest wait for a free lock while there was no fault; less is better", Bars: column(peers, "runs in which two held", "the longest wait")}},
+	}
+	book["serve"] = &Bars{
+		Title: "What the lock service costs",
+		Panels: []Panel{
+			{Heading: "processor time of client and service; less is better", Bars: column(served, "| work |", "both")},
+			{Heading: "locks and unlocks a second of 64 clients; more is better", Bars: column(served, "| contender |", "64 clients")},
+			{Heading: "hand-over of a lock in Redis, median; less is better", Bars: column(served, "| way |", "p50")},
+		},
 	}
 }
 

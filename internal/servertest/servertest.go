@@ -276,21 +276,23 @@ func Within(t TB, most time.Duration, what string, holds func() bool) {
 // built returns the path of a server that make servers builds.
 func built(t TB, name string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, e := os.Stat(filepath.Join(dir, "go.work")); e == nil {
-			binary := filepath.Join(dir, "bin", name)
-			if _, err = os.Stat(binary); err == nil {
-				return binary
-			}
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
+	binary := filepath.Join(root(t), "bin", name)
+	if _, err := os.Stat(binary); err != nil {
+		t.Fatalf("bin/%s is missing: make servers builds it", name)
 	}
-	t.Fatalf("bin/%s is missing: make servers builds it", name)
+	return binary
+}
+
+// root returns the folder of the repository, in which the working folder is.
+func root(t TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, e := os.Stat(filepath.Join(dir, "go.work")); e == nil {
+			return dir
+		}
+	}
+	t.Fatalf("the working folder is in no clone of the repository: %v", err)
 	return ""
 }
 

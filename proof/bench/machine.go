@@ -4,20 +4,19 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
-	"golang.org/x/sys/unix"
+	"github.com/stilelock/stile/proof/bench/internal/system"
 )
 
 // look collects what readers need to know about this machine and this program.
 func look(a *arena, s *servertest.Server) *facts {
 	f := &facts{
-		when: time.Now(), cpu: processor(), cores: runtime.NumCPU(), system: kernel(), golang: runtime.Version(),
+		when: time.Now(), cpu: system.Processor(), cores: runtime.NumCPU(), system: system.Kernel(), golang: runtime.Version(),
 		server: a.version(s),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -30,32 +29,6 @@ func look(a *arena, s *servertest.Server) *facts {
 		}
 	}
 	f.versions = append(f.versions, javaVersions(a.libraries)...)
-	f.load[0] = loadAverage()
+	f.load[0] = system.Load()
 	return f
-}
-
-// processor returns the name of the processor (Linux only).
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
-}
-
-func kernel() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return runtime.GOOS
-	}
-	return unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
-}
-
-// loadAverage returns the machine's load of the last minute (Linux only), or 0.
-func loadAverage() (load float64) {
-	text, _ := os.ReadFile("/proc/loadavg")
-	fmt.Sscan(string(text), &load) //nolint:errcheck // 0 is an answer too
-	return load
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/proof/bench/internal/system"
 )
 
 func main() {
@@ -86,7 +87,7 @@ func mainErr(h *servertest.Host, args []string, stdout, stderr io.Writer) error 
 	if err := b.run(); err != nil {
 		return err
 	}
-	f.load[1] = loadAverage()
+	f.load[1] = system.Load()
 	var text bytes.Buffer
 	if err := b.report(&text, f); err != nil {
 		return err

@@ -9,11 +9,14 @@
 // Herd prints how many places in the queue were lost, and the processor time and memory of the processes with the given
 // ids, such as those of the service and its store. It fails if a place was lost, or if the clients held out of order.
 //
-// By default a client is a PUT of the simple API that waits. With -go, it is a client of package stile of its own.
+// By default a client is a PUT of the simple API that waits. With -go, it is a client of package stile of its own. With -json,
+// it prints one JSON value in place of the text.
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,6 +34,28 @@ type run struct {
 	within   time.Duration
 	pids     []string
 	goClient bool
+	json     bool
+}
+
+// A result is what a run measured.
+type result struct {
+	Waiters  int
+	Came     time.Duration // until all were in the queue
+	Waited   time.Duration // after that
+	Waiting  []used        // meanwhile, by process
+	Passed   time.Duration // from the release until all had held
+	Passing  []used        // meanwhile, by process
+	Held     int           // clients that held
+	Lost     int           // places
+	Failed   int           // requests
+	Failure  string        // the last
+	Disorder int           // clients that held out of order
+}
+
+// A used is what a process used for a while.
+type used struct {
+	Share  float64 // of a core
+	Memory int64   // bytes at the end
 }
 
 func main() {
@@ -42,6 +67,7 @@ func main() {
 	flag.DurationVar(&r.within, "within", 10*time.Minute, "how long they may take to come, and to pass the lock on")
 	flag.StringVar(&pids, "pids", "", "the `ids` of the processes to measure, with commas between")
 	flag.BoolVar(&r.goClient, "go", false, "clients of package stile, in place of PUTs")
+	flag.BoolVar(&r.json, "json", false, "print one JSON value")
 	flag.Parse()
 	if pids != "" {
 		r.pids = strings.Split(pids, ",")
@@ -117,21 +143,20 @@ func (r *run) do(ctx context.Context) error {
 	if err := plain.until(ctx, r.within, 1+r.waiters); err != nil {
 		return fmt.Errorf("%w; %d requests failed: %s", err, h.failed, h.failure)
 	}
-	came := time.Since(begun)
-	fmt.Printf("%d clients are in the queue after %v, and %d places were lost until then\n", r.waiters,
-		came.Round(time.Millisecond), h.lostPlaces())
+	res := &result{Waiters: r.waiters, Came: time.Since(begun)}
+	r.say("%d clients are in the queue after %v, and %d places were lost until then\n", r.waiters,
+		res.Came.Round(time.Millisecond), h.lostPlaces())
 
-	before, begun := usages(r.pids), time.Now()
+	meter := r.meter()
 	select {
 	case <-time.After(r.lasts):
 	case <-ctx.Done():
 	}
-	waited := time.Since(begun)
-	for i, after := range usages(r.pids) {
-		fmt.Printf("process %s: %.1f %% of a core while they wait, %d MiB\n", r.pids[i],
-			100*(after.cpu-before[i].cpu).Seconds()/waited.Seconds(), after.rss>>20)
+	res.Waited, res.Waiting = meter()
+	for i, u := range res.Waiting {
+		r.say("process %s: %.1f %% of a core while they wait, %d MiB\n", r.pids[i], 100*u.Share, u.Memory>>20)
 	}
-	fmt.Printf("%d places were lost in %v\n", h.lostPlaces(), waited.Round(time.Second))
+	r.say("%d places were lost in %v\n", h.lostPlaces(), res.Waited.Round(time.Second))
 
 	stop()
 	renews.Wait()
@@ -141,24 +166,52 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the holder: %w", err)
 	}
-	before, begun = usages(r.pids), time.Now()
+	meter = r.meter()
 	late := time.AfterFunc(r.within, cancel)
 	defer late.Stop()
 	clients.Wait()
-	passed := time.Since(begun)
-	for i, after := range usages(r.pids) {
-		fmt.Printf("process %s: %.1f %% of a core while they pass the lock on\n", r.pids[i],
-			100*(after.cpu-before[i].cpu).Seconds()/passed.Seconds())
+	res.Passed, res.Passing = meter()
+	for i, u := range res.Passing {
+		r.say("process %s: %.1f %% of a core while they pass the lock on\n", r.pids[i], 100*u.Share)
 	}
-	fmt.Printf("%d clients held within %v; %d places were lost in all, and %d requests failed %s\n", h.held,
-		passed.Round(time.Millisecond), h.lost, h.failed, h.failure)
+	res.Held, res.Lost, res.Failed, res.Failure, res.Disorder = h.held, h.lost, h.failed, h.failure, h.disorder
+	r.say("%d clients held within %v; %d places were lost in all, and %d requests failed %s\n", h.held,
+		res.Passed.Round(time.Millisecond), h.lost, h.failed, h.failure)
+	if r.json {
+		err = json.NewEncoder(os.Stdout).Encode(res)
+	}
+	return cmp.Or(res.fault(), err)
+}
+
+// say prints a line for people.
+func (r *run) say(format string, args ...any) {
+	if !r.json {
+		fmt.Printf(format, args...)
+	}
+}
+
+// meter begins to measure the processes, and returns how to end.
+func (r *run) meter() func() (time.Duration, []used) {
+	before, begun := usages(r.pids), time.Now()
+	return func() (time.Duration, []used) {
+		took := time.Since(begun)
+		var all []used
+		for i, after := range usages(r.pids) {
+			all = append(all, used{(after.cpu - before[i].cpu).Seconds() / took.Seconds(), after.rss})
+		}
+		return took, all
+	}
+}
+
+// fault returns what must not be, or nil.
+func (res *result) fault() error {
 	switch {
-	case h.lost > 0:
+	case res.Lost > 0:
 		return errors.New("places were lost")
-	case h.disorder > 0:
-		return fmt.Errorf("%d clients held out of order", h.disorder)
-	case h.held < r.waiters:
-		return fmt.Errorf("%d clients did not hold", r.waiters-h.held)
+	case res.Disorder > 0:
+		return fmt.Errorf("%d clients held out of order", res.Disorder)
+	case res.Held < res.Waiters:
+		return fmt.Errorf("%d clients did not hold", res.Waiters-res.Held)
 	}
 	return nil
 }

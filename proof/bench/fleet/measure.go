@@ -10,6 +10,7 @@ import (
 
 	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/proof/bench/fleet/model"
+	"github.com/stilelock/stile/proof/bench/internal/system"
 )
 
 const (
@@ -212,15 +213,15 @@ func (m *measurement) cpu() (map[int]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return worked(pids)
+	return system.Worked(pids)
 }
 
 // pids returns the processes that are measured: the server's, or for a file the clients'.
 func (m *measurement) pids() ([]int, error) {
 	if len(m.place.servers) > 0 {
-		return family(m.place.servers[0].Pid())
+		return system.Family(m.place.servers[0].Pid())
 	}
-	all, err := family(os.Getpid())
+	all, err := system.Family(os.Getpid())
 	return all[min(1, len(all)):], err
 }
 
@@ -247,7 +248,7 @@ func (m *measurement) load(what string, clients int) (model.Load, error) {
 	}
 	seconds := to.when.Sub(from.when).Seconds()
 	l.CPU = spent(from.cpu, to.cpu) / seconds
-	l.Received, l.Sent = to.net.since(from.net)
+	l.Received, l.Sent = to.net.Since(from.net)
 	l.Received, l.Sent = l.Received/seconds, l.Sent/seconds
 	if m.store.syncs != nil {
 		l.Syncs = (to.syncs - from.syncs) / seconds
@@ -262,7 +263,7 @@ func (m *measurement) load(what string, clients int) (model.Load, error) {
 type glance struct {
 	when   time.Time
 	cpu    map[int]float64
-	net    traffic
+	net    system.Traffic
 	syncs  float64
 	memory float64
 }
@@ -278,16 +279,16 @@ func (m *measurement) look() (g glance, err error) {
 		}
 	}
 	for _, s := range m.place.servers[:min(1, len(m.place.servers))] {
-		if g.net, err = connections(s.Ports[0]); err != nil {
+		if g.net, err = system.Connections(s.Ports[0]); err != nil {
 			return g, err
 		}
 	}
 	if m.store.bytes == nil {
-		g.memory = resident(pids)
+		g.memory = system.Resident(pids)
 	} else if g.memory, err = m.store.bytes(m.place); err != nil {
 		return g, err
 	}
 	g.when = time.Now()
-	g.cpu, err = worked(pids)
+	g.cpu, err = system.Worked(pids)
 	return g, err
 }

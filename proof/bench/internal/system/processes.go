@@ -1,6 +1,7 @@
 //go:build unix
 
-package main
+// Package system says what a machine is, and what its processes use.
+package system
 
 import (
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family returns a process and all its descendants (Linux only).
-func family(root int) ([]int, error) {
+// Family returns a process and all its descendants (Linux only).
+func Family(root int) ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil, err
@@ -45,9 +46,9 @@ func family(root int) ([]int, error) {
 	return all, nil
 }
 
-// worked returns the processor seconds of each process, by the kernel's clock of it; other work on the machine does not
+// Worked returns the processor seconds of each process, by the kernel's clock of it; other work on the machine does not
 // count. The time of a process that ended between two looks is lost.
-func worked(pids []int) (map[int]float64, error) {
+func Worked(pids []int) (map[int]float64, error) {
 	times := map[int]float64{}
 	for _, pid := range pids {
 		var t unix.Timespec
@@ -61,8 +62,8 @@ func worked(pids []int) (map[int]float64, error) {
 	return times, nil
 }
 
-// resident returns the memory of some processes in bytes, where shared memory counts once.
-func resident(pids []int) float64 {
+// Resident returns the memory of some processes in bytes, where shared memory counts once.
+func Resident(pids []int) float64 {
 	sum := 0.0
 	for _, pid := range pids {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
@@ -76,16 +77,16 @@ func resident(pids []int) float64 {
 	return sum
 }
 
-// A traffic has the bytes that the connections to a port have carried, as their server counts them, by the client's port.
-type traffic map[string][2]float64
+// A Traffic has the bytes that the connections to a port have carried, as their server counts them, by the client's port.
+type Traffic map[string][2]float64
 
-// connections uses ss, which reads the kernel's own counters, to list the connections that a server on a port has accepted.
-func connections(port int) (traffic, error) {
+// Connections uses ss, which reads the kernel's own counters, to list the connections that a server on a port has accepted.
+func Connections(port int) (Traffic, error) {
 	out, err := exec.Command("ss", "-tinHO", "state", "established", "sport", "=", fmt.Sprintf(":%d", port)).Output()
 	if err != nil {
 		return nil, fmt.Errorf("ss of iproute2: %w", err)
 	}
-	all := traffic{}
+	all := Traffic{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		if len(fields) >= 4 {
@@ -105,8 +106,8 @@ func counted(words []string, name string) float64 {
 	return n
 }
 
-// since returns the bytes received and sent since an earlier look. Connections that ended meanwhile do not count.
-func (t traffic) since(before traffic) (received, sent float64) {
+// Since returns the bytes received and sent since an earlier look. Connections that ended meanwhile do not count.
+func (t Traffic) Since(before Traffic) (received, sent float64) {
 	for key, now := range t {
 		was := before[key]
 		received += now[0] - was[0]
