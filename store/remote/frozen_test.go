@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/drive"
 	"github.com/stilelock/stile/internal/servertest"
@@ -20,6 +21,36 @@ func TestFrozenService(t *testing.T) {
 	second, _ := service(t, store.Driver(), nobody)
 	p := servertest.NewProxy(t, first)
 	drive.Frozen(t, "stile://"+p.Addr+","+second, 6*time.Second, func() { p.Freeze(true, true) })
+}
+
+// A lock that is released while the first of two services is frozen is free at once, not when its lease runs out.
+func TestReleaseWhileFrozen(t *testing.T) {
+	t.Parallel()
+	store := memory.NewStore()
+	first, _ := service(t, store.Driver(), nobody)
+	second, _ := service(t, store.Driver(), nobody)
+	p := servertest.NewProxy(t, first)
+	open := func(url string) *stile.Client {
+		c, err := stile.Open(t.Context(), url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	lease, err := open("stile://" + p.Addr + "," + second).Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Freeze(true, true)
+	if err := lease.Unlock(); err != nil {
+		t.Errorf("the release = %v; want nil", err)
+	}
+	if next, err := open("stile://" + second).Mutex("a").TryLock(t.Context()); err != nil {
+		t.Errorf("the next client = %v; want the lock", err)
+	} else if err := next.Unlock(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A client that freezes while it waits, with its connections open, is granted for the short lease of a waiter.
