@@ -65,8 +65,11 @@ func newBalancer(t servertest.TB, addrs []string) *balancer {
 	}
 	b.addr = l.Addr().String()
 	web := &http.Server{Handler: b, ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(l) }()
+	served := make(chan struct{})
+	go func() {
+		_ = web.Serve(l) // until it is closed
+		close(served)
+	}()
 	t.Cleanup(func() {
 		web.Close()
 		<-served

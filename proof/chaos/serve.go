@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -59,7 +60,13 @@ func buildCommand(t servertest.TB) string {
 
 // isReady returns why a replica does not serve its store yet, or nil.
 func isReady(r *servertest.Server) error {
-	answer, err := http.Get("http://" + r.Addr + "/readyz")
+	ctx, cancel := context.WithTimeout(context.Background(), leeway)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Addr+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(q)
 	if err != nil {
 		return err
 	}
