@@ -110,9 +110,6 @@ func TestServeMetrics(t *testing.T) {
 		t.Errorf("curl gets %s; want %q in it, and no name", text, want)
 	}
 	m.ends(syscall.SIGTERM)
-	if p := u.start("serve", "--metrics-class", ""); p.wait() != 64 {
-		t.Errorf("a class without a prefix: %s", p.stderr)
-	}
 }
 
 // A service shows its page unless it is told otherwise.

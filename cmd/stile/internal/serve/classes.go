@@ -17,8 +17,8 @@ func classes(prefixes []string) (func(name string) string, error) {
 		return nil, fmt.Errorf("there are %d, and at most %d", len(prefixes), maxClasses)
 	}
 	for _, p := range prefixes {
-		if err := driver.CheckName(p); err != nil { // what no name begins with
-			return nil, err
+		if err := driver.CheckName(p); err != nil {
+			return nil, fmt.Errorf("%.40q is not the beginning of a name: %w", p, err)
 		}
 	}
 	longest := slices.SortedFunc(slices.Values(prefixes), func(a, b string) int { return len(b) - len(a) })
