@@ -148,6 +148,35 @@ func TestLongQueueKeepsLockDelays(t *testing.T) {
 	}
 }
 
+// That a claim is gone is answered without reading the queue. Otherwise the claims that lost their places in a very long queue
+// would keep the server busy, and so cost others theirs.
+func TestGoneFromALongQueue(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	d := open(t, "redis://"+s.Addr)
+	cs := many("one", 20)
+	for _, c := range cs {
+		c.Ticket = enter(t, d, c).Ticket
+	}
+	leave(t, d, cs[12])
+	s.Redis([]string{"CONFIG", "RESETSTAT"})
+	_, entered := d.Enter(timely(t), cs[12])
+	for what, err := range map[string]error{
+		"enter": entered, "renew": renew(t, d, cs[12]), "leave": d.Leave(timely(t), &driver.Release{Claim: cs[12]}),
+	} {
+		if !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s = %v; want ErrGone", what, err)
+		}
+	}
+	if stats := fmt.Sprint(s.Redis([]string{"INFO", "commandstats"})); !strings.Contains(stats, "cmdstat_getrange:") ||
+		strings.Contains(stats, "cmdstat_get:") {
+		t.Errorf("the whole queue was read:\n%s", stats)
+	}
+	if p := enter(t, d, cs[19]); p.Ahead != 18 {
+		t.Errorf("the last has the place %+v; want 18 ahead", p)
+	}
+}
+
 // The key of a long queue lives little longer than its claims, even if a former waiter holds and has a lock-delay.
 func TestLongQueueExpires(t *testing.T) {
 	t.Parallel()

@@ -2,9 +2,13 @@
 if long and live >= LEAST then
   local i, e
   FIND
+  local lives = i and now < e[ENDS] and e[STATE] ~= LEFT
+  if e and not lives and (i or ARGV[10]) then
+    return {key, id, 'gone'}
+  end
   local ttl, wait, flags = tonumber(ARGV[2]), tonumber(ARGV[8]), ARGV[9]
   local at, ticket, left, ahead -- of a claim that does not hold: its slot, which may be one past the tail, and what is told of it
-  if i and now < e[ENDS] and e[STATE] ~= LEFT then
+  if lives then
     PROLONG
     -- The claims before the slot are counted. If some slots are empty, and it is far from the head, that may come out too large.
     ahead = i - first
@@ -25,7 +29,7 @@ if long and live >= LEAST then
       return {key, id, 'ok', e[TICKET], 1, e[ENDS] - now, ahead}
     end
     at, ticket, left = i, e[TICKET], e[ENDS] - now
-  elseif not i and e and not ARGV[10] and struct.unpack('>I4', ARGV[4], #MARK + 1) == total and 2 * slots < size
+  elseif e and struct.unpack('>I4', ARGV[4], #MARK + 1) == total and 2 * slots < size
     and BEFORESIZES + #ARGV[7] <= stride and not string.find(flags, 'r', 1, true) then
     local weight = struct.unpack('>I4', ARGV[5])
     local holds = waiter == slots and weight <= free
