@@ -23,6 +23,8 @@ func (c *client) Enter(ctx context.Context, claim *driver.Claim) (driver.Place, 
 	if err := c.agreed(ctx); err != nil {
 		return driver.Place{}, err
 	}
+	ctx, cancel := c.share(ctx)
+	defer cancel()
 	return c.place(ctx, api.Enter, claim, &api.EnterRequest{Claim: *w})
 }
 
@@ -132,6 +134,16 @@ func (c *client) renew(ctx context.Context, b *batch, renewals []driver.Renewal)
 	}
 }
 
+// share bounds a request to one host's share of the caller's time: a frozen host never answers. The caller repeats an Enter or
+// a Leave without an answer, and the next host gets it.
+func (c *client) share(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok || len(c.hosts) == 1 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(end)/time.Duration(len(c.hosts)))
+}
+
 // Leave is [driver.Driver.Leave]. With several hosts, one of them gets only its share of the time to answer.
 func (c *client) Leave(ctx context.Context, l *driver.Release) error {
 	w, err := api.NewClaim(l.Claim)
@@ -139,12 +151,8 @@ func (c *client) Leave(ctx context.Context, l *driver.Release) error {
 		return err
 	}
 	c.parts(l.Claim)
-	if end, ok := ctx.Deadline(); ok && len(c.hosts) > 1 {
-		// A frozen host never answers. The caller repeats a Leave without an answer, and the next host gets it.
-		bounded, cancel := context.WithTimeout(ctx, time.Until(end)/time.Duration(len(c.hosts)))
-		defer cancel()
-		ctx = bounded
-	}
+	ctx, cancel := c.share(ctx)
+	defer cancel()
 	return c.call(ctx, api.Leave, &api.LeaveRequest{Claim: *w, Keep: l.Keep}, &api.LeaveAnswer{})
 }
 

@@ -53,6 +53,26 @@ func TestReleaseWhileFrozen(t *testing.T) {
 	}
 }
 
+// A lock is to be had while the first of two services is frozen, by a client that does not know.
+func TestLockWhileFrozen(t *testing.T) {
+	t.Parallel()
+	store := memory.NewStore()
+	first, _ := service(t, store.Driver(), nobody)
+	second, _ := service(t, store.Driver(), nobody)
+	p := servertest.NewProxy(t, first)
+	c, err := stile.Open(t.Context(), "stile://"+p.Addr+","+second, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	p.Freeze(true, true)
+	if lease, err := c.Mutex("a").Lock(t.Context()); err != nil {
+		t.Errorf("lock = %v; want it held", err)
+	} else if err := lease.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A client that freezes while it waits, with its connections open, is granted for the short lease of a waiter.
 func TestFrozenWaiter(t *testing.T) {
 	t.Parallel()
