@@ -111,6 +111,11 @@ type Options struct {
 	// call it. Nil means one class for all, "".
 	Class func(name string) string
 
+	// Standby learns that the server stands by, since another one serves the store or the store does not answer, and with nil
+	// that it serves: first when the store has answered, and then at each change. The server calls it only over a store that
+	// one server at a time can serve; see [New]. Nil: nobody learns it.
+	Standby func(because error)
+
 	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A break
 	// waits for it, and is refused if it returns an error. Many goroutines call it. Nil: nobody takes events.
 	Audit func(Event) error
@@ -199,7 +204,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	}
 	s.handler = s.admitted(origins.Handler(s.probed(answers)))
 	if t.InSession {
-		if s.sole, err = newSole(s); err != nil {
+		if s.sole, err = newSole(s, o.Standby); err != nil {
 			return nil, err
 		}
 	}

@@ -37,6 +37,8 @@ type sole struct {
 	tried chan struct{} // closed by try
 	try   func()        // notes that the first request to the store is over
 	kick  chan struct{} // has an element if the lock may be in danger
+	tell  func(error)   // see [Options.Standby]; nil: nobody
+	told  string        // what it was told last
 
 	mu      sync.Mutex // guards the fields below
 	until   time.Time  // end of trust in the lease while it serves; otherwise zero
@@ -44,8 +46,8 @@ type sole struct {
 }
 
 // newSole begins to ask for the right.
-func newSole(s *Server) (*sole, error) {
-	so := &sole{s: s, tried: make(chan struct{}), kick: make(chan struct{}, 1)}
+func newSole(s *Server, tell func(error)) (*sole, error) {
+	so := &sole{s: s, tell: tell, tried: make(chan struct{}), kick: make(chan struct{}, 1)}
 	so.try = sync.OnceFunc(func() { close(so.tried) })
 	t := s.d.Traits()
 	text, err := record.Write("", "", "", t.MaxTTL)
@@ -78,6 +80,7 @@ func (so *sole) ask(ctx context.Context) (there bool) {
 	p, err := so.s.d.Enter(bounded, so.claim)
 	again := so.note(sent, &p, err)
 	so.try()
+	so.say()
 	if errors.Is(err, driver.ErrGone) {
 		return false
 	}
@@ -109,6 +112,28 @@ func (so *sole) note(sent time.Time, p *driver.Place, err error) time.Duration {
 	}
 	so.because = fmt.Errorf("it cannot ask its store: %w", err)
 	return min(again, time.Second)
+}
+
+// serves returns the reason why the server stands by, or nil if it serves.
+func (so *sole) serves() error {
+	so.mu.Lock()
+	defer so.mu.Unlock()
+	if time.Now().Before(so.until) {
+		return nil
+	}
+	return so.because
+}
+
+// say tells whether the server serves, if that has changed.
+func (so *sole) say() {
+	because, text := so.serves(), "it serves"
+	if because != nil {
+		text = because.Error()
+	}
+	if so.tell != nil && text != so.told {
+		so.told = text
+		so.tell(because)
+	}
 }
 
 // wait waits for a time, or until the lock is in danger or, if the claim waits, may hold.
@@ -144,13 +169,12 @@ func (so *sole) why(ctx context.Context) error {
 	case <-ctx.Done():
 		return driver.Ended(ctx, false)
 	}
-	so.mu.Lock()
-	defer so.mu.Unlock()
-	if time.Now().Before(so.until) {
+	because := so.serves()
+	if because == nil {
 		return nil
 	}
 	return driver.Unsent(driver.Unreachable(fmt.Errorf("this lock service stands by, since only one can serve %s: %w",
-		so.s.d.Traits().Store, so.because)))
+		so.s.d.Traits().Store, because)))
 }
 
 // alone passes on requests while this server is the only one over its store. Otherwise it refuses all that need the store.

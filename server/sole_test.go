@@ -102,6 +102,51 @@ func TestOneServerLosesItsSession(t *testing.T) {
 	})
 }
 
+// A server over a store with sessions says whether it serves, and who does otherwise, once for each change.
+func TestStandbyIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		told := make(chan string, 10)
+		begin := func(name string) *server.Server {
+			f := session(store)
+			s, err := server.New(f, &server.Options{Standby: func(because error) { told <- fmt.Sprint(name, ": ", because) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				s.EndWaits()
+				f.Close()
+			})
+			return s
+		}
+		hears := func(wants ...string) {
+			t.Helper()
+			time.Sleep(time.Hour)
+			for _, want := range wants {
+				select {
+				case got := <-told:
+					if !strings.HasPrefix(got, want) {
+						t.Errorf("told %q; want %q", got, want)
+					}
+				default:
+					t.Errorf("told nothing; want %q", want)
+				}
+			}
+			if len(told) > 0 {
+				t.Errorf("told %q too", <-told)
+			}
+		}
+		first := begin("first")
+		hears("first: <nil>")
+		begin("second")
+		hears("second: server.test serves it, as process")
+		first.EndWaits()
+		hears()
+		ends(t, store, "stile-serve")
+		hears("second: <nil>")
+	})
+}
+
 // Trap: whoever takes or breaks the lock of the one server lets a second one begin.
 func TestNobodyTakesTheLockOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

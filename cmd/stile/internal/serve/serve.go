@@ -173,6 +173,21 @@ func (p panics) Write(line []byte) (int, error) {
 	return p.to.Write(line)
 }
 
+// A role says whether the service serves its store.
+type role struct {
+	out              io.Writer
+	store, url, whom string
+}
+
+// standby says that the service stands by, or with nil that it serves. The service goes on even if nobody reads it.
+func (r *role) standby(because error) {
+	if because != nil {
+		_, _ = fmt.Fprintf(r.out, "standing by for the locks of %s at %s: %v\n", r.store, r.url, because)
+		return
+	}
+	_, _ = fmt.Fprintf(r.out, "serving the locks of %s at %s\n%s\n", r.store, r.url, r.whom)
+}
+
 // serve serves a store until ctx ends.
 func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *server.Options, web *http.Server) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
@@ -189,9 +204,14 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *serv
 		speech.Warn("warning: all connections are in use, and more are turned away")
 	}}
 	o.MaxWaits = mostWaits(conns.most)
+	says := &role{out: out, store: name, url: f.url(l.Addr()), whom: f.whom(l.Addr())}
+	o.Standby = says.standby
 	answers, err := server.New(d, o)
 	if err != nil {
 		return exit.Usage("%s: %w", name, err)
+	}
+	if !d.Traits().InSession { // otherwise another service may serve the store
+		says.standby(nil)
 	}
 	web.Handler, web.ConnState = answers, conns.state
 	web.RegisterOnShutdown(answers.EndWaits)
@@ -203,8 +223,6 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *serv
 			served <- web.Serve(conns)
 		}
 	}()
-	// The service goes on even if nobody reads this line.
-	_, _ = fmt.Fprintf(out, "serving the locks of %s at %s\n%s\n", name, f.url(l.Addr()), f.whom(l.Addr()))
 	select {
 	case err := <-served:
 		return exit.With(exit.System, err)
