@@ -19,13 +19,23 @@ const maxConsul = 64 << 10
 // newConsul returns what answers Consul's clients.
 func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 	return consul.New(&consul.Options{
-		Driver: s.d, Lister: s.lister, Watcher: s.watcher, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
+		Driver: looking{s.d, s}, Lister: s.lister, Watcher: s.watcher, Keys: keys, MaxTTL: s.limits.longest, Heed: s.identity.heed, Ending: s.ending,
 		Begin: func(ctx context.Context, c *driver.Claim) (func(), error) { return s.begin(ctx, c, nil) },
 		Room: func(ctx context.Context, name string) (func(), bool) {
 			end, err := s.limits.wait(callerOf(ctx), name, soon)
 			return end, err == nil
 		},
 	})
+}
+
+// A looking is a driver that looks after each Enter whether the server may still serve, as [Server.put] does.
+type looking struct {
+	driver.Driver
+	s *Server
+}
+
+func (l looking) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	return l.s.put(ctx, c)
 }
 
 // isConsul reports whether a request belongs to Consul's API.

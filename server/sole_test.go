@@ -245,6 +245,53 @@ func TestOneServerGrantsNothingLate(t *testing.T) {
 	})
 }
 
+// Consul's clients are granted nothing late either: they ask again.
+func TestConsulIsGrantedNothingLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore()
+		f := session(store)
+		enter, goes := f.enter, make(chan struct{})
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if c.Name == "a" {
+				<-goes
+			}
+			return enter(ctx, c)
+		}
+		s, err := server.New(f, &server.Options{Consul: true, Keys: replicaKeys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := servingBy(t, s)
+		put := func(path, body string) string {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, inBubble+path, strings.NewReader(body))
+			if err != nil {
+				return err.Error()
+			}
+			res, err := by.RoundTrip(r)
+			if err != nil {
+				return err.Error()
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			return fmt.Sprint(res.StatusCode, string(text), err)
+		}
+		_, id, _ := strings.Cut(put("/v1/session/create", `{"TTL": "1h"}`), `:"`)
+		id, _, _ = strings.Cut(id, `"`)
+		answer := make(chan string, 1)
+		go func() { answer <- put("/v1/kv/a?acquire="+id, "") }()
+		synctest.Wait()
+		other := newUser(t, session(store))
+		other.gets(503, "unreachable", "PUT", "c", "")
+		ends(t, store, "stile-serve")
+		synctest.Wait()
+		other.gets(200, "", "PUT", "c", "")
+		close(goes)
+		if a := <-answer; !strings.HasPrefix(a, "500") || !strings.Contains(a, "stands by") {
+			t.Errorf("a late acquire got %s; want 500, and that the server stands by", a)
+		}
+	})
+}
+
 // The clients of a server share its session: each can renew and release what another has.
 func TestTraitsOfSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

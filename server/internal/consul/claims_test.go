@@ -180,6 +180,104 @@ func TestEndBesideAcquire(t *testing.T) {
 	})
 }
 
+// A stepped store calls a function before one of the calls of its client.
+type stepped struct {
+	*memory.Driver
+	calls int // until then; the function makes calls of its own, after it
+	then  func()
+}
+
+func (d *stepped) step() {
+	if d.calls--; d.calls == 0 {
+		d.then()
+	}
+}
+
+func (d *stepped) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	d.step()
+	return d.Driver.Enter(ctx, c)
+}
+
+func (d *stepped) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	d.step()
+	return d.Driver.Renew(ctx, cs)
+}
+
+func (d *stepped) Leave(ctx context.Context, r *driver.Release) error {
+	d.step()
+	return d.Driver.Leave(ctx, r)
+}
+
+func (d *stepped) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	d.step()
+	return d.Driver.List(ctx, q)
+}
+
+// A session is destroyed at any moment of a request that takes a key for it, and takes a key at any moment of a request that
+// destroys it: its key is free then, and does not wait for the end of a lease.
+func TestDestroyBesideAcquire(t *testing.T) {
+	for _, what := range []string{"a destroy in an acquire", "an acquire in a destroy"} {
+		t.Run(what, func(t *testing.T) {
+			steps := 0
+			for over := false; !over; steps++ {
+				synctest.Test(t, func(t *testing.T) {
+					d := &stepped{Driver: memory.New(), calls: -1}
+					c := replica(t, d)
+					s := c.open(undelay)
+					c.says("PUT /v1/kv/b?acquire="+s, "", http.StatusOK, "true")
+					acquire := func() { c.do("PUT /v1/kv/a?acquire="+s, "") }
+					destroy := func() { c.says("PUT /v1/session/destroy/"+s, "", http.StatusOK, "true") }
+					first := acquire
+					if d.then = destroy; what == "an acquire in a destroy" {
+						first, d.then = destroy, acquire
+					}
+					d.calls = steps + 1
+					first()
+					over = d.calls > 0
+					d.calls = -1
+					if over {
+						d.then()
+					}
+					for _, key := range []string{"a", "b"} {
+						if all := c.claims(key); len(all) != 0 {
+							t.Errorf("at step %d the key %s is left to %+v", steps, key, all)
+						}
+					}
+				})
+			}
+			if steps < 4 {
+				t.Errorf("there were %d steps", steps)
+			}
+		})
+	}
+}
+
+// A session whose record is full ends too.
+func TestDestroyOfFullSession(t *testing.T) {
+	c := replica(t, memory.New())
+	s := c.open(`{"TTL": "10s", "Name": "x", "Behavior": "delete", "LockDelay": "0s"}`)
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("%d%s", i, strings.Repeat("n", 20))
+		if a := c.do("PUT /v1/kv/"+name+"?acquire="+s, ""); a.Status == http.StatusRequestEntityTooLarge {
+			break
+		} else if a.Status != http.StatusOK || i > 1000 {
+			t.Fatalf("key %d = %d %s", i, a.Status, a.Text)
+		}
+	}
+	full := c.record(s)
+	room := driver.MaxRecord - len(full.record) - len(fmt.Sprint(full.Times+1)) + len(fmt.Sprint(full.Times))
+	if err := c.amend(t.Context(), full, func(s *session) { s.holder.Owner += strings.Repeat("o", room) }); err != nil { // as a longer name does
+		t.Fatal(err)
+	}
+	if n := len(c.record(s).record); n != driver.MaxRecord {
+		t.Fatalf("the record has %d bytes", n)
+	}
+	c.says("PUT /v1/session/destroy/"+s, "", http.StatusOK, "true")
+	if all := c.claims("0" + strings.Repeat("n", 20)); len(all) != 0 {
+		t.Errorf("a key of the ended session is left to %+v", all)
+	}
+}
+
 // A session lists its key, whatever a repeated request that is refused leaves undone.
 func TestRepeatedAcquire(t *testing.T) {
 	for name, when := range map[string]func(first, second func(), d *hooked){

@@ -30,6 +30,10 @@ const (
 const (
 	behaviorRelease = "release"
 	behaviorDelete  = "delete"
+
+	// behaviorEnded marks a session that ends: its keys leave, and it takes no more. The word is so short that it fits into every
+	// record.
+	behaviorEnded = "ended"
 )
 
 // An entry is a session as Consul shows it.
@@ -189,14 +193,31 @@ func (f *Front) claim(s *session) (*driver.Claim, error) {
 // find returns the session with an id; nil if there is none. A session of another principal is refused.
 func (f *Front) find(ctx context.Context, who Caller, id string) (*session, error) {
 	s, err := f.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.mustBe(who)
+}
+
+// mustBe returns an error if the session is another principal's.
+func (s *session) mustBe(who Caller) error {
 	if s != nil && s.Principal != who.Principal() {
-		return nil, refuse(http.StatusForbidden, "the session belongs to another principal")
+		return refuse(http.StatusForbidden, "the session belongs to another principal")
+	}
+	return nil
+}
+
+// look returns the session with an id, whoever asks, unless it ends.
+func (f *Front) look(ctx context.Context, id string) (*session, error) {
+	s, err := f.remains(ctx, id)
+	if s != nil && s.Behavior == behaviorEnded {
+		return nil, nil
 	}
 	return s, err
 }
 
-// look returns the session with an id, whoever asks.
-func (f *Front) look(ctx context.Context, id string) (*session, error) {
+// remains returns the session with an id, also while it ends.
+func (f *Front) remains(ctx context.Context, id string) (*session, error) {
 	if !isID(id) {
 		return nil, nil
 	}
@@ -340,13 +361,25 @@ func (f *Front) renew(ctx context.Context, q *Request, id string) (*Answer, erro
 }
 
 // destroy ends a session. Its locks stay closed for its lock-delay: its client may not know yet.
+//
+// It marks the session first. A request that takes a key meanwhile looks at the session after its claim has entered: before the
+// mark, destroy finds that claim; after it, the request takes the claim out again. If this replica ends in between, a repeated
+// request goes on.
 func (f *Front) destroy(ctx context.Context, q *Request, id string) (*Answer, error) {
-	s, err := f.find(ctx, q, id)
+	s, err := f.remains(ctx, id)
+	if err == nil {
+		err = s.mustBe(q)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
 		return answer(0, true)
+	}
+	if s.Behavior != behaviorEnded {
+		if err := f.amend(ctx, s, func(s *session) { s.Behavior = behaviorEnded }); err != nil {
+			return nil, err
+		}
 	}
 	c, err := f.claim(s)
 	if err != nil {
@@ -399,7 +432,7 @@ func (f *Front) list(ctx context.Context, q *Request, verb, id string) (*Answer,
 			for j := range queues[i].Claims {
 				c := &queues[i].Claims[j]
 				s := readSession(c)
-				if live(c) && s != nil && s.Principal == who.Principal() && (verb == "list" || strings.EqualFold(id, node)) {
+				if live(c) && s != nil && s.Behavior != behaviorEnded && s.Principal == who.Principal() && (verb == "list" || strings.EqualFold(id, node)) {
 					all = append(all, s.entry())
 				}
 			}
