@@ -280,7 +280,7 @@ func (s *Server) breakClaim(ctx context.Context, b *driver.BreakRequest) (driver
 		return driver.ClaimInfo{}, errNoAudit
 	}
 	c, err := s.breaker.Break(ctx, &by)
-	c = s.info(c)
+	c = who.info(c)
 	if e.Outcome = done; err != nil {
 		e.Outcome, e.Code = driver.OutcomeOf(err).String(), errorOf(err).Code
 	} else {

@@ -90,7 +90,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		out.part(&api.ListPart{Error: out.error(err)})
 		return
 	}
-	out.list(s, who, s.clients(&q, list))
+	out.list(who, s.clients(&q, list))
 }
 
 // clients returns the queues of a list without the service's own, unless the list is about that name.
@@ -232,10 +232,10 @@ func (st *stream) part(p *api.ListPart) bool {
 }
 
 // list sends the queues that the caller may read, and the end of the list.
-func (st *stream) list(s *Server, who *caller, list []driver.Listing) {
+func (st *stream) list(who *caller, list []driver.Listing) {
 	st.until = time.Now().Add(listWithin)
 	for i := range list {
-		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: s.listing(list[i])}) {
+		if who.may(list[i].Name, Read) && !st.part(&api.ListPart{Listing: who.listing(list[i])}) {
 			return
 		}
 	}

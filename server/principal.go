@@ -254,7 +254,7 @@ func (c *caller) claim(d *driver.Claim) (_ *driver.Claim, err error) {
 
 // place returns a place as the caller may see it: without the blocker, unless it may read the name.
 func (c *caller) place(name string, p driver.Place) driver.Place {
-	p.Blocker = c.s.info(p.Blocker)
+	p.Blocker = c.info(p.Blocker)
 	if !c.may(name, Read) {
 		p.Blocker = driver.ClaimInfo{}
 	}

@@ -26,12 +26,15 @@ func (c *caller) record(text string) (string, error) {
 	return stored, nil
 }
 
-// info returns a claim of the store as clients see it.
-func (s *Server) info(c driver.ClaimInfo) driver.ClaimInfo {
-	if s.authenticate != nil {
-		c.Record, c.Principal = record.Split(c.Record)
+// info returns a claim of the store as the caller sees it. Its record says what a waiter has meanwhile only of names that the caller
+// may read.
+func (c *caller) info(d driver.ClaimInfo) driver.ClaimInfo {
+	if c.Principal == nil {
+		return d
 	}
-	return c
+	d.Record, d.Principal = record.Split(d.Record)
+	d.Record = record.Readable(d.Record, func(name string) bool { return c.may(name, Read) })
+	return d
 }
 
 // holderOf reads the record of a claim, as clients see it.
@@ -39,10 +42,10 @@ func holderOf(c *driver.ClaimInfo) record.Holder {
 	return record.Read(record.With(c.Record, c.Principal))
 }
 
-// listing returns a queue of the store as clients see it.
-func (s *Server) listing(l driver.Listing) *api.Listing {
+// listing returns a queue of the store as the caller sees it.
+func (c *caller) listing(l driver.Listing) *api.Listing {
 	for i := range l.Claims {
-		l.Claims[i] = s.info(l.Claims[i])
+		l.Claims[i] = c.info(l.Claims[i])
 	}
 	return api.NewListing(l)
 }

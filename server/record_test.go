@@ -80,6 +80,61 @@ func TestPrincipalIsInTheRecord(t *testing.T) {
 	}
 }
 
+// What a waiter has meanwhile is shown only of names that the caller may read, in lists, to those that it blocks, and to who breaks
+// it. No answer has the id of a claim: it is the right to release it.
+func TestWithinIsShownByRights(t *testing.T) {
+	d := newDoor(map[string]server.Right{"ops": everything, "ci": {Verbs: server.Verbs, Prefix: "ci/"}})
+	f := newFake()
+	stored := ""
+	f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+		if stored == "" {
+			stored = c.ID
+		}
+		return f.Driver.Enter(ctx, c)
+	}
+	url := guarded(t, f, d)
+	c := named("ci/a", "an-id-of-ops")
+	const whole = `{"owner":"x","within":"7 prod/secret\n8 ci/b\n9 prod/other"}`
+	c.Record = []byte(whole)
+	if code, text := contract(t, url, "ops", api.Enter, &api.EnterRequest{Claim: c}); code != "" {
+		t.Fatal(text)
+	}
+	check := func(what, answer string) {
+		t.Helper()
+		for _, id := range []string{"an-id-of-ops", stored} {
+			if strings.Contains(answer, id) {
+				t.Errorf("%s has the id %s: %s", what, id, answer)
+			}
+		}
+	}
+	for principal, want := range map[string]string{"ops": whole, "ci": `{"owner":"x","within":"8 ci/b"}`} {
+		if got := shown(t, url, principal, "ci/a"); string(got.Record) != want || got.Principal != "ops" {
+			t.Errorf("%s reads %s of %q; want %s", principal, got.Record, got.Principal, want)
+		}
+		_, text := contract(t, url, principal, api.List, &api.ListRequest{Prefix: "ci/"})
+		check("the list for "+principal, text)
+		if s := simple(t, url, principal, "GET", "ci/a", ""); strings.Contains(s.text, "prod/") {
+			t.Errorf("GET for %s = %s", principal, s.text)
+		}
+		waits := named("ci/a", "other")
+		waits.Try = true
+		_, text = contract(t, url, principal, api.Enter, &api.EnterRequest{Claim: waits})
+		var place api.PlaceAnswer
+		if err := json.Unmarshal([]byte(text), &place); err != nil || place.Place.Blocker == nil || string(place.Place.Blocker.Record) != want {
+			t.Errorf("%s is blocked by %s; want %s", principal, text, want)
+		}
+		check("the blocker for "+principal, text)
+	}
+	_, text := contract(t, url, "ci", api.Break, &api.BreakRequest{Name: "ci/a"})
+	if check("a break", text); text == "" {
+		t.Error("there is no answer to the break")
+	}
+	var broken api.BreakAnswer
+	if err := json.Unmarshal([]byte(text), &broken); err != nil || broken.Claim == nil || string(broken.Claim.Record) != `{"owner":"x","within":"8 ci/b"}` {
+		t.Errorf("the broken claim is %s", text)
+	}
+}
+
 // An amended record keeps its principal, and a client that knows another record learns the record as it wrote it.
 func TestAmendKeepsThePrincipal(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything})

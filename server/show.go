@@ -51,7 +51,7 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 			a.Of = l.Capacity
 		}
 		for i := range l.Claims {
-			a.Claims = append(a.Claims, s.member(s.info(l.Claims[i]), l.Capacity))
+			a.Claims = append(a.Claims, s.member(callerOf(ctx).info(l.Claims[i]), l.Capacity))
 		}
 	}
 	return a, nil

@@ -162,6 +162,37 @@ type Held struct {
 	Ticket int64
 }
 
+// Readable returns a record without the names in its field within that its reader may not know.
+func Readable(text string, reads func(name string) bool) string {
+	if !strings.Contains(text, `"within":`) {
+		return text
+	}
+	var fields map[string]json.RawMessage
+	var within string
+	if json.Unmarshal([]byte(text), &fields) != nil || json.Unmarshal(fields["within"], &within) != nil {
+		return text // another program's
+	}
+	var lines []string
+	for line := range strings.SplitSeq(within, "\n") {
+		if _, name, _ := strings.Cut(line, " "); reads(name) {
+			lines = append(lines, line)
+		}
+	}
+	left := strings.Join(lines, "\n")
+	if left == within {
+		return text
+	}
+	delete(fields, "within")
+	if left != "" {
+		fields["within"], _ = json.Marshal(left) // cannot fail for a string
+	}
+	short, err := json.Marshal(fields)
+	if err != nil {
+		return ""
+	}
+	return string(short)
+}
+
 // Within returns the record of a claim that waits while its caller has others: as many of them as there is room for,
 // innermost first.
 func Within(text string, has []Held) string {

@@ -8,6 +8,25 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// A reader sees of a waiter's other claims only those on names that it may know, and of all else what was written.
+func TestReadable(t *testing.T) {
+	const within = `{"program":"x","within":"7 a/1\n8 b/1\n9 a/2"}`
+	for _, tt := range []struct{ text, prefix, want string }{
+		{within, "", within},
+		{within, "a/", `{"program":"x","within":"7 a/1\n9 a/2"}`},
+		{within, "c", `{"program":"x"}`},
+		{Within(`{"program":"x"}`, []Held{{"b", 7}}), "c", `{"program":"x"}`},
+		{`{"program":"x"}`, "c", `{"program":"x"}`},
+		{`{"within":7}`, "c", `{"within":7}`},
+		{`x "within":`, "c", `x "within":`},
+		{"", "c", ""},
+	} {
+		if got := Readable(tt.text, func(name string) bool { return strings.HasPrefix(name, tt.prefix) }); got != tt.want {
+			t.Errorf("%s for a reader of %q is %s; want %s", tt.text, tt.prefix, got, tt.want)
+		}
+	}
+}
+
 // A record is kept as it was given, or it is refused.
 func TestWrite(t *testing.T) {
 	for _, tt := range []struct{ owner, reason, value, want string }{
