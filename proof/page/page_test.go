@@ -205,11 +205,13 @@ func (s *service) enter(name string, h record.Holder, change ...func(*driver.Cla
 		f(c)
 	}
 	c.Wait = min(c.Wait, c.TTL)
+	principal := h.Principal
+	h.Principal = "" // which the service adds
 	text, err := record.Of(h, c.TTL)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if c.Record = text; s.store.old {
+	if c.Record = record.With(text, principal); s.store.old {
 		c.TTL = time.Hour
 	}
 	p, err := s.store.Enter(s.t.Context(), c)
@@ -240,13 +242,19 @@ func by(owner, host, reason string) record.Holder {
 	return record.Holder{Owner: owner, Program: "stile", Host: host, PID: 4711, Reason: reason}
 }
 
+// as is a holder's record as the service keeps it for a principal.
+func as(principal string, h record.Holder) record.Holder {
+	h.Principal = principal
+	return h
+}
+
 const evil = `</script><script>alert(1)</script><img src=x onerror=alert(2)>`
 
 // The page shows all names, and one of them with its queue, and follows each change.
 func TestPage(t *testing.T) {
 	s := serve(t, nil, false)
 	first := s.enter("orders/42", by("nightly", "db1", "the monthly report"))
-	s.enter("orders/42", by("deploy", "ci3", ""))
+	s.enter("orders/42", as("ci", by("deploy", "ci3", "")))
 	s.enter("orders/42", by("ops", "", evil))
 	s.enter("pool", by("one", "w1", ""), permits(2, 5))
 	s.enter("pool", by("two", "w2", ""), permits(1, 5))
@@ -259,7 +267,7 @@ func TestPage(t *testing.T) {
 		return fmt.Sprintf(`[...document.querySelectorAll(".row")].find((r) => r.firstChild.textContent === %q)`, name)
 	}
 	if got := ask[string](t, ctx, rowOf("orders/42")+".innerText"); !strings.Contains(got, "nightly on db1") || !strings.Contains(got, "the monthly report") ||
-		!strings.Contains(got, "2 wait") || !strings.Contains(got, "deploy on ci3, ops") {
+		!strings.Contains(got, "2 wait") || !strings.Contains(got, "deploy as ci on ci3, ops") {
 		t.Errorf("the row says %q", got)
 	}
 	if got := ask[float64](t, ctx, rowOf("orders/42")+`.querySelector(".bar i").style.transform.match(/[\d.]+/)[0] * 1`); got < 0.3 || got > 1 {
@@ -278,7 +286,7 @@ func TestPage(t *testing.T) {
 
 	do(t, ctx, chromedp.Click(chromedp.CSS(`a[href="#orders%2F42"]`)))
 	until(t, ctx, `document.querySelectorAll(".queue .waits").length === 2`)
-	if got := ask[[]string](t, ctx, `[...document.querySelectorAll(".queue .who")].map((e) => e.textContent)`); strings.Join(got, "; ") != "holds: nightly on db1; waits: deploy on ci3; waits: ops" {
+	if got := ask[[]string](t, ctx, `[...document.querySelectorAll(".queue .who")].map((e) => e.textContent)`); strings.Join(got, "; ") != "holds: nightly on db1; waits: deploy as ci on ci3; waits: ops" {
 		t.Errorf("the queue is %q", got)
 	}
 	if got := ask[string](t, ctx, `document.querySelector(".queue .holds").innerText`); !strings.Contains(got, fmt.Sprint("token ", first.Ticket<<10)) {
@@ -286,7 +294,7 @@ func TestPage(t *testing.T) {
 	}
 
 	s.leave(first, 0)
-	until(t, ctx, `document.querySelector(".queue .holds .who").textContent === "holds: deploy on ci3"`)
+	until(t, ctx, `document.querySelector(".queue .holds .who").textContent === "holds: deploy as ci on ci3"`)
 	until(t, ctx, `document.querySelector(".past td")?.textContent === "nightly on db1"`)
 	if got := ask[string](t, ctx, `document.querySelector(".past").innerText`); !strings.Contains(got, "released") {
 		t.Errorf("the past is %q", got)
@@ -493,13 +501,13 @@ func TestShots(t *testing.T) {
 // town has locks such as people have.
 func town(s *service) {
 	gone := s.enter("deploy/production", by("release-1423", "ci2", "hotfix of the cart"))
-	holder := s.enter("deploy/production", by("release-1424", "ci1", "rolling out 2026.11.3"), lease(30*time.Second))
-	s.enter("deploy/production", by("release-1425", "ci3", "rolling out 2026.11.4"))
+	holder := s.enter("deploy/production", as("ci", by("release-1424", "ci1", "rolling out 2026.11.3")), lease(30*time.Second))
+	s.enter("deploy/production", as("ci", by("release-1425", "ci3", "rolling out 2026.11.4")))
 	s.enter("deploy/production", by("schema-migration", "db1", "adds orders.currency"))
 	s.enter("deploy/production", by("anna", "anna-laptop", "a look at the logs before the next one"))
 	s.leave(gone, 0)
 	s.enter("migrations/orders", by("migrate", "db1", "adds orders.currency"), lease(15*time.Second))
-	within := by("release-1424", "ci1", "")
+	within := as("ci", by("release-1424", "ci1", ""))
 	within.Within = fmt.Sprint(holder.Ticket, " deploy/production")
 	s.enter("migrations/orders", within)
 	for i := range 4 {

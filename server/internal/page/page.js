@@ -40,9 +40,9 @@ function span(ms) {
   return `${Math.floor(s / 86400)} d`;
 }
 
-/** who says who a claim's client is. The text of another program stands for itself. */
+/** who says who a claim's client is, and as whom the service knows it. The text of another program stands for itself. */
 function who(c) {
-  const name = c.owner || c.program || c.value || "somebody unknown";
+  const name = (c.owner || c.program || c.value || "somebody unknown") + (c.principal ? ` as ${c.principal}` : "");
   return c.host ? `${name} on ${c.host}` : name;
 }
 
@@ -134,7 +134,7 @@ function row(q) {
 }
 
 /** words are what a search looks in. */
-const words = (q) => [q.name, ...q.claims.flatMap((c) => [c.owner, c.program, c.host, c.reason, c.value])].join("\n").toLowerCase();
+const words = (q) => [q.name, ...q.claims.flatMap((c) => [c.owner, c.principal, c.program, c.host, c.reason, c.value])].join("\n").toLowerCase();
 
 const orders = {
   wait: (a, b) => a.oldest - b.oldest || (a.name < b.name ? -1 : 1),

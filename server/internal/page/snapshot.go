@@ -47,12 +47,13 @@ type rawQueue = json.RawMessage
 
 // A who describes a claim's client.
 type who struct {
-	Owner   string `json:"owner,omitempty"`
-	Program string `json:"program,omitempty"`
-	Host    string `json:"host,omitempty"`
-	PID     int    `json:"pid,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Value   string `json:"value,omitempty"`
+	Owner     string `json:"owner,omitempty"`
+	Principal string `json:"principal,omitempty"` // that the service has checked
+	Program   string `json:"program,omitempty"`
+	Host      string `json:"host,omitempty"`
+	PID       int    `json:"pid,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Value     string `json:"value,omitempty"`
 }
 
 // A claim is a claim of a queue. Times are milliseconds since the page's epoch.
@@ -229,7 +230,7 @@ func (p *Page) describe(now *claim, c *driver.ClaimInfo, before *claim, capacity
 		return
 	}
 	h := record.Read(c.Record)
-	now.who = who{h.Owner, h.Program, h.Host, h.PID, h.Reason, h.Value}
+	now.who = who{h.Owner, h.Principal, h.Program, h.Host, h.PID, h.Reason, h.Value}
 	now.TTL = record.TTL(c.Record).Milliseconds()
 	for line := range strings.Lines(h.Within) {
 		ticket, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
