@@ -20,6 +20,9 @@ const (
 	loginCookie = "__Host-stile"
 	loginFor    = 12 * time.Hour
 	maxToken    = 2048 // bytes, since browsers keep cookies of at most 4096
+
+	// aheadMost is how far the clock of another replica may be ahead. If a clock is set back further, viewers log in again.
+	aheadMost = time.Minute
 )
 
 // logins make cookies with the first key, and read them with any.
@@ -68,7 +71,7 @@ func (l logins) token(r *http.Request) (string, bool) {
 	for _, aead := range l {
 		if text, err := aead.Open(nil, nil, sealed, []byte(loginCookie)); err == nil && len(text) >= 8 {
 			age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(text)), 0))
-			return string(text[8:]), age <= loginFor
+			return string(text[8:]), age <= loginFor && age >= -aheadMost
 		}
 	}
 	return "", false

@@ -303,6 +303,11 @@ func TestLoginAtReplicas(t *testing.T) {
 	if w := visit(t, rotated, http.MethodPost, "/page/break", fmt.Sprintf(`{"name":"a","id":"%d","reason":"why"}`, p.Ticket), cookie...); w.Code != 200 {
 		t.Errorf("a break at another replica = %d %s", w.Code, w.Body)
 	}
+	synctest.Test(t, func(t *testing.T) { // its clock is in the year 2000
+		if p := open(t, newPage(t, newFake(), d, older), cookie...); !p.Login {
+			t.Error("a login lasts longer because the clock was set back")
+		}
+	})
 	for what, keys := range map[string][][]byte{"another key": {newer}, "a key of its own": nil} {
 		if p := open(t, newPage(t, f, d, keys...), cookie...); !p.Login {
 			t.Errorf("a cookie is worth something at a server with %s", what)
