@@ -67,6 +67,35 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A busy service is asked again when it says, though the other host cannot be reached: that host was asked last, and its error says
+// nothing of when to ask.
+func TestBusyBesideTheDead(t *testing.T) {
+	t.Parallel()
+	var left, dead atomic.Int64
+	store := memory.NewStore()
+	first, _ := service(t, store.Driver(), busy(&left, api.Enter, 1))
+	second, _ := service(t, store.Driver(), func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != api.Enter {
+				next.ServeHTTP(w, r)
+				return
+			}
+			dead.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body) // the client has sent it
+			w.Header().Set("Content-Type", api.JSON)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"code":"failed","outcome":"unsent","unreachable":true,"message":"the store is away"}`)
+		})
+	})
+	d := open(t, first, second)
+	left.Store(1)
+	begin := time.Now()
+	drive.Holds(t, d, drive.Claim("a", "x"))
+	if took := time.Since(begin); took < time.Second || dead.Load() != 1 {
+		t.Errorf("the busy host was asked again after %v, and the other %d times; want a second, and once", took, dead.Load())
+	}
+}
+
 // A wait that a busy service refuses ends without news, so its caller enters again, which keeps the claim's place.
 func TestBusyWait(t *testing.T) {
 	t.Parallel()

@@ -37,8 +37,8 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	return c.each(ctx, r, func(x *exchange, res *http.Response) error { return x.decode(res, a) })
 }
 
-// each sends a request to the hosts in turn, for the store that the client knows, and read takes the answer. If all are busy,
-// it sends the request again after a pause.
+// each sends a request to the hosts in turn, for the store that the client knows, and read takes the answer. If none takes it, and
+// one is busy, it sends the request again after a pause.
 func (c *client) each(ctx context.Context, q *request, read func(*exchange, *http.Response) error) error {
 	if q.path != api.Traits && q.path != api.Identity {
 		q.store = c.stores.current()
@@ -57,34 +57,51 @@ func (c *client) each(ctx context.Context, q *request, read func(*exchange, *htt
 
 // inTurn sends a request to the first host, and read takes the answer. While the outcome is unsent, or the host serves another
 // store, inTurn tries the next host, but an Enter goes to no host after one that serves another store. A host that is silent,
-// cannot be reached, cannot reach its store or serves another store is no longer the first.
-func (c *client) inTurn(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (err error) {
-	for range c.hosts {
-		c.mu.Lock()
-		i := c.host
-		c.mu.Unlock()
-		begun := time.Now()
-		err = c.exchange(ctx, c.hosts[i], q, read)
-		if err == nil || c.closed() {
-			return err
-		}
-		other := errors.Is(err, api.ErrOtherStore)
-		unsent := (driver.OutcomeOf(err) == driver.OutcomeUnsent || other && q.path != api.Enter) && ctx.Err() == nil
-		if other {
-			c.stores.suspect()
-		}
-		if unsent || other || q.silent(ctx, begun) || driver.IsUnreachable(err) && ctx.Err() == nil {
-			c.mu.Lock()
-			if c.host == i {
-				c.host = (i + 1) % len(c.hosts)
-			}
-			c.mu.Unlock()
-		}
+// cannot be reached, cannot reach its store or serves another store is no longer the first. If no host takes the request, the
+// error is that of the busy host that may be asked again first, or else that of the last one.
+func (c *client) inTurn(ctx context.Context, q *request, read func(*exchange, *http.Response) error) error {
+	var least *busyError
+	for left := len(c.hosts); ; left-- {
+		unsent, err := c.first(ctx, q, read)
 		if !unsent {
 			return err
 		}
+		if busy, is := errors.AsType[*busyError](err); is && (least == nil || busy.after < least.after) {
+			least = busy
+		}
+		switch {
+		case left > 1:
+		case least != nil:
+			return least
+		default:
+			return err
+		}
 	}
-	return err
+}
+
+// first sends a request to the first host. It reports whether another host may be asked.
+func (c *client) first(ctx context.Context, q *request, read func(*exchange, *http.Response) error) (unsent bool, err error) {
+	c.mu.Lock()
+	i := c.host
+	c.mu.Unlock()
+	begun := time.Now()
+	err = c.exchange(ctx, c.hosts[i], q, read)
+	if err == nil || c.closed() {
+		return false, err
+	}
+	other := errors.Is(err, api.ErrOtherStore)
+	unsent = (driver.OutcomeOf(err) == driver.OutcomeUnsent || other && q.path != api.Enter) && ctx.Err() == nil
+	if other {
+		c.stores.suspect()
+	}
+	if unsent || other || q.silent(ctx, begun) || driver.IsUnreachable(err) && ctx.Err() == nil {
+		c.mu.Lock()
+		if c.host == i {
+			c.host = (i + 1) % len(c.hosts)
+		}
+		c.mu.Unlock()
+	}
+	return unsent, err
 }
 
 // slow is the least silence, when the caller gives up, after which a host counts as silent.
