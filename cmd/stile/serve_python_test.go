@@ -393,6 +393,35 @@ func TestPythonToken(t *testing.T) {
 	p.lost()
 }
 
+// The Python client asks by TLS, and trusts only the authority that it is given. What it sends to another server has no token.
+func TestPythonTLS(t *testing.T) {
+	t.Parallel()
+	u := newAccount(t)
+	tokens, file := filepath.Join(u.home, "tokens.json"), filepath.Join(u.home, "token")
+	token := u.must("serve", "token", "new", "ci", "--allow", "lock", "--tokens", tokens)
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := servertest.Certificate(t)
+	stranger, _ := servertest.Certificate(t)
+	m, at := u.serve("--tokens", tokens, "--tls-cert", cert, "--tls-key", key)
+	p := u.pythonHolder(at+"?tls_ca="+cert+"&token_file="+file, "a", `{"ttl": 1}`)
+	if held := p.says("held"); u.show("a").Claims[0].Ticket != held.Token {
+		t.Errorf("the holder has the token %s; the queue is %+v", held.Token, u.show("a").Claims)
+	}
+	for url, want := range map[string]string{
+		at + "?tls_ca=" + stranger + "&token_file=" + file: "certificate verify failed",
+		at + "?token_file=" + file:                         "certificate verify failed",
+		strings.Replace(at, "stiles", "stile", 1):          "status 400",
+	} {
+		if e := u.pythonHolder(url, "b", `{"wait": 0.1}`).says("error"); !strings.Contains(e.Text, want) {
+			t.Errorf("%s gets %+v; want %s", url, e, want)
+		}
+	}
+	p.releases()
+	m.ends(syscall.SIGTERM)
+}
+
 // The programs of the client's page run.
 func TestPythonPage(t *testing.T) {
 	t.Parallel()
