@@ -116,8 +116,9 @@ type Options struct {
 	// one server at a time can serve; see [New]. Nil: nobody learns it.
 	Standby func(because error)
 
-	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A break
-	// waits for it, and is refused if it returns an error. Many goroutines call it. Nil: nobody takes events.
+	// Audit takes an event for each break, each refusal for lack of a right, and each lock that is taken or released. A request
+	// waits for its events, so let only those of breaks wait for a disk. A break is refused if it returns an error. Many
+	// goroutines call it. Nil: nobody takes events.
 	Audit func(Event) error
 }
 

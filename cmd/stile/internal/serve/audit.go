@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,13 +23,26 @@ import (
 // have at most twice as much.
 const mostAudit = 64 << 20
 
+// mostBehind is the most lines that wait for the disk, about 1 MB.
+const mostBehind = 4096
+
 // An auditFile takes events as lines of JSON. Its file may be renamed meanwhile, by logrotate or by hand: the next line goes
 // into a new file of the same name. Only one service writes a file, since two would rename each other's.
+//
+// One goroutine writes all lines in the order of their events. Only a break waits for its line. Other requests go on while the
+// disk stands still, and after mostBehind of them their lines are lost.
 type auditFile struct {
 	path  string
 	locks bool        // also the locks that are taken and released
 	warn  func(error) // takes a fault of the file, once per change of the fault
 	most  int64       // bytes; see mostAudit
+
+	queue chan *auditLine
+	lost  atomic.Int64 // lines since the last that was written
+	fault atomic.Pointer[error]
+	end   func()        // ends the writing
+	ends  chan struct{} // closed by end
+	over  chan struct{} // closed when the writing has ended
 
 	mu   sync.Mutex // guards the fields below
 	f    *os.File   // nil after a failed opening
@@ -66,14 +80,29 @@ func (w *auditFlags) audit(o *server.Options) (closes func(), err error) {
 
 // openAudit opens a file for events, or creates it with mode 0600.
 func openAudit(path string, locks bool, warn func(error)) (*auditFile, error) {
-	a := &auditFile{path: path, locks: locks, warn: warn, most: mostAudit}
+	a := &auditFile{
+		path: path, locks: locks, warn: warn, most: mostAudit, queue: make(chan *auditLine, mostBehind), ends: make(chan struct{}),
+		over: make(chan struct{}),
+	}
+	a.end = sync.OnceFunc(func() { close(a.ends) })
 	if err := a.openLocked(); err != nil {
 		return nil, err
 	}
+	go a.write()
 	return a, nil
 }
 
-// take is a [server.Options.Audit]. Before it returns, the line of a break is on the disk.
+// An auditLine is the line of an event.
+type auditLine struct {
+	text    []byte
+	written chan error // takes the outcome of a break's line, which goes to the disk; nil for other lines
+}
+
+// errAuditEnded is the error of a break after the end of the audit.
+var errAuditEnded = errors.New("the audit has ended")
+
+// take is a [server.Options.Audit]. Before it returns, the line of a break is on the disk. For other events it returns the outcome of
+// the line that was written last, or that their line is lost.
 func (a *auditFile) take(e server.Event) error {
 	if !a.locks && (e.Action == server.Took || e.Action == server.Released) {
 		return nil
@@ -82,15 +111,75 @@ func (a *auditFile) take(e server.Event) error {
 	if err != nil {
 		return err
 	}
+	l := &auditLine{text: append(line, '\n')}
+	if e.Action != server.Broke && e.Action != server.Asked {
+		select {
+		case a.queue <- l:
+		default:
+			err := fmt.Errorf("%s takes no lines, and %d wait; until it does, lines are lost, and breaks wait", a.path, mostBehind)
+			if a.lost.Add(1) == 1 {
+				a.warn(err)
+			}
+			return err
+		}
+		if err := a.fault.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	l.written = make(chan error, 1)
+	select {
+	case a.queue <- l:
+	case <-a.ends:
+		return errAuditEnded
+	}
+	select {
+	case err := <-l.written:
+		return err
+	case <-a.over:
+		return errAuditEnded
+	}
+}
+
+// write writes the lines until the audit ends, then those that are there, and closes the file.
+func (a *auditFile) write() {
+	defer close(a.over)
+	for {
+		select {
+		case l := <-a.queue:
+			a.put(l)
+			continue
+		case <-a.ends:
+		}
+		for len(a.queue) > 0 {
+			a.put(<-a.queue)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.f != nil {
+			a.closeLocked()
+		}
+		return
+	}
+}
+
+// put writes a line.
+func (a *auditFile) put(l *auditLine) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	err = a.writeLocked(append(line, '\n'), e.Action == server.Broke || e.Action == server.Asked)
-	if err == nil {
+	err := a.writeLocked(l.text, l.written != nil)
+	if a.fault.Store(nil); err == nil {
 		a.said = ""
+		if n := a.lost.Swap(0); n > 0 {
+			a.warn(fmt.Errorf("%s takes lines again; %d are lost", a.path, n))
+		}
 	} else {
+		a.fault.Store(&err)
 		a.faultLocked(err)
 	}
-	return err
+	if l.written != nil {
+		l.written <- err
+	}
 }
 
 // faultLocked warns of a fault.
@@ -214,17 +303,9 @@ const closeWithin = 2 * time.Second
 
 // close closes the file, at the end of the service.
 func (a *auditFile) close() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.f != nil {
-			a.closeLocked()
-		}
-	}()
+	a.end()
 	select {
-	case <-closed:
+	case <-a.over:
 	case <-time.After(closeWithin):
 		a.warn(fmt.Errorf("%s does not take a line; the service ends without it", a.path))
 	}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -232,6 +234,52 @@ func TestAuditFileIsNoPipe(t *testing.T) {
 	}
 	if _, err := openAudit(path, false, nil); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("a pipe gives %v; want a refusal", err)
+	}
+}
+
+// While the disk stands still, only breaks wait. Other lines follow when it goes on, in their order, and lost ones are counted.
+func TestAuditFileHoldsUpBreaksOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	a, warned := newAudit(t, path, true)
+	a.mu.Lock() // as a write does that the disk does not answer
+	const more = 5
+	for i := range mostBehind + more + 1 { // one may be under way
+		what := server.Refused
+		if i%2 == 0 {
+			what = server.Took
+		}
+		if err := a.take(server.Event{Action: what, Name: fmt.Sprint(i)}); err != nil && i < mostBehind || err == nil && i == mostBehind+more {
+			t.Errorf("line %d = %v", i, err)
+		}
+	}
+	if len(*warned) != 1 || !strings.Contains((*warned)[0], "takes no lines") {
+		t.Errorf("the warnings are %q; want one", *warned)
+	}
+	var goesOn atomic.Bool
+	broke := make(chan error)
+	go func() {
+		err := a.take(server.Event{Action: server.Broke, Name: "break"})
+		if !goesOn.Load() {
+			err = errors.New("a break did not wait for its line")
+		}
+		broke <- err
+	}()
+	runtime.Gosched()
+	goesOn.Store(true)
+	a.mu.Unlock()
+	if err := <-broke; err != nil {
+		t.Error(err)
+	}
+	got := lines(t, path)
+	if n := len(got); n < mostBehind+1 || n > mostBehind+2 || got[0] != "0" || got[1] != "1" || got[n-1] != "break" {
+		t.Errorf("there are %d lines, from %s to %s; want those that waited, and the break", n, got[0], got[n-1])
+	}
+	a.close()
+	if err := a.take(server.Event{Action: server.Broke}); err == nil {
+		t.Error("a break after the end has a line")
+	}
+	if len(*warned) != 2 || !strings.HasSuffix((*warned)[1], " are lost") {
+		t.Errorf("the warnings are %q; want how many lines are lost", *warned)
 	}
 }
 
