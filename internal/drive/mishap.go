@@ -45,7 +45,8 @@ func Mishaps(
 			use(t, open) // so that it has counted further than one that was just started
 			return &drivertest.Mishap{Open: open, Frees: true, Forgets: forgets, Back: back, Happens: func() {
 				s.Kill()
-				err := os.RemoveAll(folder)
+				_, err := os.Stat(folder) // for RemoveAll, no folder is no error
+				err = errors.Join(err, os.RemoveAll(folder))
 				if !wiped {
 					err = errors.Join(err, os.CopyFS(folder, os.DirFS(older)))
 				}

@@ -54,12 +54,17 @@ func redisBinary(t TB) string {
 	return filepath.Join(folder, "bin", "redis-server")
 }
 
+// RedisData is the folder of the data of a Redis server, in the folder of the server.
+const RedisData = "data"
+
 func redisServer(t TB, ports int, args func(s *Server) []string, trust *tls.Config) Process {
 	t.Helper()
 	return Process{
 		Binary: redisBinary(t), Package: "redis-server", Ports: ports,
+		Files: func(s *Server) error { return os.MkdirAll(filepath.Join(s.Dir, RedisData), 0o700) },
 		Args: func(s *Server) []string {
-			return append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no"}, args(s)...)
+			data := filepath.Join(s.Dir, RedisData)
+			return append([]string{"--bind", "127.0.0.1", "--dir", data, "--save", "", "--appendonly", "no"}, args(s)...)
 		},
 		Ready: func(s *Server) error { return redisReady(s.Addr, trust) },
 	}

@@ -20,7 +20,7 @@ func store(t testing.TB, parameters string) drivertest.Store {
 	url := func(addrs ...string) string { return "redis://" + addrs[0] + parameters }
 	s := drivertest.Store{
 		Open: opener(url(addr)), Detour: drive.Detour(url, addr), Fresh: fresh(url(addr)),
-		Mishaps:  drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, "appendonlydir", false),
+		Mishaps:  drive.Mishaps(func(t testing.TB) *servertest.Server { return servertest.Redis(t, durable...) }, url, servertest.RedisData, false),
 		Failover: sentinel(parameters),
 		Lacking:  lackingOne(parameters),
 	}

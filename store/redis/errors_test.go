@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 func TestMisconf(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t, "--save", "3600 1", "--stop-writes-on-bgsave-error", "yes")
-	if err := os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "in the way"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.Dir, servertest.RedisData, "dump.rdb", "in the way"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	d := open(t, "redis://"+s.Addr)
