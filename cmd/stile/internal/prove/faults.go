@@ -113,8 +113,10 @@ func (r *run) pause(ctx context.Context, f *Fault, h *held) {
 		f.Why = "the client had given the lock back when it stood still"
 	case taken, keeps:
 		f.Hit = true
-	default:
-		f.Why, f.Final = r.notTaken(ctx, "a client that held stood still"), true
+	default: // a thread that was in a system call may have stopped in a lock later
+		if f.Why = r.blocks(ctx); f.Why == "" {
+			f.Why, f.Final = r.notTaken(ctx, "a client that held stood still"), true
+		}
 	}
 }
 
