@@ -93,6 +93,7 @@ func (d *measured) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renew
 
 func (d *measured) Leave(ctx context.Context, l *driver.Release) error {
 	sent := time.Now()
+	d.m.Leaves(l.Claim)
 	err := d.Driver.Leave(ctx, l)
 	d.took("leave", sent)
 	d.m.Left(l.Claim, err)

@@ -40,6 +40,7 @@ type claim struct {
 	state state
 	since time.Time // when the state began; of a waiting claim, when its first request was sent
 	until time.Time // when its lease ends, as far as is known
+	parts bool      // a Leave is under way, and only its answer ends the claim
 }
 
 type state int
@@ -145,36 +146,60 @@ func (s *Service) Renewed(cs []*driver.Claim, sent time.Time, renewals []driver.
 	}
 }
 
-// Left takes the answer to a Leave.
+// Leaves notes that a Leave is sent. A renewal that is under way may find the claim gone: no loss.
+func (s *Service) Leaves(c *driver.Claim) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if f := s.claims.of[claimKey{c.Name, c.ID}]; f != nil {
+		f.parts = true
+	}
+}
+
+// Left takes the answer to a Leave. If its outcome is unknown, the client has given up the claim all the same: the next Leave may
+// find it gone, and that is no loss.
 func (s *Service) Left(c *driver.Claim, err error) {
-	if err != nil {
-		s.failed(c, err)
-		return
-	}
-	s.end(c, "")
-}
-
-// failed takes an error of a request about a claim. Only a claim that is gone has ended.
-func (s *Service) failed(c *driver.Claim, err error) {
-	if _, ok := errors.AsType[*driver.BrokenError](err); ok {
-		s.end(c, broken)
-	} else if errors.Is(err, driver.ErrSession) {
-		s.end(c, session)
-	} else if errors.Is(err, driver.ErrGone) {
-		s.end(c, gone)
-	}
-}
-
-// end ends a claim that is followed, for a reason; "" if its client has released it.
-func (s *Service) end(c *driver.Claim, reason string) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	key := claimKey{c.Name, c.ID}
-	if f := s.claims.of[key]; f != nil {
+	f := s.claims.of[key]
+	if f == nil {
+		return
+	}
+	f.parts = false
+	if reason := reasonOf(err); err == nil || reason != "" || !driver.NotApplied(err) {
 		s.endLocked(key, f, reason)
 	}
 }
 
+// failed takes an error of a request about a claim. Only a claim that is gone has ended.
+func (s *Service) failed(c *driver.Claim, err error) {
+	reason := reasonOf(err)
+	if reason == "" {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	key := claimKey{c.Name, c.ID}
+	if f := s.claims.of[key]; f != nil && !f.parts {
+		s.endLocked(key, f, reason)
+	}
+}
+
+// reasonOf returns the reason of a claim's end; "" if the error does not say that the claim has ended.
+func reasonOf(err error) string {
+	if _, ok := errors.AsType[*driver.BrokenError](err); ok {
+		return broken
+	}
+	switch {
+	case errors.Is(err, driver.ErrSession):
+		return session
+	case errors.Is(err, driver.ErrGone):
+		return gone
+	}
+	return ""
+}
+
+// endLocked ends a claim for a reason; "" if its client has released it.
 func (s *Service) endLocked(key claimKey, f *claim, reason string) {
 	delete(s.claims.of, key)
 	switch f.state {

@@ -67,6 +67,8 @@ func TestEnds(t *testing.T) {
 	leave := func(err error) func(*Service, *driver.Claim) {
 		return func(s *Service, c *driver.Claim) { s.Left(c, err) }
 	}
+	sent := func(s *Service, c *driver.Claim) { s.Leaves(c) }
+	unknown := driver.Unknown(driver.ErrClosed)
 	await := func(s *Service, c *driver.Claim) { s.Awaited(c, holds, nil) }
 	var pass func(*Service, *driver.Claim) // the leases end
 	for _, tt := range []struct {
@@ -76,7 +78,13 @@ func TestEnds(t *testing.T) {
 	}{
 		{"released twice", []func(*Service, *driver.Claim){enter(0, holds), leave(nil), leave(driver.ErrGone)}, "hold_duration_seconds_count"},
 		{"released and renewed", []func(*Service, *driver.Claim){enter(0, holds), leave(nil), renew(driver.ErrGone)}, "hold_duration_seconds_count"},
-		{"a release of unknown outcome", []func(*Service, *driver.Claim){enter(0, holds), leave(driver.Unknown(driver.ErrClosed))}, "held"},
+		{"a release of unknown outcome", []func(*Service, *driver.Claim){enter(0, holds), sent, leave(unknown)}, "hold_duration_seconds_count"},
+		{"released again, since the outcome was unknown", []func(*Service, *driver.Claim){enter(0, holds), sent, leave(unknown), sent, leave(driver.ErrGone)},
+			"hold_duration_seconds_count"},
+		{"renewed while it leaves", []func(*Service, *driver.Claim){enter(0, holds), sent, renew(driver.ErrGone), leave(nil)}, "hold_duration_seconds_count"},
+		{"lost before it leaves", []func(*Service, *driver.Claim){enter(0, holds), sent, leave(driver.ErrGone)}, "gone"},
+		{"a release that was not sent, and a loss", []func(*Service, *driver.Claim){enter(0, holds), sent, leave(driver.Unsent(driver.ErrClosed)), renew(driver.ErrGone)},
+			"gone"},
 		{"lost", []func(*Service, *driver.Claim){enter(0, holds), renew(driver.ErrGone), renew(driver.ErrGone)}, "gone"},
 		{"lost with its session", []func(*Service, *driver.Claim){enter(0, holds), renew(driver.ErrSession)}, "session"},
 		{"broken", []func(*Service, *driver.Claim){enter(0, holds), renew(&driver.BrokenError{})}, "broken"},
