@@ -328,7 +328,7 @@ func (l *limits) takes(who *caller, name string, h *handle, want time.Duration) 
 
 // shorten bounds the lease of an existing claim. To refuse its renewal would be to take its lock.
 func (l *limits) shorten(c *driver.Claim) *driver.Claim {
-	c.TTL, c.Wait = min(c.TTL, l.longest), min(c.Wait, l.longest)
+	c.TTL, c.Wait, c.Delay = min(c.TTL, l.longest), min(c.Wait, l.longest), min(c.Delay, l.longest)
 	return c
 }
 

@@ -102,8 +102,9 @@ type Options struct {
 	MaxRate int
 
 	// MaxClaims is the most claims that a principal may have at this server, which hold or wait: those that entered or were
-	// renewed here, while their leases last. It needs an Authenticator. 0 means 30,000. Further claims are refused with status
-	// 429; Consul's clients get 500, after which they ask again.
+	// renewed here, until they leave here or would run out, with their lock-delays. A claim that leaves by another replica goes on
+	// counting here. It needs an Authenticator. 0 means 30,000. Further claims are refused with status 429; Consul's clients get
+	// 500, after which they ask again.
 	MaxClaims int
 
 	// Class maps the name of a lock to its class, such as "order" for all of "order/4711", which is a label of the metrics at

@@ -24,6 +24,7 @@ type fake struct {
 	traits func(*driver.Traits)
 	enter  func(context.Context, *driver.Claim) (driver.Place, error)
 	await  func(context.Context, *driver.Claim) (driver.Place, error)
+	renew  func(context.Context, []*driver.Claim) []driver.Renewal
 	leave  func(*driver.Release) error
 	left   chan driver.Claim
 }
@@ -50,6 +51,13 @@ func (f *fake) Await(ctx context.Context, c *driver.Claim) (driver.Place, error)
 		return f.await(ctx, c)
 	}
 	return f.Driver.Await(ctx, c)
+}
+
+func (f *fake) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+	if f.renew != nil {
+		return f.renew(ctx, cs)
+	}
+	return f.Driver.Renew(ctx, cs)
 }
 
 func (f *fake) Leave(ctx context.Context, l *driver.Release) error {
