@@ -69,8 +69,8 @@ func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil
 }
 
-// rid removes the remains of a late Enter. That Enter had no ticket yet, so after the claim was gone it entered again. The
-// client learns that its claim is gone only when nothing of it remains.
+// rid removes the remains of a late Enter. That Enter had no ticket yet, so after the claim was gone it entered again, and some
+// stores find it by no other ticket than its own. The client learns that its claim is gone only when nothing of it remains.
 func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
 	if s.sole != nil {
 		if err := s.sole.why(ctx); err != nil { // another server may have entered the claim
@@ -214,7 +214,11 @@ func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	}
 	defer end()
 	s.alerts.left(c)
-	if err := s.d.Leave(ctx, &driver.Release{Claim: c, Keep: q.Keep}); err != nil {
+	err = s.d.Leave(ctx, &driver.Release{Claim: c, Keep: q.Keep})
+	if c.Ticket != 0 && errors.Is(err, driver.ErrGone) {
+		err = s.rid(ctx, c, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	who.did(Released, c, c.Ticket)
