@@ -12,7 +12,8 @@ import stile
 
 
 def tell(event: str, **facts: object) -> None:
-    print(json.dumps({"event": event, **facts}), flush=True)
+    sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")  # at once, since two threads write
+    sys.stdout.flush()
 
 
 url, name, keywords = sys.argv[1], sys.argv[2], json.loads(sys.argv[3] or "{}")
