@@ -31,7 +31,7 @@ func (s *Server) begin(ctx context.Context, c *driver.Claim, cut func()) (end fu
 	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
 
-func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (*api.PlaceAnswer, error) {
+func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
 	if err := q.Claim.CheckLeased(); err != nil {
 		return nil, invalid(err)
 	}
@@ -193,7 +193,7 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 	return a, nil
 }
 
-func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (*api.LeaveAnswer, error) {
+func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
 	if err := q.Claim.Check(); err != nil {
 		return nil, invalid(err)
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 // serve returns a handler that answers in one piece.
-func serve[Q, A any](s *Server, answer func(context.Context, *Q) (A, error)) http.HandlerFunc {
+func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
 		if !read(w, r, &q) || r.URL.Path != api.Renew && !s.meant(w, r) {
@@ -45,22 +45,9 @@ func serve[Q, A any](s *Server, answer func(context.Context, *Q) (A, error)) htt
 // read decodes a request from its body, or refuses it. It refuses unknown fields: they may ask for a power that this server
 // lacks.
 func read(w http.ResponseWriter, r *http.Request, q any) bool {
-	body, ok := readBody(w, r, api.JSON)
-	if !ok {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != api.JSON {
+		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of a request must be "+api.JSON))
 		return false
-	}
-	if err := decode(body, q); err != nil {
-		refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("the request's body is not that of %s: %w", r.URL.Path, err))
-		return false
-	}
-	return true
-}
-
-// readBody reads the body of a request, which must be of a media type, or refuses the request.
-func readBody(w http.ResponseWriter, r *http.Request, must string) (body []byte, ok bool) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != must {
-		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of the request must be "+must))
-		return nil, false
 	}
 	// A body that never ends keeps its connection no longer than this. At the end of the body net/http removes the limit, since
 	// a long wait may follow.
@@ -70,13 +57,17 @@ func readBody(w http.ResponseWriter, r *http.Request, must string) (body []byte,
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid,
 			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
-		return nil, false
+		return false
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, api.CodeInvalid, errors.New("the request's body did not arrive"))
-		return nil, false
+		return false
 	}
-	return body, true
+	if err := decode(body, q); err != nil {
+		refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("the request's body is not that of %s: %w", r.URL.Path, err))
+		return false
+	}
+	return true
 }
 
 // decode decodes a request from JSON, and refuses further text after it.

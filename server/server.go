@@ -5,7 +5,7 @@
 //	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
-// A request makes one call of the store's driver, or a few; a batch makes those of its items side by side. The server keeps nothing of a claim beyond the calls under way.
+// A request makes one call of the store's driver, or a few. The server keeps nothing of a claim beyond the calls under way.
 // So several servers over one store are replicas: a client may send each request to any of them, and a server that dies
 // takes no lease with it. Package store/remote is the client, for URLs of the scheme stile. Its requests name the id of the
 // store that they are meant for, and a server over another store refuses them.
@@ -176,7 +176,6 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
 	mux.HandleFunc("POST "+api.Renew, serve(s, s.renew))
 	mux.HandleFunc("POST "+api.Leave, serve(s, s.leave))
-	mux.HandleFunc("POST "+api.Batch, s.batch)
 	mux.HandleFunc("POST "+api.Break, serve(s, s.breaks))
 	mux.HandleFunc("POST "+api.Identity, serve(s, s.identify))
 	mux.HandleFunc("POST "+api.Traits, serve(s, s.describe))

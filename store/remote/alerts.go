@@ -252,7 +252,7 @@ func (a *alerts) follow(ctx context.Context, s *subscription, q *api.AlertsReque
 	defer s.end()
 	if body, err := api.Compose(q); err == nil {
 		// In any case its claims then need a new request.
-		_ = a.c.follow(ctx, &request{method: http.MethodPost, path: api.Alerts, kind: api.JSON, body: body}, func(event, data string) {
+		_ = a.c.follow(ctx, &request{method: http.MethodPost, path: api.Alerts, body: body}, func(event, data string) {
 			var alert api.Alert
 			if event == api.EventAlert && json.Unmarshal([]byte(data), &alert) == nil {
 				a.heed(s, &alert)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -23,11 +22,9 @@ import (
 // A request is one that each sends to the hosts in turn.
 type request struct {
 	method, path string
-	kind         string // of the body
 	body         []byte
-	answer       api.Answer // of a request that call sends
-	store        string     // id of the store that the request is meant for; "" for any
-	alone        bool       // it has a connection of its own
+	store        string // id of the store that the request is meant for; "" for any
+	alone        bool   // it has a connection of its own
 }
 
 // call sends a request and decodes its answer into a.
@@ -36,7 +33,7 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	if err != nil {
 		return err
 	}
-	r := &request{method: http.MethodPost, path: path, kind: api.JSON, body: body, answer: a}
+	r := &request{method: http.MethodPost, path: path, body: body}
 	return c.each(ctx, r, func(x *exchange, res *http.Response) error { return x.decode(res, a) })
 }
 
@@ -88,11 +85,7 @@ func (c *client) first(ctx context.Context, q *request, read func(*exchange, *ht
 	i := c.host
 	c.mu.Unlock()
 	begun := time.Now()
-	if q.path == api.Enter || q.path == api.Leave {
-		err = c.gatherers[i].send(ctx, q, read)
-	} else {
-		err = c.exchange(ctx, c.hosts[i], q, read)
-	}
+	err = c.exchange(ctx, c.hosts[i], q, read)
 	if err == nil || c.closed() {
 		return false, err
 	}
@@ -133,30 +126,26 @@ type exchange struct {
 	c      *client
 	caller context.Context
 	host   string
-	sent   atomic.Bool // it got a connection, so a part of the request may have left
+	sent   bool // it got a connection, so a part of the request may have left
 }
 
 // exchange sends a request to a host, and read takes the answer.
 func (c *client) exchange(ctx context.Context, host string, q *request, read func(*exchange, *http.Response) error) error {
-	return (&exchange{c: c, caller: ctx, host: host}).send(q, read)
-}
-
-func (x *exchange) send(q *request, read func(*exchange, *http.Response) error) error {
-	c := x.c
-	if c.closed() || x.caller.Err() != nil {
+	x := &exchange{c: c, caller: ctx, host: host}
+	if c.closed() || ctx.Err() != nil {
 		return x.failed(driver.ErrClosed)
 	}
-	until, cancel := context.WithCancel(x.caller)
+	until, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(c.life.Context(), cancel)
 	defer stop()
-	traced := httptrace.WithClientTrace(until, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) }})
-	r, err := http.NewRequestWithContext(traced, q.method, x.host+q.path, bytes.NewReader(q.body))
+	traced := httptrace.WithClientTrace(until, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { x.sent = true }})
+	r, err := http.NewRequestWithContext(traced, q.method, host+q.path, bytes.NewReader(q.body))
 	if err != nil {
 		return driver.Refused(err)
 	}
-	if q.kind != "" {
-		r.Header.Set("Content-Type", q.kind)
+	if q.method == http.MethodPost {
+		r.Header.Set("Content-Type", api.JSON)
 	}
 	if q.store != "" {
 		r.Header.Set(api.StoreID, q.store)
@@ -213,7 +202,7 @@ func bare(host string) string {
 
 // failed returns the error of an unfinished exchange.
 func (x *exchange) failed(err error) error {
-	if ended := driver.Ended(x.caller, x.sent.Load()); ended != nil {
+	if ended := driver.Ended(x.caller, x.sent); ended != nil {
 		return ended
 	}
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(plain.RecordHeader[:]) == "HTTP/" {
@@ -224,7 +213,7 @@ func (x *exchange) failed(err error) error {
 	} else {
 		err = driver.Unreachable(fmt.Errorf("the lock service at %s: %w", x.name(), err))
 	}
-	if x.sent.Load() {
+	if x.sent {
 		return driver.Unknown(err)
 	}
 	return driver.Unsent(err)
@@ -238,7 +227,11 @@ const plainToTLS = "Client sent an HTTP request to an HTTPS server"
 func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
-			return x.c.refusal(e, res.Header.Get("Retry-After"))
+			e.Message = secure.Hide(e.Message, x.c.token)
+			if e.Code == api.CodeTooMany {
+				return &busyError{e.Err(), retryAfter(res.Header)}
+			}
+			return e.Err()
 		}
 	}
 	if res.StatusCode == http.StatusBadRequest && bytes.HasPrefix(text, []byte(plainToTLS)) {
@@ -249,15 +242,6 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 		err = driver.Unreachable(err)
 	}
 	return driver.Unknown(err)
-}
-
-// refusal returns the error of an answer, with its Retry-After.
-func (c *client) refusal(e *api.Error, after string) error {
-	e.Message = secure.Hide(e.Message, c.token)
-	if e.Code == api.CodeTooMany {
-		return &busyError{e.Err(), retryAfter(after)}
-	}
-	return e.Err()
 }
 
 // kindOf returns the media type of an answer, or "".

@@ -21,36 +21,4 @@ func SetMissingAgain(d driver.Driver, again time.Duration) {
 	d.(interface{ base() *client }).base().stores.again = again
 }
 
-// SetPatience sets how long calls wait for a batch to the first host, for such a driver.
-func SetPatience(d driver.Driver, patience time.Duration) { gathererOf(d).patience = patience }
-
-// Queued returns how many calls wait for a batch to the first host, of such a driver.
-func Queued(d driver.Driver) int {
-	g := gathererOf(d)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.queue)
-}
-
-// Jam lets all further calls to the first host wait until Unjam, for such a driver.
-func Jam(d driver.Driver) {
-	g := gathererOf(d)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.under++
-}
-
-// Unjam sends the calls that wait since Jam.
-func Unjam(d driver.Driver) {
-	g := gathererOf(d)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.under--
-	g.nextLocked()
-}
-
-func gathererOf(d driver.Driver) *gatherer {
-	return d.(interface{ base() *client }).base().gatherers[0]
-}
-
 func (c *client) base() *client { return c }

@@ -108,7 +108,7 @@ func (l lister) List(ctx context.Context, q *driver.Query) (list []driver.Listin
 	if err != nil {
 		return nil, err
 	}
-	err = l.each(ctx, &request{method: http.MethodPost, path: api.List, kind: api.JSON, body: body}, func(x *exchange, res *http.Response) error {
+	err = l.each(ctx, &request{method: http.MethodPost, path: api.List, body: body}, func(x *exchange, res *http.Response) error {
 		if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
 			head, _ := io.ReadAll(io.LimitReader(res.Body, api.MaxAnswer)) // a truncated text is not the service's
 			return x.refused(res, head)

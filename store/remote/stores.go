@@ -106,7 +106,7 @@ func (c *client) askStores(ctx context.Context) (all []said, silent []string, er
 	}
 	work.Each(len(asks), len(asks), func(i int) {
 		var a api.IdentityAnswer
-		q := &request{method: http.MethodPost, path: api.Identity, kind: api.JSON, body: []byte("{}"), alone: len(c.hosts) == 1}
+		q := &request{method: http.MethodPost, path: api.Identity, body: []byte("{}"), alone: len(c.hosts) == 1}
 		note(asks[i], &a, c.exchange(ctx, asks[i], q, func(x *exchange, res *http.Response) error { return x.decode(res, &a) }))
 	})
 	return all, silent, err

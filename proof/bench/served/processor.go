@@ -97,12 +97,6 @@ func processor(r *run) error {
 			w.rounds = append(w.rounds, l)
 		}
 	}
-	r.processors(all)
-	return nil
-}
-
-// processors writes the processor times.
-func (r *run) processors(all []*worked) {
 	t := r.page.table("Processor time", "The processor time of the client's process and of the service's, by the kernel's clock of each, where some "+
 		"goroutines of one client lock and unlock a name of their own. One goroutine sends a request for each verb; many share requests. The request that "+
 		"does nothing has the same bytes, the same client and server of Go's HTTP, and JSON that is decoded and encoded: half of it is the request of a lock, "+
@@ -124,6 +118,7 @@ func (r *run) processors(all []*worked) {
 			r.page.target("processor time, "+w.name+", ÷ a request that does nothing", median(ratios), atMost, w.aim)
 		}
 	}
+	return nil
 }
 
 func goroutines(n int) string {
