@@ -335,7 +335,7 @@ func (o *outcome) print(out io.Writer) {
 		fmt.Fprintf(out, "  for %v of %v claims may have been lost, and %d findings of that time do not count\n",
 			o.lax.Round(time.Second), o.took.Round(time.Second), len(o.excused))
 	}
-	if o.fences {
+	if o.guarded != nil && o.fences {
 		fmt.Fprintf(out, "  %d updates under a token, %d lost, %d refused\n", o.guarded.Writes, o.guarded.Lost, o.guarded.Refused)
 	}
 	fmt.Fprintf(out, "  %d operations were held to the models of the names\n", o.checked)
