@@ -15,7 +15,7 @@ func TestRedlockNodeFreezes(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			servers, url := redlockOf(t, 3, durable...)
-			drive.Frozen(t, url, 3*time.Second, func() {
+			drive.Frozen(t, url, 10*time.Second, func() {
 				servers[at].Pause()
 				t.Cleanup(servers[at].Resume)
 			})
