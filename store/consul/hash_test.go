@@ -1,12 +1,10 @@
 package consul
 
 import (
-	"maps"
-	"reflect"
-	"slices"
 	"testing"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/hashtest"
 )
 
 // unhashed are the fields that the hash leaves out, each with the reason.
@@ -34,94 +32,15 @@ var unhashed = map[string]string{
 	"move.index": "not read", "move.spoils": "not read", "move.delayed": "not read",
 }
 
-// TestHashHasEveryField changes each field of a world. If the hash stays the same, the walk takes two worlds for one, and
-// does not visit the second.
+// The hash of a world shows each of its fields.
 func TestHashHasEveryField(t *testing.T) {
 	t.Parallel()
-	f := &fields{t: t, m: fullWorld(), met: map[string]bool{}}
-	f.was = f.m.hash()
-	f.all(reflect.ValueOf(f.m).Elem())
-	for _, name := range slices.Sorted(maps.Keys(unhashed)) {
-		if !f.met[name] {
-			t.Errorf("there is no field %s", name)
-		}
+	m := fullWorld()
+	hash := func() string {
+		h := m.hash()
+		return string(h[:])
 	}
-}
-
-// fields changes the fields of a world, each by its type and name.
-type fields struct {
-	t   testing.TB
-	m   *small
-	was [32]byte
-	met map[string]bool
-}
-
-func (f *fields) all(of reflect.Value) {
-	for i := range of.NumField() {
-		field := of.Field(i)
-		settable := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
-		f.vary(of.Type().Name()+"."+of.Type().Field(i).Name, settable)
-	}
-}
-
-// vary changes a field, and goes on with its parts.
-func (f *fields) vary(name string, field reflect.Value) {
-	f.met[name] = true
-	reason := unhashed[name]
-	switch field.Kind() {
-	case reflect.Struct:
-		if reason == "" {
-			f.all(field)
-		}
-		return
-	case reflect.Pointer, reflect.Slice, reflect.Interface, reflect.Map:
-		if field.IsZero() && reason == "" {
-			f.t.Errorf("%s is empty, so nothing can be changed in it", name)
-			return
-		}
-	}
-	was := reflect.New(field.Type()).Elem()
-	was.Set(field)
-	switch field.Kind() {
-	case reflect.Bool:
-		field.SetBool(!was.Bool())
-	case reflect.Int, reflect.Int64:
-		field.SetInt(was.Int() + 100)
-	case reflect.Uint8, reflect.Uint64:
-		field.SetUint(was.Uint() + 100)
-	case reflect.String:
-		field.SetString(was.String() + "1")
-	default:
-		field.SetZero()
-	}
-	if changed := f.m.hash() != f.was; changed == (reason != "") {
-		f.t.Errorf("%s: a change changes the hash: %v; the reason to leave the field out is %q", name, changed, reason)
-	}
-	field.Set(was)
-	if reason == "" {
-		f.parts(name, field)
-	}
-}
-
-// parts goes on with what a pointer or a slice refers to.
-func (f *fields) parts(name string, field reflect.Value) {
-	switch field.Kind() {
-	case reflect.Slice:
-		f.element(name, field.Index(0))
-	case reflect.Pointer:
-		f.element(name, field.Elem())
-	}
-}
-
-func (f *fields) element(name string, e reflect.Value) {
-	switch {
-	case e.Kind() == reflect.Pointer:
-		f.parts(name, e)
-	case e.Kind() != reflect.Struct:
-		f.vary(name, e)
-	case e.Type().PkgPath() == reflect.TypeFor[small]().PkgPath():
-		f.all(e)
-	}
+	hashtest.EveryField(t, m, hash, unhashed)
 }
 
 // fullWorld returns a world in which nothing is empty. All sessions are the same, and each index is one of two.
