@@ -33,7 +33,7 @@ func TestAdoption(t *testing.T) {
 		a := &adopting{fake: newFake()}
 		a.Driver = store.Driver()
 		a.answer = func(c *driver.Claim) (driver.Place, error) { return driver.Place{Ticket: c.Ticket}, nil }
-		_, url := start(t, a)
+		_, url := start(t, a, nil)
 		replicas, urls = append(replicas, a), append(urls, url)
 	}
 	place := func(url, text string) (a api.PlaceAnswer) {

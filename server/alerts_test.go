@@ -141,7 +141,7 @@ func TestAlertsEndWithTheDriversMemory(t *testing.T) {
 // A listener of a server that ends is sent to another server.
 func TestAlertsOfAServerThatEnds(t *testing.T) {
 	f := newFake()
-	s, url := start(t, f)
+	s, url := start(t, f, nil)
 	c := claim("x", 0)
 	entered(t, f, c)
 	status := make(chan string, 1)
@@ -182,7 +182,7 @@ func TestAlertsOfAServerThatEnds(t *testing.T) {
 type deaf struct{ driver.Driver }
 
 func TestAlertsAreChecked(t *testing.T) {
-	_, url := start(t, newFake())
+	_, url := start(t, newFake(), nil)
 	bad, amended := claim("x", 0), claim("x", 0)
 	bad.TTL, amended.Amend = 0, &api.Amendment{Weight: 1}
 	for name, claims := range map[string][]api.Claim{
@@ -192,7 +192,7 @@ func TestAlertsAreChecked(t *testing.T) {
 			t.Errorf("alerts of claims, %s = %d, %v; want 400, and a refusal", name, status, err)
 		}
 	}
-	_, url = start(t, &deaf{newFake()})
+	_, url = start(t, &deaf{newFake()}, nil)
 	if _, err := asks(t, url+api.Alerts, body(t, &api.AlertsRequest{Claims: []api.Claim{claim("x", 0)}})); !errors.Is(err, driver.ErrUnsupported) {
 		t.Errorf("alerts of a store that learns of nothing = %v; want ErrUnsupported", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -53,32 +52,13 @@ func (n *notebook) of(actions ...server.Action) (some []server.Event) {
 	return some
 }
 
-// audited starts a server, and returns its URL. The server, and the net/http server around it, write into log.
-func audited(t *testing.T, d driver.Driver, o *server.Options, to io.Writer) string {
-	t.Helper()
-	s, err := server.New(d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewUnstartedServer(s)
-	web.Config.ErrorLog = log.New(to, "", 0)
-	web.Start()
-	t.Cleanup(func() {
-		s.EndWaits()
-		web.CloseClientConnections()
-		web.Close()
-		d.Close()
-	})
-	return web.URL
-}
-
 const why = `{"owner":"olga","program":"stile","host":"db1","pid":7,"reason":"stuck since noon"}`
 
 // Who broke what, and why, is written before the break and after it, with the id that the answer has too.
 func TestBreaksAreAudited(t *testing.T) {
 	var n notebook
 	d := newDoor(map[string]server.Right{"ci": everything, "ops": everything})
-	url := audited(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take}, t.Output())
+	_, url := start(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take})
 	held := simple(t, url, "ci", "PUT", "a?owner=nightly&reason=tests", "")
 	q := &api.BreakRequest{Name: "a", Record: []byte(why)}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+api.Break, strings.NewReader(body(t, q)))
@@ -125,7 +105,7 @@ func TestBreaksAreAudited(t *testing.T) {
 func TestNoBreakWithoutAudit(t *testing.T) {
 	n := notebook{full: errors.New("the secret disk is full")}
 	f := newFake()
-	url := audited(t, f, &server.Options{Audit: n.take}, t.Output())
+	_, url := start(t, f, &server.Options{Audit: n.take})
 	u := &user{t, rewriting(url)}
 	held := u.gets(200, "", "PUT", "a", "")
 	for _, ask := range []bool{false, true} {
@@ -147,8 +127,8 @@ func TestNoBreakWithoutAudit(t *testing.T) {
 func TestRefusalsAreAudited(t *testing.T) {
 	var n notebook
 	d := newDoor(map[string]server.Right{"ci": {Verbs: []server.Verb{server.Lock}, Prefix: "ci/"}})
-	url := audited(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take}, t.Output())
-	alone := audited(t, newFake(), &server.Options{Audit: n.take}, t.Output())
+	_, url := start(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take})
+	_, alone := start(t, newFake(), &server.Options{Audit: n.take})
 	send := func(url, method, path, principal string, set func(*http.Request)) {
 		r, err := http.NewRequestWithContext(t.Context(), method, url+path, nil)
 		if err != nil {
@@ -209,10 +189,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n notebook
 		d := newDoor(map[string]server.Right{"ci": {}, "cd": {}})
-		s, err := server.New(newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newServer(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take})
 		flood := func(principal string, times int) {
 			for range times {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/locks/a", nil)
@@ -255,7 +232,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 // Locks that are taken and released have events too, in both APIs.
 func TestHoldsAreAudited(t *testing.T) {
 	var n notebook
-	url := audited(t, newFake(), &server.Options{Audit: n.take}, t.Output())
+	_, url := start(t, newFake(), &server.Options{Audit: n.take})
 	u := &user{t, rewriting(url)}
 	held := u.gets(200, "", "PUT", "a?owner=nightly", "")
 	c := claim("x", 0)
@@ -283,7 +260,7 @@ func TestHoldsAreAudited(t *testing.T) {
 // Each answer has an id that the service drew, in the header and in its error, also where an error ends a stream.
 func TestRequestsHaveIDs(t *testing.T) {
 	f := newFake()
-	s, url := start(t, f)
+	s, url := start(t, f, nil)
 	seen := map[string]bool{}
 	ask := func(method, path, text string) string {
 		r, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(text))
@@ -326,7 +303,7 @@ func TestRequestsHaveIDs(t *testing.T) {
 	}
 	halfway := broken{f}
 	halfway.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, io.ErrUnexpectedEOF }
-	_, url = start(t, halfway)
+	_, url = start(t, halfway, nil)
 	ask("POST", api.List, "{}")
 }
 
@@ -353,7 +330,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	for credential, p := range d.of {
 		p.Name = strings.TrimSuffix(strings.TrimPrefix(credential, "Bearer "), "-credential")
 	}
-	url := audited(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take}, &out)
+	url := serve(t, newServer(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take}), &out)
 	const id = "an-id-of-22-characters-or-more"
 	secrets := []string{"-credential", id, "a-client", "a-job"}
 	c := claim(id+"-2", 0)
@@ -426,7 +403,7 @@ func TestPageIsAudited(t *testing.T) {
 	var n notebook
 	d := newDoor(map[string]server.Right{"ops": everything})
 	f := newFake()
-	url := audited(t, f, &server.Options{Authenticate: d.authenticate, Audit: n.take, Page: true, Consul: true, Keys: replicaKeys}, t.Output())
+	_, url := start(t, f, &server.Options{Authenticate: d.authenticate, Audit: n.take, Page: true, Consul: true, Keys: replicaKeys})
 	held := simple(t, url, "ops", "PUT", "a?owner=nightly", "")
 	ask := func(method, path, text, cookie string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(text))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,20 +47,15 @@ func TestConsulCallers(t *testing.T) {
 	d := newDoor(map[string]server.Right{
 		"eve": {Verbs: []server.Verb{server.Read}}, "ann": {Verbs: []server.Verb{server.Lock}, Prefix: "a/"},
 	})
-	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	defer web.Close()
+	_, url := start(t, f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys})
 	const wish = `{"TTL": "10s"}`
-	if status, text := put(t.Context(), t, web.URL+"/v1/session/create", "", wish); status != http.StatusUnauthorized {
+	if status, text := put(t.Context(), t, url+"/v1/session/create", "", wish); status != http.StatusUnauthorized {
 		t.Errorf("a session without a token = %d %s", status, text)
 	}
-	if status, text := put(t.Context(), t, web.URL+"/v1/session/create", "eve", wish); status != http.StatusForbidden {
+	if status, text := put(t.Context(), t, url+"/v1/session/create", "eve", wish); status != http.StatusForbidden {
 		t.Errorf("a session of who may only read = %d %s", status, text)
 	}
-	status, text := put(t.Context(), t, web.URL+"/v1/session/create", "ann", wish)
+	status, text := put(t.Context(), t, url+"/v1/session/create", "ann", wish)
 	_, id, _ := strings.Cut(text, `:"`)
 	id, _, _ = strings.Cut(id, `"`)
 	if status != http.StatusOK || id == "" {
@@ -70,20 +64,19 @@ func TestConsulCallers(t *testing.T) {
 	for path, want := range map[string]int{
 		"/v1/kv/a/b//c?acquire=" + id: 200, "/v1/kv/b?acquire=" + id: 403, "/v1/session/renew/" + id: 200,
 	} {
-		if status, text := put(t.Context(), t, web.URL+path, "ann", ""); status != want {
+		if status, text := put(t.Context(), t, url+path, "ann", ""); status != want {
 			t.Errorf("%s = %d %s; want %d", path, status, text, want)
 		}
 	}
-	if status, text := put(t.Context(), t, web.URL+"/v1/kv/a/d?acquire="+id, "ann", strings.Repeat("x", 65<<10)); status != 413 {
+	if status, text := put(t.Context(), t, url+"/v1/kv/a/d?acquire="+id, "ann", strings.Repeat("x", 65<<10)); status != 413 {
 		t.Errorf("a body of 65 KiB = %d %s", status, text)
 	}
 	queues, err := f.List(t.Context(), &driver.Query{Prefix: "a/"})
 	if err != nil || len(queues) != 1 || queues[0].Name != "a/b//c" {
 		t.Errorf("the locks are %+v, %v; want a/b//c", queues, err)
 	}
-	without := httptest.NewServer(newServer(t, newFake()))
-	defer without.Close()
-	if status, text := put(t.Context(), t, without.URL+"/v1/session/renew/x", "", ""); status != http.StatusNotFound {
+	_, without := start(t, newFake(), nil)
+	if status, text := put(t.Context(), t, without+"/v1/session/renew/x", "", ""); status != http.StatusNotFound {
 		t.Errorf("a renewal by a server without a key = %d %s", status, text)
 	}
 	if _, err := server.New(f, &server.Options{Consul: true}); err == nil {
@@ -93,15 +86,10 @@ func TestConsulCallers(t *testing.T) {
 
 // A query of Consul's clients that waits hears of a key, and does not outlast the waits of its server.
 func TestConsulWaits(t *testing.T) {
-	s, err := server.New(newFake(), &server.Options{Consul: true, Keys: replicaKeys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	defer web.Close()
+	s, url := start(t, newFake(), &server.Options{Consul: true, Keys: replicaKeys})
 	answered := make(chan string, 1)
 	go func() {
-		res, err := http.Get(web.URL + "/v1/kv/a?index=1")
+		res, err := http.Get(url + "/v1/kv/a?index=1")
 		if err != nil {
 			answered <- err.Error()
 			return
@@ -161,18 +149,13 @@ func TestConsulClientsAskAgain(t *testing.T) {
 	for name, failing := range map[string]int64{"before": 1, "while it waits": 2} {
 		t.Run(name, func(t *testing.T) {
 			d, calls := newDoor(map[string]server.Right{"ann": everything}), new(atomic.Int64)
-			s, err := server.New(newFake(), &server.Options{Consul: true, Keys: replicaKeys, Authenticate: func(r *http.Request) (*server.Principal, error) {
+			_, url := start(t, newFake(), &server.Options{Consul: true, Keys: replicaKeys, Authenticate: func(r *http.Request) (*server.Principal, error) {
 				if calls.Add(1) == failing {
 					return nil, errors.New("the tokens cannot be read")
 				}
 				return d.authenticate(r)
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			web := httptest.NewServer(s)
-			defer web.Close()
-			res, err := (&http.Client{Transport: bearer("ann")}).Get(web.URL + "/v1/kv/a?index=1&wait=1ms")
+			res, err := (&http.Client{Transport: bearer("ann")}).Get(url + "/v1/kv/a?index=1&wait=1ms")
 			if err != nil {
 				t.Fatal(err)
 			}

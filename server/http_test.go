@@ -21,7 +21,7 @@ import (
 // Traps: without credentials the server refuses a page of another site, a name that resolves to this machine (DNS
 // rebinding), a proxy and another machine, and says why.
 func TestOnlyThisMachine(t *testing.T) {
-	s := newServer(t, newFake())
+	s := newServer(t, newFake(), nil)
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7845}
 	for _, tt := range []struct {
 		name   string
@@ -75,7 +75,7 @@ func TestOnlyThisMachine(t *testing.T) {
 // No request is redirected, for example to the lock of another name: a client that follows the redirect would take that
 // lock.
 func TestNoRedirects(t *testing.T) {
-	s := newServer(t, newFake())
+	s := newServer(t, newFake(), nil)
 	for _, target := range []string{"//v1/locks/a//b", "/v1/../v1/locks/a//b", "/v1//traits", "/v1/./traits", "/..", "/v1/traits/"} {
 		r := httptest.NewRequestWithContext(
 			context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}), http.MethodPut, target, nil)
@@ -90,7 +90,7 @@ func TestNoRedirects(t *testing.T) {
 
 // An unknown request, or one with unknown fields, reaches no driver.
 func TestOtherRequestsAreRefused(t *testing.T) {
-	_, url := start(t, newFake())
+	_, url := start(t, newFake(), nil)
 	for _, tt := range []struct {
 		name, path, text string
 		status           int
@@ -163,7 +163,7 @@ func listening(t *testing.T, d driver.Driver) *http.Transport {
 }
 
 func serving(t *testing.T, d driver.Driver) (*server.Server, *http.Transport) {
-	s := newServer(t, d)
+	s := newServer(t, d, nil)
 	return s, servingBy(t, s)
 }
 

@@ -13,7 +13,7 @@ import (
 // with the ticket that it knows. Some stores, such as etcd, find a claim by no other ticket than its own.
 func TestRemainsOfLateEnter(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	late := claim("x", 0)
 	if status, text, err := post(t.Context(), url+api.Enter, body(t, &api.EnterRequest{Claim: late})); status != http.StatusOK {
 		t.Fatal(string(text), err)

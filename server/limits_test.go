@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -55,10 +54,7 @@ func newLimited(t *testing.T, o server.Options, principals ...string) *limited {
 		<-f.left
 		return f.Driver.Leave(context.Background(), l)
 	}
-	s, err := server.New(f, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, f, &o)
 	return &limited{t, f, s, servingBy(t, s)}
 }
 
@@ -280,10 +276,7 @@ func TestClaimsThatLast(t *testing.T) {
 			t.Fatalf("a claim after the kept one = %d %s", status, text)
 		}
 		door := newDoor(map[string]server.Right{"ci": everything})
-		other, err := server.New(l.fake, &server.Options{MaxClaims: 1, Authenticate: door.authenticate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := newServer(t, l.fake, &server.Options{MaxClaims: 1, Authenticate: door.authenticate})
 		l.by = servingBy(t, other)
 		renewed := named("b", "x2")
 		renewed.Ticket = 2
@@ -300,13 +293,8 @@ func TestClaimsThatLast(t *testing.T) {
 func TestClaimsOfConsul(t *testing.T) {
 	f := newFake()
 	d := newDoor(map[string]server.Right{"ci": everything})
-	s, err := server.New(f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys, MaxClaims: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	defer web.Close()
-	_, text := put(t.Context(), t, web.URL+"/v1/session/create", "ci", `{"TTL": "10s"}`)
+	_, url := start(t, f, &server.Options{Authenticate: d.authenticate, Consul: true, Keys: replicaKeys, MaxClaims: 2})
+	_, text := put(t.Context(), t, url+"/v1/session/create", "ci", `{"TTL": "10s"}`)
 	_, id, _ := strings.Cut(text, `:"`)
 	id, _, _ = strings.Cut(id, `"`)
 	for _, tt := range []struct {
@@ -317,7 +305,7 @@ func TestClaimsOfConsul(t *testing.T) {
 		{"/v1/kv/a?acquire=" + id, "true", 200}, {"/v1/session/renew/" + id, id, 200},
 		{"/v1/kv/a?release=" + id, "true", 200}, {"/v1/kv/b?acquire=" + id, "true", 200},
 	} {
-		if status, text := put(t.Context(), t, web.URL+tt.path, "ci", ""); status != tt.status || !strings.Contains(text, tt.says) {
+		if status, text := put(t.Context(), t, url+tt.path, "ci", ""); status != tt.status || !strings.Contains(text, tt.says) {
 			t.Errorf("%s = %d %s; want %d %s", tt.path, status, text, tt.status, tt.says)
 		}
 	}
@@ -456,10 +444,7 @@ func (s slow) List(ctx context.Context, q *driver.Query) ([]driver.Listing, erro
 func TestListsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := slow{newFake(), make(chan struct{}), make(chan struct{})}
-		s, err := server.New(d, &server.Options{Authenticate: newDoor(map[string]server.Right{"ci": everything, "ops": everything}).authenticate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newServer(t, d, &server.Options{Authenticate: newDoor(map[string]server.Right{"ci": everything, "ops": everything}).authenticate})
 		l := &limited{t, d.fake, s, servingBy(t, s)}
 		statuses := make(chan int, 100)
 		begin := func(who string, n int) {

@@ -377,7 +377,7 @@ func TestReplicasAreOneClient(t *testing.T) {
 			clients[c.Client] = true
 			return f.Driver.Enter(ctx, c)
 		}
-		_, url := start(t, f)
+		_, url := start(t, f, nil)
 		u := &user{t, rewriting(url)}
 		u.gets(200, "", "PUT", "a", "")
 	}
@@ -431,7 +431,7 @@ func TestEarlyAwaits(t *testing.T) {
 // Another process needs only the handle, at any replica. The store's errors show the outcome of a request.
 func TestStoreFails(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, io.ErrUnexpectedEOF }
 	u := &user{t, rewriting(url)}
 	if a := u.gets(500, "failed", "PUT", "a", myID); a.Outcome != "unknown" || a.Handle != myID {
@@ -472,7 +472,7 @@ func TestSharesAndPermits(t *testing.T) {
 // The owner is for people: a job of the same name that reclaims its earlier run's locks does not get this one.
 func TestOwnerIsNotReclaimed(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	u := &user{t, rewriting(url)}
 	u.gets(200, "", "PUT", "a?owner=nightly", "")
 	job := new(claim("job", 0)).Driver()
@@ -486,7 +486,7 @@ func TestOwnerIsNotReclaimed(t *testing.T) {
 func TestLesserStores(t *testing.T) {
 	f := newFake()
 	f.traits = func(t *driver.Traits) { t.Fencing, t.MinTTL = driver.NoFencing, 20*time.Second }
-	_, url := start(t, struct{ driver.Driver }{f})
+	_, url := start(t, struct{ driver.Driver }{f}, nil)
 	u := &user{t, rewriting(url)}
 	if a := u.gets(200, "", "PUT", "a", ""); strings.Contains(a.text, "token") || a.Valid < 19000 {
 		t.Errorf("put = %s; want no token, and the store's shortest lease", a.text)
@@ -507,7 +507,7 @@ func TestLesserStores(t *testing.T) {
 // Each name is one lock, whatever its characters, and no name is redirected to another.
 func TestNamesInPaths(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	for path, name := range map[string]string{
 		"/v1/locks/a": "a", "/v1/locks/a/b": "a/b", "/v1/locks/a%2Fb": "a/b", "/v1/locks/a//b": "a//b", "/v1/locks//": "/",
 		"/v1/locks/a/../b": "a/../b", "/v1/locks/.": ".", "/v1/locks/%2e%2e": "..", "/v1/locks/a%252Fb": "a%2Fb",
@@ -531,7 +531,7 @@ func TestNamesInPaths(t *testing.T) {
 // A wrong request is refused by a sentence with the right form. No message shows a handle.
 func TestWrongRequestsForLocks(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	full := myID + ".7.1.3.15000"
 	for _, tt := range []struct {
 		name, method, path, handle, text string

@@ -230,7 +230,7 @@ func TestMetricsOfFaults(t *testing.T) {
 		return nil
 	}}
 	n := notebook{full: errors.New("full")}
-	url := audited(t, store, &server.Options{Audit: n.take}, t.Output())
+	_, url := start(t, store, &server.Options{Audit: n.take})
 	down.Store(true)
 	if status, err := asks(t, url+api.Break, body(t, &api.BreakRequest{Name: "a"})); status != 503 {
 		t.Errorf("a break without a line = %d, %v", status, err)
@@ -280,7 +280,7 @@ func TestMetricsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, url := start(t, newFake())
+	_, url := start(t, newFake(), nil)
 	_, text := metricsBy(t, http.DefaultTransport, url)
 	types := 0
 	for line := range strings.Lines(text) {

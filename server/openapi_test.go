@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"reflect"
 	"slices"
@@ -103,7 +102,7 @@ func descriptionBy(t *testing.T, by http.RoundTripper, url string) (d descriptio
 
 // The description has exactly the handlers' methods, parameters and fields.
 func TestOpenAPI(t *testing.T) {
-	_, url := start(t, newFake())
+	_, url := start(t, newFake(), nil)
 	d, all := described(t, url)
 	known := server.LockParameters()
 	if got, want := slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(known)); !slices.Equal(got, want) {
@@ -190,7 +189,7 @@ func describedAnswers(t *testing.T, url string) map[string]bool {
 // The description has exactly the handlers' statuses and codes.
 func TestOpenAPIErrors(t *testing.T) {
 	f := newFake()
-	s, url := start(t, broken{f})
+	s, url := start(t, broken{f}, nil)
 	want := describedAnswers(t, url)
 	got := answers(t, f, s, url)
 	page, err := os.ReadFile("../docs/serve/http.md")
@@ -307,13 +306,8 @@ func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]boo
 	note("PUT", <-ended)
 	s.EndWaits()
 	ask("PUT", "b?wait=1m", myID)
-	few, err := server.New(newFake(), &server.Options{MaxRate: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(few)
-	defer web.Close()
-	u.by = rewriting(web.URL)
+	_, few := start(t, newFake(), &server.Options{MaxRate: 2})
+	u.by = rewriting(few)
 	for range 2 {
 		ask("GET", "a", "")
 	}

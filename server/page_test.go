@@ -30,15 +30,7 @@ func newPage(t *testing.T, f driver.Driver, d *door, keys ...[]byte) *server.Ser
 	if d != nil {
 		o.Authenticate = d.authenticate
 	}
-	s, err := server.New(f, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.EndWaits()
-		f.Close()
-	})
-	return s
+	return newServer(t, f, o)
 }
 
 // visit sends a request as a browser on this machine does.
@@ -142,7 +134,7 @@ func TestPage(t *testing.T) {
 		if again := visit(t, s, http.MethodGet, "/page/page.js", "", "If-None-Match", w.Header().Get("ETag")); again.Code != 304 {
 			t.Errorf("the unchanged script = %d; want 304", again.Code)
 		}
-		if w := visit(t, newServer(t, newFake()), http.MethodGet, "/", ""); w.Code != 404 {
+		if w := visit(t, newServer(t, newFake(), nil), http.MethodGet, "/", ""); w.Code != 404 {
 			t.Errorf("without a page / = %d; want 404", w.Code)
 		}
 	})
@@ -368,16 +360,9 @@ func TestPageBreaks(t *testing.T) {
 func TestPageEvents(t *testing.T) {
 	f := newFake()
 	d := newDoor(map[string]server.Right{"ops": everything, "gone": everything})
-	s, err := server.New(f.Driver, &server.Options{Authenticate: d.authenticate, Page: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	defer f.Close()
-	defer web.Close()
-	defer web.CloseClientConnections()
+	s, url := start(t, f.Driver, &server.Options{Authenticate: d.authenticate, Page: true})
 	watch := func(principal string) func() string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+"/page/events", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/page/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,18 +58,9 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // guarded starts a server with a door, and returns its URL.
 func guarded(t *testing.T, f *fake, d *door) string {
-	s, err := server.New(f, &server.Options{Authenticate: d.authenticate})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	t.Cleanup(func() {
-		s.EndWaits()
-		web.CloseClientConnections()
-		web.Close()
-		f.Close()
-	})
-	return web.URL
+	t.Helper()
+	_, url := start(t, f, &server.Options{Authenticate: d.authenticate})
+	return url
 }
 
 // code returns the code of an error, or "" of another answer.
@@ -354,10 +345,7 @@ func TestRevokedInAHerd(t *testing.T) {
 // With credentials the server answers other machines and proxies, but only for its own host names.
 func TestHosts(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything})
-	s, err := server.New(newFake(), &server.Options{Authenticate: d.authenticate, Hosts: []string{"locks.example"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newServer(t, newFake(), &server.Options{Authenticate: d.authenticate, Hosts: []string{"locks.example"}})
 	for host, want := range map[string]int{
 		"locks.example:7845": 200, "LOCKS.example": 200, "locks.example.": 200, "10.0.0.7:7845": 200, "[fe80::1]:7845": 200, "localhost": 200,
 		"evil.example": 403, "locks.example.evil.example": 403, "10.0.0.7.evil.example": 403, "": 403,

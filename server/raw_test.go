@@ -66,7 +66,7 @@ func (e *recorder) took() []string {
 // lets another site read it.
 func TestRawRequests(t *testing.T) {
 	e := newRecorder()
-	_, url := start(t, e)
+	_, url := start(t, e, nil)
 	const good = "\r\nHost: localhost\r\n\r\n"
 	for _, tt := range []struct {
 		name, text string
@@ -140,7 +140,7 @@ func TestRawRequests(t *testing.T) {
 func TestRightsOfEncodedNames(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": {Verbs: []server.Verb{server.Lock}, Prefix: "ci/"}})
 	e := newRecorder()
-	url := audited(t, e, &server.Options{Authenticate: d.authenticate}, t.Output())
+	_, url := start(t, e, &server.Options{Authenticate: d.authenticate})
 	for path, want := range map[string]string{
 		"/v1/locks/ci/a": "ci/a", "/v1/locks/ci%2Fb": "ci/b", "/v1/locks/%63i/c": "ci/c", "/v1/locks?name=ci%2Fd": "ci/d", "/v1/locks/ci/%2e%2e/prod": "ci/../prod",
 		"/v1/locks/ci%252Fa": "", "/v1/locks/CI/a": "", "/v1/locks//ci/a": "", "/v1/locks/./ci/a": "", "/v1/locks/prod/../ci/a": "", "/v1/locks?name=prod": "",

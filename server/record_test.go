@@ -229,7 +229,7 @@ func (b *breaking) Renew(ctx context.Context, cs []*driver.Claim) []driver.Renew
 func TestBreakNamesThePrincipal(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything, "ops": everything})
 	b := &breaking{fake: newFake()}
-	url := audited(t, b, &server.Options{Authenticate: d.authenticate}, t.Output())
+	_, url := start(t, b, &server.Options{Authenticate: d.authenticate})
 	c := named("a", "id")
 	if code, text := contract(t, url, "ci", api.Enter, &api.EnterRequest{Claim: c}); code != "" {
 		t.Fatal(text)
@@ -251,7 +251,7 @@ func TestBreakNamesThePrincipal(t *testing.T) {
 // Without credentials records pass as they are, in both directions.
 func TestRecordsWithoutPrincipals(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	c := named("a", "id")
 	c.Record = []byte(`{"owner":"x","principal":"ci"}`)
 	if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: c})); err != nil {

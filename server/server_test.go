@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,26 +69,38 @@ func (f *fake) Leave(ctx context.Context, l *driver.Release) error {
 	return f.Driver.Leave(ctx, l)
 }
 
-func newServer(t *testing.T, d driver.Driver) *server.Server {
+// newServer returns a server of a store. It ends, and the store is closed, at the end of the test.
+func newServer(t *testing.T, d driver.Driver, o *server.Options) *server.Server {
 	t.Helper()
-	s, err := server.New(d, nil)
+	s, err := server.New(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		s.EndWaits()
+		d.Close()
+	})
 	return s
 }
 
-// start starts a server, and returns it with its URL.
-func start(t *testing.T, d driver.Driver) (*server.Server, string) {
-	s := newServer(t, d)
-	web := httptest.NewServer(s)
+// start starts a server of a store, and returns it with its URL.
+func start(t *testing.T, d driver.Driver, o *server.Options) (*server.Server, string) {
+	t.Helper()
+	s := newServer(t, d, o)
+	return s, serve(t, s, t.Output())
+}
+
+// serve serves by a server on a port of this machine, and returns the URL. The errors of net/http go to errs.
+func serve(t *testing.T, s *server.Server, errs io.Writer) string {
+	web := httptest.NewUnstartedServer(s)
+	web.Config.ErrorLog = log.New(errs, "", 0)
+	web.Start()
 	t.Cleanup(func() {
 		s.EndWaits()
 		web.CloseClientConnections()
 		web.Close()
-		d.Close()
 	})
-	return s, web.URL
+	return web.URL
 }
 
 // claim returns the claim of a request.
@@ -163,7 +176,7 @@ func TestGoneByTicketLeavesByID(t *testing.T) {
 			f := newFake()
 			f.enter = func(context.Context, *driver.Claim) (driver.Place, error) { return driver.Place{}, driver.ErrGone }
 			f.leave = func(*driver.Release) error { return tt.leave }
-			_, url := start(t, f)
+			_, url := start(t, f, nil)
 			_, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 7)}))
 			if errors.Is(err, driver.ErrGone) != tt.gone || driver.OutcomeOf(err) != tt.outcome {
 				t.Errorf("enter = %v (%v); want gone %v, %v", err, driver.OutcomeOf(err), tt.gone, tt.outcome)
@@ -285,7 +298,7 @@ func TestNoLeaveForALostConnection(t *testing.T) {
 	}
 	f.leave = func(*driver.Release) error { return nil }
 	f.enter, f.await = wait, wait
-	s, url := start(t, f)
+	s, url := start(t, f, nil)
 	for path, text := range map[string]string{
 		api.Enter: body(t, &api.EnterRequest{Claim: claim("x", 0)}),
 		api.Await: body(t, &api.AwaitRequest{Claim: claim("y", 1), Within: time.Minute}),
@@ -316,7 +329,7 @@ func TestNoLeaveForALostConnection(t *testing.T) {
 // the server still answers every other request.
 func TestWaitsEnd(t *testing.T) {
 	f := newFake()
-	s, url := start(t, f)
+	s, url := start(t, f, nil)
 	for _, id := range []string{"holder", "waiter"} {
 		if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim(id, 0)})); err != nil {
 			t.Fatal(err)
@@ -352,7 +365,7 @@ func TestWaitsEnd(t *testing.T) {
 // Trap: a store that the server has closed counts as unreachable.
 func TestClosedStore(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	f.Close()
 	status, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)}))
 	if status != http.StatusServiceUnavailable || errors.Is(err, driver.ErrClosed) || !driver.IsUnreachable(err) {
@@ -363,7 +376,7 @@ func TestClosedStore(t *testing.T) {
 // An invalid claim of a renewal affects no other claim, and reaches no driver.
 func TestRenewalsAreChecked(t *testing.T) {
 	f := newFake()
-	_, url := start(t, f)
+	_, url := start(t, f, nil)
 	if _, err := asks(t, url+api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)})); err != nil {
 		t.Fatal(err)
 	}

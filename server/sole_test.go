@@ -108,16 +108,7 @@ func TestStandbyIsTold(t *testing.T) {
 		store := memory.NewStore()
 		told := make(chan string, 10)
 		begin := func(name string) *server.Server {
-			f := session(store)
-			s, err := server.New(f, &server.Options{Standby: func(because error) { told <- fmt.Sprint(name, ": ", because) }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				s.EndWaits()
-				f.Close()
-			})
-			return s
+			return newServer(t, session(store), &server.Options{Standby: func(because error) { told <- fmt.Sprint(name, ": ", because) }})
 		}
 		hears := func(wants ...string) {
 			t.Helper()
@@ -152,10 +143,7 @@ func TestNobodyTakesTheLockOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const own = "stile-serve"
 		store := memory.NewStore()
-		s, err := server.New(session(store), &server.Options{Consul: true, Keys: replicaKeys, Page: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newServer(t, session(store), &server.Options{Consul: true, Keys: replicaKeys, Page: true})
 		u := &user{t, &http.Client{Transport: servingBy(t, s)}}
 		u.gets(200, "", "PUT", "a", "")
 		u.gets(403, "forbidden", "PUT", own, "")
@@ -257,10 +245,7 @@ func TestConsulIsGrantedNothingLate(t *testing.T) {
 			}
 			return enter(ctx, c)
 		}
-		s, err := server.New(f, &server.Options{Consul: true, Keys: replicaKeys})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newServer(t, f, &server.Options{Consul: true, Keys: replicaKeys})
 		by := servingBy(t, s)
 		put := func(path, body string) string {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, inBubble+path, strings.NewReader(body))

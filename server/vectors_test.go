@@ -35,7 +35,7 @@ func TestVectors(t *testing.T) {
 	if err := json.Unmarshal(text, &v); err != nil || len(v.Answers) == 0 || len(v.Clock) == 0 || len(v.Tokens) == 0 {
 		t.Fatalf("the vectors are %+v, %v", v, err)
 	}
-	_, url := start(t, newFake())
+	_, url := start(t, newFake(), nil)
 	want := describedAnswers(t, url)
 	done := map[string]string{"PUT Grant": "holds", "POST Grant": "holds", "DELETE Released": "released"}
 	got := map[string]bool{}
