@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/awake"
 )
 
 // The cases of a driver that can change a claim where it stands.
@@ -93,10 +92,10 @@ func amendDowngrade(r *run) {
 	for range 10 {
 		poll(r.ctx) // so that, mostly, they are inside Await
 	}
-	over := awake.For(r.store.Wake)
+	w := r.waking(r.store.Wake)
 	first = r.amended(r.a, first, reader)
 	for _, ch := range woken {
-		r.woken(ch, over, r.store.Wake)
+		r.woken(ch, w)
 	}
 	r.waits(r.b, writer)
 	r.waits(r.b, last)

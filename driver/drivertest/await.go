@@ -39,16 +39,14 @@ func (r *run) awaiting(d driver.Driver, c *driver.Claim) <-chan told {
 	return ch
 }
 
-// woken waits until a waiter reports that it holds. The waiter must do so within a bound of [awake.For].
-func (r *run) woken(ch <-chan told, over <-chan struct{}, bound time.Duration) {
+// woken waits until a waiter reports that it holds, in a wake.
+func (r *run) woken(ch <-chan told, w *wake) {
 	r.Helper()
 	t := <-ch
 	if t.err != nil || !t.place.Holds {
 		r.Fatalf("the waiter = %+v, %v; want a place that holds", t.place, t.err)
 	}
-	if awake.Over(over) {
-		r.Errorf("the waiter learned after more than %v that it holds", bound)
-	}
+	w.in("the waiter learned that it holds")
 }
 
 func awaitLeave(r *run) {
@@ -60,9 +58,9 @@ func awaitLeave(r *run) {
 		for range 10 {
 			poll(r.ctx) // so that, in some rounds at least, the waiter is inside Await
 		}
-		over := awake.For(r.store.Wake)
+		w := r.waking(r.store.Wake)
 		r.leave(r.a, holder)
-		r.woken(ch, over, r.store.Wake)
+		r.woken(ch, w)
 		r.leave(r.b, waiter)
 	}
 }
@@ -83,10 +81,10 @@ func awaitReaders(r *run) {
 	for range 10 {
 		poll(r.ctx)
 	}
-	over := awake.For(r.store.Wake)
+	w := r.waking(r.store.Wake)
 	r.leave(r.b, writer) // by another client than the one that entered it
 	for _, ch := range waiting {
-		r.woken(ch, over, r.store.Wake)
+		r.woken(ch, w)
 	}
 }
 
@@ -95,13 +93,13 @@ func awaitExpiry(r *run) {
 		dead, waiter := r.brief(), r.claim()
 		over := r.leased(r.a, dead)
 		bound := r.runsOut()
-		told := awake.For(bound)
+		w := r.waking(bound)
 		p, in := r.waitsInTime(r.b, waiter, over)
 		if !in {
 			return false
 		}
 		waiter.Ticket = p.Ticket
-		r.woken(r.awaiting(r.b, waiter), told, bound)
+		r.woken(r.awaiting(r.b, waiter), w)
 		return true
 	})
 }
@@ -184,13 +182,11 @@ func awaitTooLate(r *run) {
 	r.holds(r.a, holder)
 	waiter.Ticket = r.waits(r.b, waiter).Ticket
 	r.leave(r.a, holder)
-	over := awake.For(r.store.Wake)
+	w := r.waking(r.store.Wake)
 	if _, err := r.b.Await(r.ctx, waiter); err != nil {
 		r.Fatalf("await = %v; want nil", err)
 	}
-	if awake.Over(over) {
-		r.Errorf("await returned after more than %v", r.store.Wake)
-	}
+	w.in("await returned")
 }
 
 func awaitQueue(r *run) {
@@ -210,9 +206,9 @@ func awaitQueue(r *run) {
 		claims, waiting = append(claims, c), append(waiting, r.awaiting(d, c))
 	}
 	for i, ch := range waiting {
-		over := awake.For(r.store.Wake)
+		w := r.waking(r.store.Wake)
 		r.leave(r.a, holder)
-		r.woken(ch, over, r.store.Wake)
+		r.woken(ch, w)
 		holder = claims[i]
 		for j, later := range waiting[i+1:] {
 			select {

@@ -103,7 +103,7 @@ func breakIsHeard(r *run) {
 		r.pass(idle)
 		const record = "who broke it, and why"
 		r.breaks(holder, record)
-		r.until(2*r.store.Wake, "the holder's client is alerted", func() bool { return e.alerted(holder.ID) })
+		r.ends(2*r.store.Wake, "the holder's client is alerted", func() bool { return e.alerted(holder.ID) })
 		r.broken("renewal of the claim that was broken", record, e.Renew(r.ctx, []*driver.Claim{holder})[0].Err)
 		holder = e.held(r, r.name, idleLease)
 	}
@@ -126,7 +126,7 @@ func breakIsHeardByEach(r *run) {
 	later := second.held(r, r.name+"/other", idleLease)
 	for _, c := range []*driver.Claim{later, begun} {
 		r.breaks(c, "")
-		r.until(2*r.store.Wake, "the driver is alerted of the claim of "+c.Name, func() bool { return first.alerted(c.ID) })
+		r.ends(2*r.store.Wake, "the driver is alerted of the claim of "+c.Name, func() bool { return first.alerted(c.ID) })
 	}
 }
 

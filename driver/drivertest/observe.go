@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
-	"github.com/stilelock/stile/internal/awake"
 )
 
 // The cases of a driver that can be observed. They call only the interfaces that the driver implements.
@@ -215,12 +214,12 @@ func breakHead(r *run) {
 	ticket := r.holds(r.a, holder).Ticket
 	waiter.Ticket = r.waits(r.a, waiter).Ticket
 	ch := r.awaiting(r.a, waiter)
-	over := awake.For(r.store.Wake)
+	w := r.waking(r.store.Wake)
 	s, err := breaker.Break(r.ctx, &driver.BreakRequest{Name: r.name})
 	if err != nil || s.Ticket != ticket || !s.Holds {
 		r.Errorf("break = %+v, %v; want ticket %d as it held", s, err, ticket)
 	}
-	r.woken(ch, over, r.store.Wake)
+	r.woken(ch, w)
 	r.gone("renewal of the broken claim", r.renew(r.a, holder).Err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/awake"
 )
 
 // Some cases need leases that run out soon, but not before the case has checked something. How long such a lease must be
@@ -17,6 +18,7 @@ const (
 	slowest   = 8                     // the largest factor of a lease
 	longLease = 5 * time.Second       // no machine is too slow for it
 	roomFor   = 20                    // a lease has room for this many calls, each as late as the latest of a few
+	wakeCalls = 10                    // a wake has room for this many calls, each as long as the slowest of a few, beside its bound
 	tick      = 10 * time.Millisecond // the length of the timers whose lateness is measured
 )
 
@@ -42,8 +44,8 @@ func (r *run) slack() time.Duration { return r.store.Slack + r.lease() - r.store
 // runsOut bounds the time until the short lease of the case has ended.
 func (r *run) runsOut() time.Duration { return r.lease() + r.slack() }
 
-// ends waits until the store has ended a claim or lease. If the store is late, ends waits longer, as for a lease that begins
-// now: the machine may have become slow since the case began.
+// ends waits until something has come at the store, such as the end of a lease. If the store is late, ends waits longer, as for a
+// lease that begins now: the machine may have become slow since the case began.
 func (r *run) ends(bound time.Duration, what string, over func() bool) {
 	r.Helper()
 	if r.within(bound, over) {
@@ -58,6 +60,16 @@ func (r *run) ends(bound time.Duration, what string, over func() bool) {
 // lateness is the larger of two times: by how much the latest of a few short timers was late, and how long the slowest of a
 // few calls to the store took.
 func (r *run) lateness() (worst time.Duration) {
+	for range 2 {
+		begin := time.Now()
+		<-time.After(tick)
+		worst = max(worst, time.Since(begin)-tick)
+	}
+	return max(worst, r.slowestCall())
+}
+
+// slowestCall is how long the slowest of a few calls to the store takes now.
+func (r *run) slowestCall() (worst time.Duration) {
 	ctx, cancel := context.WithTimeout(r.ctx, longLease)
 	defer cancel()
 	took := func(call func()) {
@@ -66,15 +78,38 @@ func (r *run) lateness() (worst time.Duration) {
 		worst = max(worst, time.Since(begin))
 	}
 	for _, d := range []driver.Driver{r.a, r.b} {
-		begin := time.Now()
-		<-time.After(tick)
-		worst = max(worst, time.Since(begin)-tick)
 		c := r.claim()
 		c.Name, c.Try = "drivertest/pace/"+rand.Text(), true
 		took(func() { _, _ = d.Enter(ctx, c) }) // the result does not matter: the case itself checks it
 		took(func() { _ = d.Leave(ctx, &driver.Release{Claim: c}) })
 	}
 	return worst
+}
+
+// A wake is the time within which a client must learn of something at the store.
+type wake struct {
+	r     *run
+	bound time.Duration
+	begun time.Time
+	over  <-chan struct{} // of [awake.For]
+}
+
+// waking begins a wake.
+func (r *run) waking(bound time.Duration) *wake {
+	return &wake{r: r, bound: bound, begun: time.Now(), over: awake.For(bound)}
+}
+
+// in fails the case if the wake is over. In a store that is busy a wake may last longer: by some calls to the store, each as long
+// as they take now.
+func (w *wake) in(what string) {
+	w.r.Helper()
+	took := time.Since(w.begun)
+	if !awake.Over(w.over) {
+		return
+	}
+	if most := w.bound + wakeCalls*w.r.slowestCall(); took > most {
+		w.r.Errorf("%s after %v; want at most %v", what, took.Round(time.Millisecond), most.Round(time.Millisecond))
+	}
 }
 
 // notStill is the condition under which a steadily renewed lease does not run out.
