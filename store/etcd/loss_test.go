@@ -205,20 +205,28 @@ func TestLateAnswerOfAnotherRequest(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
 	p := servertest.NewProxy(t, s.Addr)
-	d := open(t, p.Addr)
+	m := &meter{sent: map[string]int{}}
+	d := metered(t, m, p.Addr)
 	c := claimOn("name")
 	enter(t, d, c)
 	p.Freeze(false, true)
-	brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	m.take()
+	ctx, cancel := context.WithCancel(timely(t))
 	defer cancel()
-	if err := d.Renew(brief, []*driver.Claim{c})[0].Err; !errors.Is(err, context.DeadlineExceeded) {
+	renewed := make(chan error, 1)
+	go func() { renewed <- d.Renew(ctx, []*driver.Claim{c})[0].Err }()
+	servertest.Until(t, "the answer is held back", func() bool { return m.number("LeaseKeepAlive") > 0 && p.Holds() })
+	cancel()
+	if err := <-renewed; !errors.Is(err, context.Canceled) {
 		t.Fatalf("renewal = %v; want that no answer came", err)
 	}
 	k := d.claims.of(c.ID)
 	_, before := k.home.time(0)
-	p.Freeze(false, false) // the late answer comes now
 	revoke(t, operator(t, s.Addr), k.key)
-	if err := renew(t, d, c); !errors.Is(err, driver.ErrSession) {
+	go func() { renewed <- d.Renew(timely(t), []*driver.Claim{c})[0].Err }()
+	servertest.Until(t, "the later request is sent", func() bool { return m.number("LeaseKeepAlive") > 1 })
+	p.Freeze(false, false) // the late answer comes now
+	if err := <-renewed; !errors.Is(err, driver.ErrSession) {
 		t.Errorf("renewal after the lease was revoked = %v; want ErrSession", err)
 	}
 	if _, after := k.home.time(0); after != before {
@@ -245,11 +253,7 @@ func TestSlowAnswer(t *testing.T) {
 		m.take()
 		answer := make(chan error, 1)
 		go func() { answer <- ask() }()
-		servertest.Until(t, "a keep-alive is sent", func() bool {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.sent["LeaseKeepAlive"] > 0
-		})
+		servertest.Until(t, "a keep-alive is sent", func() bool { return m.number("LeaseKeepAlive") > 0 })
 		sent := boottime.Now()
 		time.AfterFunc(300*time.Millisecond, func() { p.Freeze(false, false) })
 		if err := <-answer; err != nil {

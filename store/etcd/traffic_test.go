@@ -52,6 +52,13 @@ func (m *meter) HandleRPC(ctx context.Context, s stats.RPCStats) {
 func (m *meter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (m *meter) HandleConn(context.Context, stats.ConnStats)                       {}
 
+// number returns how many messages of a method were sent since the last take.
+func (m *meter) number(method string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sent[method]
+}
+
 // take returns the numbers of messages sent since the last take, and their sum.
 func (m *meter) take() (sent map[string]int, sum int) {
 	m.mu.Lock()
@@ -166,9 +173,7 @@ func TestRequestsOfAHandOver(t *testing.T) {
 		})
 		// To begin a watch takes a message too. These must not be counted below, so all must have been sent.
 		servertest.Until(t, "all watches have begun", func() bool {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.sent["Watch"] == len(line) // the holder has a watch too
+			return m.number("Watch") == len(line) // the holder has a watch too
 		})
 		m.take()
 		for range line {
