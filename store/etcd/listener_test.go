@@ -184,7 +184,7 @@ func TestDelayBeforeHolding(t *testing.T) {
 func TestCallsEnd(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
-	awake.Lane(t)
+	lane := awake.Lane(t)
 	d := open(t, s.Addr)
 	c, waiter := claimOn("name"), claimOn("name")
 	enter(t, d, c)
@@ -210,17 +210,12 @@ func TestCallsEnd(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which the request leaves
 			defer cancel()
-			ended := make(chan error, 1)
-			go func() { ended <- call(ctx) }()
-			<-ctx.Done()
-			select {
-			case err := <-ended:
-				grant := verb == "enter" // the server granted no lease, so the put was not sent
-				if !errors.Is(err, context.DeadlineExceeded) || driver.NotApplied(err) != grant {
-					t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.NotApplied(err))
-				}
-			case <-awake.For(900 * time.Millisecond):
-				t.Fatal("the call outlives its context")
+			err := call(ctx)
+			end, _ := ctx.Deadline()
+			lane.Within(time.Since(end), 900*time.Millisecond, "%s, whose context ends,", verb)
+			grant := verb == "enter" // the server granted no lease, so the put was not sent
+			if !errors.Is(err, context.DeadlineExceeded) || driver.NotApplied(err) != grant {
+				t.Errorf("%s = %v, rejected %v; want the context's error", verb, err, driver.NotApplied(err))
 			}
 		})
 	}
