@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stilelock/stile/internal/servertest"
 	"github.com/stilelock/stile/server"
 )
 
@@ -241,38 +240,41 @@ func TestAuditFileIsNoPipe(t *testing.T) {
 func TestAuditFileHoldsUpBreaksOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	a, warned := newAudit(t, path, true)
-	a.mu.Lock() // as a write does that the disk does not answer
-	const more = 5
-	for i := range mostBehind + more + 1 { // one may be under way
+	put := func(i int) error {
 		what := server.Refused
 		if i%2 == 0 {
 			what = server.Took
 		}
-		if err := a.take(server.Event{Action: what, Name: fmt.Sprint(i)}); err != nil && i < mostBehind || err == nil && i == mostBehind+more {
-			t.Errorf("line %d = %v", i, err)
+		return a.take(server.Event{Action: what, Name: fmt.Sprint(i)})
+	}
+	a.mu.Lock() // as a write does that the disk does not answer
+	if err := put(0); err != nil {
+		t.Error(err)
+	}
+	servertest.Until(t, "the first line is being written", func() bool { return len(a.queue) == 0 })
+	broke := make(chan error, 1)
+	go func() { broke <- a.take(server.Event{Action: server.Broke, Name: "break"}) }()
+	servertest.Until(t, "the break's line waits", func() bool { return len(a.queue) == 1 })
+	const more = 5
+	for i := range mostBehind - 1 + more {
+		if err := put(1 + i); (err != nil) != (i >= mostBehind-1) {
+			t.Errorf("line %d = %v", 1+i, err)
 		}
 	}
 	if len(*warned) != 1 || !strings.Contains((*warned)[0], "takes no lines") {
 		t.Errorf("the warnings are %q; want one", *warned)
 	}
-	var goesOn atomic.Bool
-	broke := make(chan error)
-	go func() {
-		err := a.take(server.Event{Action: server.Broke, Name: "break"})
-		if !goesOn.Load() {
-			err = errors.New("a break did not wait for its line")
-		}
-		broke <- err
-	}()
-	runtime.Gosched()
-	goesOn.Store(true)
+	if len(broke) > 0 {
+		t.Error("a break did not wait for its line")
+	}
 	a.mu.Unlock()
 	if err := <-broke; err != nil {
 		t.Error(err)
 	}
+	puts(t, a, "last") // after all others
 	got := lines(t, path)
-	if n := len(got); n < mostBehind+1 || n > mostBehind+2 || got[0] != "0" || got[1] != "1" || got[n-1] != "break" {
-		t.Errorf("there are %d lines, from %s to %s; want those that waited, and the break", n, got[0], got[n-1])
+	if n := len(got); n != mostBehind+2 || !slices.Equal(got[:3], []string{"0", "break", "1"}) || got[n-2] != fmt.Sprint(mostBehind-1) {
+		t.Errorf("there are %d lines, from %q to %q; want the first, the break, and those behind it", n, got[:3], got[n-2:])
 	}
 	a.close()
 	if err := a.take(server.Event{Action: server.Broke}); err == nil {
