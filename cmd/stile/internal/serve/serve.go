@@ -215,12 +215,17 @@ func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *serv
 	}
 	web.Handler, web.ConnState = answers, conns.state
 	web.RegisterOnShutdown(answers.EndWaits)
+	return run(ctx, web, conns)
+}
+
+// run answers the requests of a listener until ctx ends, and then those that are under way.
+func run(ctx context.Context, web *http.Server, l net.Listener) error {
 	served := make(chan error, 1)
 	go func() {
 		if web.TLSConfig != nil {
-			served <- web.ServeTLS(conns, "", "")
+			served <- web.ServeTLS(l, "", "")
 		} else {
-			served <- web.Serve(conns)
+			served <- web.Serve(l)
 		}
 	}()
 	select {
