@@ -36,6 +36,7 @@ _STEP = 6.0  # seconds that one PUT waits
 _LATE = 2.0  # seconds that an answer may be late: a waiting claim stays for 3 s, so the next server finds it
 _LOOK = 0.5  # seconds between looks at the clocks: no timer runs while the machine sleeps
 _MOST = 1 << 20  # bytes of an answer
+_REFUSALS = ("capacity", "forbidden", "foreign", "invalid", "unauthenticated", "unsupported")  # codes that end a request
 
 
 class LockError(Exception):
@@ -94,7 +95,7 @@ def _seconds(retry_after: str | None) -> float:
 
 
 def _judge(method: str, status: int, kind: str, text: bytes) -> _Verdict:
-    """Says what to do at an answer. Whatever is not an answer of the service came from a proxy: its outcome is unknown."""
+    """Says what to do at an answer. One that came from a proxy, or has an unknown code, has an unknown outcome."""
     try:
         body = json.loads(text) if kind == "application/json" and len(text) <= _MOST else None
     except ValueError:
@@ -106,10 +107,9 @@ def _judge(method: str, status: int, kind: str, text: bytes) -> _Verdict:
             return _Verdict("released" if body.get("released") is True else "again", body)
         whole = type(body.get("valid_ms")) is int and isinstance(body.get("handle"), str)
         return _Verdict("holds" if whole and re.fullmatch("[0-9]*", str(body.get("token", ""))) else "again", body)
-    if not isinstance(code, str) or not refused:
-        return _Verdict("again", body)
-    return _Verdict({"held": "lost" if method == "POST" else "waits", "place_lost": "anew",
-                     "gone": "lost"}.get(code, "refused"), body)
+    words = {"held": "lost" if method == "POST" else "waits", "place_lost": "anew", "gone": "lost",
+             **dict.fromkeys(_REFUSALS, "refused")}
+    return _Verdict(words.get(str(code), "again") if refused else "again", body)
 
 
 class _Service:
