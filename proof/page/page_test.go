@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,7 +30,7 @@ import (
 	"github.com/stilelock/stile/store/memory"
 )
 
-var shots = flag.String("shots", "", "the folder that pictures of the page are written to")
+var shots = flag.String("shots", "", "the folder that pictures of the page are written to; none are kept without it")
 
 // chromium is the browser of all tests.
 var chromium context.Context
@@ -459,11 +460,9 @@ func TestMany(t *testing.T) {
 	until(t, ctx, `document.querySelectorAll(".row").length === 1000 || scrollTo(0, 1e6)`)
 }
 
-// Pictures for people to look at.
+// Pictures for people to look at. Without -shots they are made too, so that they can be made when somebody wants them.
 func TestShots(t *testing.T) {
-	if *shots == "" {
-		return
-	}
+	dir := cmp.Or(*shots, t.TempDir())
 	s := serve(t, nil, true)
 	town(s)
 	ctx := tab(t)
@@ -477,7 +476,7 @@ func TestShots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(*shots, name), picture.Data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), picture.Data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
