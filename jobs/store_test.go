@@ -16,6 +16,7 @@ import (
 
 	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/internal/servertest"
+	"github.com/stilelock/stile/internal/turntest"
 	_ "github.com/stilelock/stile/store/memcached"
 	_ "github.com/stilelock/stile/store/redis"
 	_ "github.com/stilelock/stile/store/sqlite"
@@ -61,8 +62,9 @@ func open(ctx context.Context, url string) (*stile.Client, error) {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
-		"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
-		"redis":  "redis://" + servertest.Redis(t).Addr,
+		"sqlite":  "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
+		"redis":   "redis://" + servertest.Redis(t).Addr,
+		"service": turntest.Service(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,6 +268,7 @@ func TestOnceKill(t *testing.T) {
 	}{
 		{"sqlite", "sqlite://" + filepath.Join(t.TempDir(), "locks.db"), nil},
 		{"redis", "redis://" + server.Addr, func() { server.Redis([]string{"FLUSHALL"}) }},
+		{"service", turntest.Service(t), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

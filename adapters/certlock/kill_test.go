@@ -47,8 +47,9 @@ func (l *listed) List(ctx context.Context, path string, recursive bool) ([]strin
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{
-		"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
-		"redis":  "redis://" + servertest.Redis(t).Addr,
+		"sqlite":  "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
+		"redis":   "redis://" + servertest.Redis(t).Addr,
+		"service": turntest.Service(t),
 	} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()

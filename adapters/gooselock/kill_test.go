@@ -46,8 +46,9 @@ func process(args []string, work func(int64)) error {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for store, url := range map[string]string{
-		"sqlite": "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
-		"redis":  "redis://" + servertest.Redis(t).Addr,
+		"sqlite":  "sqlite://" + filepath.Join(t.TempDir(), "locks.db"),
+		"redis":   "redis://" + servertest.Redis(t).Addr,
+		"service": turntest.Service(t),
 	} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()

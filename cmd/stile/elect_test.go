@@ -37,6 +37,10 @@ func TestElect(t *testing.T) {
 		{"sqlite", func(_ *testing.T, u *account) string { return "sqlite://" + u.home + "/locks.db" }},
 		{"redis", func(t *testing.T, _ *account) string { return "redis://" + servertest.Redis(t).Addr }},
 		{"zookeeper", func(t *testing.T, _ *account) string { return "zk://" + servertest.ZooKeeper(t).Addr }},
+		{"service", func(_ *testing.T, u *account) string {
+			_, url := u.serve()
+			return url
+		}},
 	} {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
