@@ -235,11 +235,12 @@ func TestServerHangs(t *testing.T) {
 			t.Errorf("%s ends with %v; want the context's error", name, err)
 		}
 	}
-	ended := make(chan error, 1)
+	ended, asked := make(chan error, 1), proxy.Asked()
 	go func() {
 		_, err := d.Enter(timely(t), a)
 		ended <- err
 	}()
+	servertest.Until(t, "the call is under way", func() bool { return proxy.Asked() > asked })
 	start := time.Now()
 	d.Close()
 	select {
