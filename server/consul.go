@@ -59,6 +59,7 @@ func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
 		_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // as in read
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxConsul))
+	unlimitWrite(rc)
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -80,24 +81,12 @@ func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
 		Caller: consulCaller{callerOf(r.Context())}, Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: body,
 		Sender: sender(r),
 	})
-	limitWrite(rc)
-	defer unlimitWrite(rc)
-	h := w.Header()
-	if a.Kind != "" {
-		h.Set("Content-Type", a.Kind)
-	}
-	h.Set("Content-Length", strconv.Itoa(len(a.Text)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	if a.Index != 0 {
+	if h := w.Header(); a.Index != 0 {
 		h.Set("X-Consul-Index", strconv.FormatUint(a.Index, 10))
 		h.Set("X-Consul-KnownLeader", "true")
 		h.Set("X-Consul-LastContact", "0")
 	}
-	w.WriteHeader(a.Status)
-	if _, err := w.Write(a.Text); err == nil {
-		_ = rc.Flush() // within the limit, not after it
-	}
+	send(w, a.Status, a.Kind, a.Text)
 }
 
 // A consulCaller is a caller with the rights that Consul's API asks for.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -61,12 +60,7 @@ func (s *Server) probed(next http.Handler) http.Handler {
 				return
 			}
 		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		rc := http.NewResponseController(w)
-		limitWrite(rc)
-		defer unlimitWrite(rc)
-		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
+		send(w, http.StatusOK, "text/plain; charset=utf-8", []byte("ok\n"))
 	})
 }
 

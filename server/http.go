@@ -54,6 +54,7 @@ func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(readWithin)) // this fails in a program with its own limits
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxRequest))
+	unlimitWrite(rc)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid,
 			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
@@ -139,17 +140,20 @@ func write(w http.ResponseWriter, status int, a any) {
 		noteCode(w, e.Code)
 		text, _ = json.Marshal(e)
 	}
-	text = append(text, '\n') // for a person with curl
-	rc := http.NewResponseController(w)
-	limitWrite(rc)
-	defer unlimitWrite(rc)
-	w.Header().Set("Content-Type", api.JSON)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	if _, err := w.Write(text); err == nil {
-		_ = rc.Flush() // within the limit, not after it
+	send(w, status, api.JSON, append(text, '\n')) // for a person with curl
+}
+
+// send sends an answer in one piece, of a media type; "" for an answer without a text.
+func send(w http.ResponseWriter, status int, kind string, text []byte) {
+	limitWrite(http.NewResponseController(w))
+	h := w.Header()
+	if kind != "" {
+		h.Set("Content-Type", kind)
 	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that has gone needs no answer
 }
 
 // requestOf returns the id of the request that is being answered.

@@ -32,16 +32,7 @@ func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 	s.metrics.Ready.Set(ready)
 	s.metrics.Waiting.Set(float64(waits))
 	s.metrics.Streams.Set(float64(streams))
-	text := s.metrics.Text()
-	w.Header().Set("Content-Type", metrics.TextType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.Header().Set("Cache-Control", "no-store")
-	rc := http.NewResponseController(w)
-	limitWrite(rc)
-	defer unlimitWrite(rc)
-	if _, err := w.Write(text); err == nil {
-		_ = rc.Flush() // within the limit, not after it
-	}
+	send(w, http.StatusOK, metrics.TextType, s.metrics.Text())
 }
 
 // A measured is a driver whose calls are measured, beside the server's own lock.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +36,8 @@ type people struct {
 func (s *Server) newPeople(logins logins) *people {
 	p := &people{page.New(s.listAll, s.token), http.NewServeMux(), logins}
 	p.mux.HandleFunc("GET /{$}", s.showPage)
-	p.mux.HandleFunc("GET "+pagePath+"page.css", page.ServeFile)
-	p.mux.HandleFunc("GET "+pagePath+"page.js", page.ServeFile)
+	p.mux.HandleFunc("GET "+pagePath+"page.css", showFile)
+	p.mux.HandleFunc("GET "+pagePath+"page.js", showFile)
 	p.mux.HandleFunc("GET "+pagePath+"events", s.pageEvents)
 	p.mux.HandleFunc("GET "+pagePath+"recent", s.pageRecent)
 	p.mux.HandleFunc("POST "+pagePath+"break", s.pageBreak)
@@ -168,15 +167,13 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	rc := http.NewResponseController(w)
-	limitWrite(rc)
-	defer unlimitWrite(rc)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.Header().Set("Cache-Control", "no-store")
-	if _, err := w.Write(text); err == nil {
-		_ = rc.Flush() // within the limit, not after it
-	}
+	send(w, http.StatusOK, "text/html; charset=utf-8", text)
+}
+
+// showFile answers with the page's script or style.
+func showFile(w http.ResponseWriter, r *http.Request) {
+	limitWrite(http.NewResponseController(w))
+	page.ServeFile(w, r)
 }
 
 // firstEvent returns the event in the page's HTML; nil if the store does not answer soon.

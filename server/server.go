@@ -2,7 +2,7 @@
 // protocol:
 //
 //	s, err := server.New(store, nil) // store comes from driver.Open
-//	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+//	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
 // A request makes one call of the store's driver, or a few. The server keeps nothing of a claim beyond the calls under way.
@@ -241,11 +241,18 @@ func noSuch(w http.ResponseWriter, r *http.Request) {
 // valid. A request from a page of another site is refused, except for GET: browsers keep that answer from the page. A refusal
 // has status 401 or 403; 503 means that the credentials cannot be checked now.
 //
-// Each answer has an id of the request, which the server draws, in the header Stile-Request and in its errors.
+// Each answer has an id of the request, which the server draws, in the header Stile-Request and in its errors. A client has 30 s
+// to accept an answer, or a part of a long one. [http.Server.WriteTimeout] bounds only what net/http sends by itself, such as
+// its answers to malformed requests: a request may wait for longer.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text() // a client cannot choose it, so no two requests have the same
 	w.Header().Set(api.RequestID, id)
 	w.Header().Set("X-Content-Type-Options", "nosniff") // a page of another site must not use JSON as a script
+	rc := http.NewResponseController(w)
+	if r.ContentLength == 0 { // otherwise when the body is there: net/http may send 100 Continue before
+		unlimitWrite(rc)
+	}
+	defer limitWrite(rc) // net/http sends the rest of the answer after this, and then removes the limit
 	a := &answering{ResponseWriter: w}
 	defer s.answered(r, a)
 	s.handler.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))

@@ -31,14 +31,26 @@ var slow = flag.Int("slow", 200, "slow connections of TestSlowConnections")
 // A crowd is connections to a service.
 type crowd struct {
 	*testing.T
+	*bounded
 	addr  string
 	conns []net.Conn
+}
+
+// A narrow listener accepts connections that a few unread answers fill.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = tcp.SetWriteBuffer(4 << 10)
+	}
+	return conn, err
 }
 
 // serves starts the service over memory with a number of connections at most, and a token.
 func serves(t *testing.T, most int, full func()) (c *crowd, store *memory.Store, token string) {
 	t.Helper()
-	f := &front{tokens: filepath.Join(t.TempDir(), "tokens.json"), page: pageOff}
+	f := &front{tokens: filepath.Join(t.TempDir(), "tokens.json"), page: pageOn}
 	token, _, err := addToken(f.tokens, "ci", []right{{Verbs: server.Verbs}})
 	if err != nil {
 		t.Fatal(err)
@@ -61,11 +73,11 @@ func serves(t *testing.T, most int, full func()) (c *crowd, store *memory.Store,
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bounded{Listener: l, most: most, full: full}
+	b := &bounded{Listener: narrow{l}, most: most, full: full}
 	web.Handler, web.ConnState = s, b.state
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(b) }()
-	c = &crowd{T: t, addr: l.Addr().String()}
+	c = &crowd{T: t, bounded: b, addr: l.Addr().String()}
 	t.Cleanup(func() {
 		s.EndWaits()
 		web.Close()
@@ -98,6 +110,25 @@ func (c *crowd) dial(text string) net.Conn {
 	return conn
 }
 
+// unread opens a connection and sends a request again and again, without a token, and reads no answer.
+func (c *crowd) unread(what string) {
+	c.Helper()
+	conn := c.dial("")
+	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		c.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, strings.Repeat(what+" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 2000)); err != nil {
+		c.Logf("a slow connection: %v", err) // its place went to another
+	}
+}
+
+// held returns how many connections do not wait for their clients.
+func (c *crowd) held() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open - c.strangers.Len() - c.clients.Len()
+}
+
 // head returns the head of a request with a token.
 func head(what, token, rest string) string {
 	return what + " HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + token + "\r\n" + rest + "\r\n"
@@ -118,7 +149,7 @@ func queued(t *testing.T, d driver.Driver, name string, claims int) {
 const asJSON = "Content-Type: application/json\r\n"
 
 // More slow connections than the service may have hold nobody up: neither those of strangers, nor those of clients that stop
-// in a body, in reading, or between requests. A request that waits is not disturbed by them.
+// in a body, in reading, or between requests. The service waits for each of them. A request that waits is not disturbed by them.
 func TestSlowConnections(t *testing.T) {
 	most := *slow / 2
 	c, store, token := serves(t, most, func() { t.Error("no connection could be closed for another") })
@@ -140,11 +171,15 @@ func TestSlowConnections(t *testing.T) {
 		"part of a body":  func() { c.dial(head("POST "+api.Enter, token, asJSON+"Content-Length: 1000\r\n") + "{") },
 		"an unread list":  func() { c.dial(head("POST "+api.List, token, asJSON+"Content-Length: 2\r\n") + "{}") },
 		"no next request": func() { c.dial(head("GET /v1/locks/a", token, "")) },
+		"unread probes":   func() { c.unread("GET /healthz") },
+		"unread scripts":  func() { c.unread("GET /page/page.js") },
+		"unread options":  func() { c.unread("OPTIONS *") },
 	}
 	names := slices.Sorted(maps.Keys(kinds))
 	for i := range *slow {
 		kinds[names[i%len(names)]]()
 	}
+	servertest.Until(t, "only the request that waits is held", func() bool { return c.held() == 1 })
 	var took []time.Duration
 	for i := range 50 {
 		by := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}}

@@ -44,6 +44,7 @@ const (
 	headWithin = 10 * time.Second // for reading a request's head
 	idleWithin = 3 * time.Minute  // for a connection without a request; clients close one sooner
 	maxHead    = 16 << 10         // the largest head of a request, in bytes
+	ownWithin  = 30 * time.Second // for a client to accept what net/http sends by itself; the service limits its own answers
 	endWithin  = 10 * time.Second // for unfinished requests when the service ends
 )
 
@@ -145,7 +146,7 @@ func complete(o *server.Options, f *front) (err error) {
 // bounds connections bounds requests. HTTP/2 would be no cheaper, and would need bounds of its own.
 func newWeb(f *front) (*http.Server, error) {
 	web := &http.Server{
-		ReadHeaderTimeout: headWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead, Protocols: &http.Protocols{},
+		ReadHeaderTimeout: headWithin, WriteTimeout: ownWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHead, Protocols: &http.Protocols{},
 		ErrorLog: log.New(panics{os.Stderr}, "stile: ", 0),
 	}
 	web.Protocols.SetHTTP1(true)
