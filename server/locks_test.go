@@ -208,11 +208,13 @@ func TestShortLeaseAfterALongWait(t *testing.T) {
 }
 
 // Trap: a client that freezes or vanishes while it waits, or when it gets the lock, keeps others out for 10 s at most,
-// whatever its ttl. If its connection ends, it stays in the queue no longer.
+// whatever its ttl. If its connection ends, it stays in the queue no longer, and nobody sends Leave for it: it may have asked
+// another replica.
 func TestClientIsGone(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			u := newUser(t, newFake())
+			f := newFake()
+			u := newUser(t, f)
 			a := u.gets(200, "", "PUT", "a", "")
 			u.gets(200, "", "POST", "a?ttl=25s", a.Handle)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -227,6 +229,9 @@ func TestClientIsGone(t *testing.T) {
 			took := time.Since(begin)
 			if least := 5 * time.Second; got.status != 200 || took < least || took > least+10*time.Second+time.Millisecond {
 				t.Errorf("gone %v: the next client got %s after %v; want the lock at most 10 s after the holder's lease", gone, got.text, took)
+			}
+			if n := len(f.left); n > 0 {
+				t.Errorf("gone %v: %d claims have left; want none", gone, n)
 			}
 		})
 	}

@@ -288,41 +288,58 @@ func TestWaitForTheCallBefore(t *testing.T) {
 
 // Trap: a client whose connection ends may already hold by another replica. Nobody sends Leave for it.
 func TestNoLeaveForALostConnection(t *testing.T) {
-	f := newFake()
-	begun, over := make(chan struct{}, 1), make(chan struct{}, 1)
-	wait := func(ctx context.Context, _ *driver.Claim) (driver.Place, error) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		over <- struct{}{}
-		return driver.Place{}, driver.Ended(ctx, true)
-	}
-	f.leave = func(*driver.Release) error { return nil }
-	f.enter, f.await = wait, wait
-	s, url := start(t, f, nil)
-	for path, text := range map[string]string{
-		api.Enter: body(t, &api.EnterRequest{Claim: claim("x", 0)}),
-		api.Await: body(t, &api.AwaitRequest{Claim: claim("y", 1), Within: time.Minute}),
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, _, err := post(ctx, url+path, text)
-			ended <- err
-		}()
-		<-begun
-		cancel()
-		if err := <-ended; err == nil {
-			t.Errorf("%s was answered", path)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		waits := 0
+		f.await = func(ctx context.Context, _ *driver.Claim) (driver.Place, error) {
+			waits++
+			<-ctx.Done()
+			return driver.Place{}, driver.Ended(ctx, true)
 		}
-		<-over
-	}
-	s.EndWaits()
-	if _, err := asks(t, url+api.Leave, body(t, &api.LeaveRequest{Claim: claim("z", 1)})); err != nil {
-		t.Error(err)
-	}
-	if c := <-f.left; c.ID != server.StoredID(c.Name, "z") || len(f.left) > 0 {
-		t.Errorf("claim %s has left, and %d more; want only that of z", c.ID, len(f.left))
-	}
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			if c.Name == "queued" {
+				return driver.Place{Ticket: 1, TTL: time.Hour}, nil
+			}
+			return f.await(ctx, c)
+		}
+		f.leave = func(*driver.Release) error { return nil }
+		s, transport := serving(t, f)
+		by := &http.Client{Transport: transport}
+		for i, tt := range []struct{ method, path, text string }{
+			{"POST", api.Enter, body(t, &api.EnterRequest{Claim: claim("x", 0)})},
+			{"POST", api.Await, body(t, &api.AwaitRequest{Claim: claim("y", 1), Within: time.Minute})},
+			{"PUT", "/v1/locks/a?wait=1m", ""},
+			{"PUT", "/v1/locks/queued?wait=1m", ""},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, tt.method, inBubble+tt.path, strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", api.JSON)
+			ended := make(chan error, 1)
+			go func() {
+				res, err := by.Do(r)
+				if err == nil {
+					res.Body.Close()
+				}
+				ended <- err
+			}()
+			synctest.Wait()
+			cancel()
+			if err := <-ended; err == nil || waits != i+1 {
+				t.Errorf("%s %s ends with %v, and %d requests waited; want its cancellation, and %d", tt.method, tt.path, err, waits, i+1)
+			}
+			synctest.Wait()
+		}
+		s.EndWaits()
+		if _, answer, err := postBy(t.Context(), by, inBubble+api.Leave, body(t, &api.LeaveRequest{Claim: claim("z", 1)})); err != nil {
+			t.Error(answer, err)
+		}
+		if c := <-f.left; c.ID != server.StoredID(c.Name, "z") || len(f.left) > 0 {
+			t.Errorf("claim %s has left, and %d more; want only that of z", c.ID, len(f.left))
+		}
+	})
 }
 
 // A wait ends after the client's time, without news. When the server ends, the wait ends with a hint to ask another server;
