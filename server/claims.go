@@ -94,7 +94,8 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 		return nil, invalid(errors.New("within_ns must say how long to wait"))
 	}
 	who := callerOf(ctx)
-	if err := who.mustHave(q.Claim.Name); err != nil {
+	mayHave := func(who *caller) error { return who.mustHave(q.Claim.Name) }
+	if err := mayHave(who); err != nil {
 		return nil, err
 	}
 	if s.ending.Err() != nil {
@@ -131,6 +132,9 @@ func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
 		return nil, err
 	}
 	if p.Holds {
+		if err := who.still(mayHave); err != nil {
+			return nil, err
+		}
 		who.took(c, p.Ticket)
 	}
 	return &api.PlaceAnswer{Place: api.NewPlace(who.place(c.Name, p)), Replica: s.replica}, nil

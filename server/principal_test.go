@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/internal/api"
@@ -98,6 +100,22 @@ func contract(t *testing.T, url, principal, path string, q any) (string, string)
 		t.Fatal(err)
 	}
 	return code(answer), string(answer)
+}
+
+// opens sends a request of the contract API by a principal, and returns the answer, which may go on.
+func opens(t *testing.T, url, principal, path string, q any) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body(t, q)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", api.JSON)
+	res, err := bearer(principal).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	return res
 }
 
 var everything = server.Right{Verbs: server.Verbs}
@@ -230,8 +248,9 @@ func TestRightsOfEachItem(t *testing.T) {
 	if e := a.Renewals[0].Error; e == nil || e.Code != api.CodeForbidden || a.Renewals[1].Error != nil || a.Renewals[1].TTL == 0 {
 		t.Errorf("renew = %s; want the first forbidden, the second renewed", text)
 	}
-	if code, text := contract(t, url, "ci", api.Alerts, &api.AlertsRequest{Claims: []api.Claim{others}}); code != api.CodeUnsupported && code != api.CodeForbidden {
-		t.Errorf("alerts = %s; want a refusal", text)
+	alerts := opens(t, url, "ci", api.Alerts, &api.AlertsRequest{Claims: []api.Claim{others}})
+	if line, err := bufio.NewReader(alerts.Body).ReadBytes('\n'); err != nil || code(line) != api.CodeForbidden {
+		t.Errorf("alerts begin with %s, %v; want forbidden", line, err)
 	}
 	_, text = contract(t, url, "ci", api.List, &api.ListRequest{})
 	if !strings.Contains(text, `"ci/a"`) || strings.Contains(text, "prod/a") || !strings.Contains(text, `"end":true`) {
@@ -283,17 +302,25 @@ func TestClaimsAreTheirPrincipals(t *testing.T) {
 	}
 }
 
-// A revoked token ends long requests: the wait of a PUT, and a watch at the next change.
+// A revoked token ends long requests: the wait of a PUT, an await whose claim comes to hold, and the streams of a watch and of
+// alerts at their next event.
 func TestRevokedWhileItWaits(t *testing.T) {
 	d := newDoor(map[string]server.Right{"ci": everything, "gone": everything})
 	f := newFake()
 	url := guarded(t, f, d)
-	mine := simple(t, url, "ci", "PUT", "a", "")
+	mine, other := simple(t, url, "ci", "PUT", "a", ""), simple(t, url, "ci", "PUT", "b", "")
+	waiter, holder := named("b", "waiter"), named("c", "holder")
+	for _, c := range []api.Claim{waiter, holder} {
+		if code, text := contract(t, url, "gone", api.Enter, &api.EnterRequest{Claim: c}); code != "" {
+			t.Fatal(text)
+		}
+	}
 	waiting := make(chan struct{}, 100)
 	f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
 		waiting <- struct{}{}
 		return f.Driver.Await(ctx, c)
 	}
+	alerts := opens(t, url, "gone", api.Alerts, &api.AlertsRequest{Claims: []api.Claim{holder}})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+api.Watch+"?name=a", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -303,16 +330,31 @@ func TestRevokedWhileItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	ended := make(chan said, 1)
+	ended, awaited := make(chan said, 1), make(chan string, 1)
 	go func() { ended <- simple(t, url, "gone", "PUT", "a?wait=1m", "") }()
+	<-waiting
+	go func() {
+		_, text := contract(t, url, "gone", api.Await, &api.AwaitRequest{Claim: waiter, Within: time.Minute})
+		awaited <- text
+	}()
 	<-waiting
 	d.revoke("gone")
 	simple(t, url, "ci", "DELETE", "a", mine.Handle)
+	simple(t, url, "ci", "DELETE", "b", other.Handle)
 	if a := <-ended; a.status != 401 || a.Token != "" {
 		t.Errorf("the wait ends with %d %s; want 401", a.status, a.text)
 	}
-	if text, err := io.ReadAll(watch.Body); err != nil || !strings.Contains(string(text), api.EventEnd) || !strings.Contains(string(text), api.CodeUnauthenticated) {
-		t.Errorf("the watch ends with %s, %v; want unauthenticated", text, err)
+	if text := <-awaited; code([]byte(text)) != api.CodeUnauthenticated {
+		t.Errorf("the await ends with %s; want unauthenticated", text)
+	}
+	if _, err := f.Break(t.Context(), &driver.BreakRequest{Name: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	for what, stream := range map[string]*http.Response{"the watch": watch, "the stream of alerts": alerts} {
+		text, err := io.ReadAll(stream.Body)
+		if err != nil || !strings.Contains(string(text), api.EventEnd) || !strings.Contains(string(text), api.CodeUnauthenticated) || strings.Contains(string(text), "danger") {
+			t.Errorf("%s ends with %s, %v; want unauthenticated", what, text, err)
+		}
 	}
 }
 
