@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +24,7 @@ func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 			end, err := s.limits.wait(callerOf(ctx), name, soon)
 			return end, err == nil
 		},
+		Turn: func(ctx context.Context) (func(), error) { return s.limits.turn(ctx, callerOf(ctx)) },
 	})
 }
 
@@ -81,6 +81,7 @@ func (s *Server) answerConsul(w http.ResponseWriter, r *http.Request) {
 		Caller: consulCaller{callerOf(r.Context())}, Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Body: body,
 		Sender: sender(r),
 	})
+	defer a.Sent()
 	if h := w.Header(); a.Index != 0 {
 		h.Set("X-Consul-Index", strconv.FormatUint(a.Index, 10))
 		h.Set("X-Consul-KnownLeader", "true")
@@ -104,14 +105,10 @@ func (c consulCaller) MayClaim(name string, weight, capacity int64) error {
 }
 
 func (c consulCaller) MayLeave(name string) error { return denied(c.mustHave(name)) }
-func (c consulCaller) Locks() bool {
-	return c.caller.Principal == nil || slices.ContainsFunc(c.Rights, func(r Right) bool {
-		return slices.Contains(r.Verbs, Lock) || slices.Contains(r.Verbs, Share)
-	})
-}
-
-func (c consulCaller) Reads(name string) bool { return c.may(name, Read) }
-func (c consulCaller) Knows(name string) bool { return c.may(name, Lock, Share, Read) }
+func (c consulCaller) Locks() bool                { return c.maySome("", Lock, Share) }
+func (c consulCaller) Reads(name string) bool     { return c.may(name, Read) }
+func (c consulCaller) Knows(name string) bool     { return c.may(name, Lock, Share, Read) }
+func (c consulCaller) KnowsSome(p string) bool    { return c.maySome(p, Lock, Share, Read) }
 
 func (c consulCaller) Again() (consul.Caller, error) {
 	var now *caller

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
 	"github.com/stilelock/stile/server"
 )
 
@@ -139,6 +141,99 @@ func TestConsulQueriesCount(t *testing.T) {
 		}
 		if d := <-ask(); d != time.Minute {
 			t.Errorf("a query after the others waits %v; want a minute", d)
+		}
+	})
+}
+
+// consulGets asks a server in a bubble for a path by a principal, and returns the status and the text of the answer.
+func consulGets(t *testing.T, by http.RoundTripper, principal, path string) string {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, inBubble+path, nil)
+	if err != nil {
+		return err.Error()
+	}
+	res, err := (&http.Client{Transport: as{principal, by}}).Do(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return res.Status + string(text)
+}
+
+// Lists of Consul's clients count with the others. One too many waits: its client would take a refusal for the loss of its lock.
+func TestConsulListsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := slow{newFake(), make(chan struct{}), make(chan struct{})}
+		door := newDoor(map[string]server.Right{"ci": everything, "ops": everything})
+		s := newServer(t, d, &server.Options{Authenticate: door.authenticate, Consul: true, Keys: replicaKeys})
+		l := &limited{t, d.fake, s, servingBy(t, s)}
+		answers := make(chan string, 100)
+		ask := func(who, path string) { go func() { answers <- consulGets(t, l.by, who, path) }() }
+		waits := func(who, path string) {
+			t.Helper()
+			ask(who, path)
+			synctest.Wait()
+			select {
+			case <-d.begun:
+				t.Errorf("a list of %s too many reaches the store", who)
+			case a := <-answers:
+				t.Errorf("a list of %s too many = %s; want that it waits", who, a)
+			default:
+			}
+		}
+		for range server.MaxLists * 3 / 8 {
+			for _, path := range []string{"/v1/kv/?recurse", "/v1/session/list"} {
+				ask("ci", path)
+				<-d.begun
+			}
+		}
+		waits("ci", "/v1/kv/?recurse")
+		waits("ci", "/v1/session/list")
+		for range server.MaxLists / 4 {
+			ask("ops", "/v1/kv/?recurse")
+			<-d.begun
+		}
+		waits("ops", "/v1/kv/?recurse")
+		if status, text := l.ask("ops", api.List, &api.ListRequest{}); status != http.StatusTooManyRequests {
+			t.Errorf("a list beside those of Consul's clients = %d %s; want 429", status, text)
+		}
+		close(d.may)
+		for range 3 {
+			<-d.begun
+		}
+		for range server.MaxLists + 3 {
+			if a := <-answers; a != "404 Not Found" && a != "200 OK[]" {
+				t.Errorf("a list = %s; want that it finds nothing", a)
+			}
+		}
+	})
+}
+
+// A list that its client does not read takes its place for 30 s.
+func TestUnreadListOfConsul(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		by := servingBy(t, newServer(t, f, &server.Options{Consul: true, Keys: replicaKeys}))
+		for i := range 100 {
+			entered(t, f, named(fmt.Sprint("many", i), "x"))
+		}
+		for range server.MaxLists {
+			conn, err := by.DialContext(t.Context(), "tcp", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "GET /v1/kv/?recurse HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		begin := time.Now()
+		if a := consulGets(t, by, "", "/v1/kv/?recurse"); !strings.HasPrefix(a, "200 OK") || time.Since(begin) != 30*time.Second {
+			t.Errorf("a list beside unread ones = %.100s after %v; want one after 30 s", a, time.Since(begin))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -107,9 +108,10 @@ var bounds = []string{
 
 // A use is what all clients, or those of a principal, use at present.
 type use struct {
-	waits, lists int
-	tokens       float64   // requests that may come now
-	at           time.Time // when tokens was counted
+	waits  int
+	lists  chan struct{} // has an element for each
+	tokens float64       // requests that may come now
+	at     time.Time     // when tokens was counted
 }
 
 // share returns the part of a bound that one principal or name may have.
@@ -121,6 +123,7 @@ func newLimits(o *Options) (*limits, error) {
 		longest: cmp.Or(o.MaxTTL, driver.MaxTTL), maxWaits: cmp.Or(o.MaxWaits, defaultMaxWaits), maxRate: o.MaxRate,
 		of: map[string]*use{}, names: map[string]int{},
 	}
+	l.all.lists = make(chan struct{}, maxLists)
 	if o.Authenticate != nil {
 		l.maxRate, l.claims = cmp.Or(o.MaxRate, defaultMaxRate), cmp.Or(o.MaxClaims, defaultMaxClaims)
 	}
@@ -145,10 +148,10 @@ func (l *limits) useLocked(who *caller, now time.Time) *use {
 	u := l.of[who.Name]
 	if u == nil {
 		if l.sweep.Reached(len(l.of)) {
-			maps.DeleteFunc(l.of, func(_ string, u *use) bool { return u.waits+u.lists == 0 && now.Sub(u.at) > time.Second })
+			maps.DeleteFunc(l.of, func(_ string, u *use) bool { return u.waits+len(u.lists) == 0 && now.Sub(u.at) > time.Second })
 			l.sweep.Swept(len(l.of))
 		}
-		u = &use{}
+		u = &use{lists: make(chan struct{}, share(maxLists))}
 		l.of[who.Name] = u
 	}
 	return u
@@ -271,26 +274,57 @@ func (l *limits) list(who *caller) (end func(), err error) {
 	if err := l.request(who); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mine := l.useLocked(who, time.Now())
-	switch {
-	case mine != nil && mine.lists >= share(maxLists):
-		return nil, l.exceeds(ofOne+boundLists, soon, "%s already has %d lists", who.Name, share(maxLists))
-	case l.all.lists >= maxLists:
-		return nil, l.exceeds(boundLists, soon, "it already makes %d lists", maxLists)
+	return l.lists(who, try)
+}
+
+// try takes room if there is some.
+func try(room chan<- struct{}) bool {
+	select {
+	case room <- struct{}{}:
+		return true
+	default:
+		return false
 	}
-	count := func(n int) {
-		l.all.lists += n
+}
+
+// turn is list for Consul's clients, which take a refusal for the loss of their lock: it does not count against the rate, and waits for
+// room while the request lasts. It refuses only what can neither be done now nor wait.
+func (l *limits) turn(ctx context.Context, who *caller) (end func(), err error) {
+	over, err := l.wait(who, "", soon)
+	if err != nil {
+		return l.lists(who, try)
+	}
+	defer over()
+	return l.lists(who, func(room chan<- struct{}) bool {
+		select {
+		case room <- struct{}{}:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
+}
+
+// lists takes room for a list: first of what its principal may have, and then of what all may have.
+func (l *limits) lists(who *caller, take func(room chan<- struct{}) bool) (end func(), err error) {
+	l.mu.Lock()
+	mine := l.useLocked(who, time.Now())
+	l.mu.Unlock()
+	if mine != nil && !take(mine.lists) {
+		return nil, l.exceeds(ofOne+boundLists, soon, "%s already has %d lists", who.Name, share(maxLists))
+	}
+	leave := func() {
 		if mine != nil {
-			mine.lists += n
+			<-mine.lists
 		}
 	}
-	count(1)
+	if !take(l.all.lists) {
+		leave()
+		return nil, l.exceeds(boundLists, soon, "it already makes %d lists", maxLists)
+	}
 	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		count(-1)
+		<-l.all.lists
+		leave()
 	}, nil
 }
 

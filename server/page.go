@@ -125,7 +125,7 @@ func (s *Server) pageViewer(c *caller) *pageViewer {
 	if c.Principal == nil {
 		return v
 	}
-	v.Name, v.Blind = c.Name, !c.readsSome("")
+	v.Name, v.Blind = c.Name, !c.maySome("", Read)
 	for _, r := range c.Rights {
 		if s.breaker != nil && slices.Contains(r.Verbs, Break) {
 			v.Breaks = append(v.Breaks, r.Prefix)

@@ -59,16 +59,18 @@ func CheckPrincipal(name string) error {
 
 // may reports whether the principal has one of some verbs on a name.
 func (p *Principal) may(name string, verbs ...Verb) bool {
-	return slices.ContainsFunc(p.Rights, func(r Right) bool {
-		return strings.HasPrefix(name, r.Prefix) &&
-			slices.ContainsFunc(verbs, func(v Verb) bool { return slices.Contains(r.Verbs, v) })
-	})
+	return slices.ContainsFunc(p.Rights, func(r Right) bool { return strings.HasPrefix(name, r.Prefix) && r.allows(verbs) })
 }
 
-// readsSome reports whether the principal may read some name with a prefix.
-func (p *Principal) readsSome(prefix string) bool {
-	return p.may(prefix, Read) || slices.ContainsFunc(p.Rights, func(r Right) bool {
-		return strings.HasPrefix(r.Prefix, prefix) && slices.Contains(r.Verbs, Read)
+// allows reports whether the right allows one of some verbs.
+func (r Right) allows(verbs []Verb) bool {
+	return slices.ContainsFunc(verbs, func(v Verb) bool { return slices.Contains(r.Verbs, v) })
+}
+
+// maySome reports whether the principal has one of some verbs on some name with a prefix.
+func (p *Principal) maySome(prefix string, verbs ...Verb) bool {
+	return p.may(prefix, verbs...) || slices.ContainsFunc(p.Rights, func(r Right) bool {
+		return strings.HasPrefix(r.Prefix, prefix) && r.allows(verbs)
 	})
 }
 
@@ -164,8 +166,8 @@ func (c *caller) may(name string, verbs ...Verb) bool {
 	return c.Principal == nil || c.Principal.may(name, verbs...)
 }
 
-func (c *caller) readsSome(prefix string) bool {
-	return c.Principal == nil || c.Principal.readsSome(prefix)
+func (c *caller) maySome(prefix string, verbs ...Verb) bool {
+	return c.Principal == nil || c.Principal.maySome(prefix, verbs...)
 }
 
 // must returns an error if the caller has none of some verbs on a name.
@@ -201,7 +203,7 @@ func (c *caller) mustList(q *api.ListRequest) error {
 	switch {
 	case q.Name != "":
 		return c.must(q.Name, Read)
-	case c.readsSome(q.Prefix):
+	case c.maySome(q.Prefix, Read):
 		return nil
 	}
 	return c.must(q.Prefix, Read)

@@ -19,8 +19,16 @@ const (
 // How often a blocking query checks its caller's credentials, and looks by itself.
 const (
 	lookAround = 5 * time.Second        // at names that it does not watch
-	poll       = 250 * time.Millisecond // if it watches nothing, or the store cannot
+	poll       = 250 * time.Millisecond // at the name that it watches, if the store cannot
 )
+
+// pace returns how often a query looks when nothing watches the name; "" for no name.
+func pace(name string) time.Duration {
+	if name == "" {
+		return lookAround
+	}
+	return poll
+}
 
 // block answers a query that may wait: until the answer has another index than the client's, or the wait is over. Like
 // Consul, it may answer earlier, with the same index. It watches one name; more says that the answer has other names too.
@@ -35,6 +43,7 @@ func (f *Front) block(
 	if err != nil || index == 0 || a.Index != index {
 		return a, err
 	}
+	a.Sent() // it will not be
 	waiting, cancel := f.bound(ctx, watched, wait)
 	defer cancel()
 	news, over := make(chan struct{}, 1), make(chan struct{})
@@ -55,7 +64,7 @@ func (f *Front) block(
 		case <-news:
 		case <-ended: // nothing is watched
 			ended, more = nil, true
-			tick.Reset(poll)
+			tick.Reset(pace(watched))
 		case <-tick.C:
 			looks = more
 		case <-waiting.Done():
@@ -70,6 +79,7 @@ func (f *Front) block(
 		if err != nil || a.Index != index || waiting.Err() != nil {
 			return a, err
 		}
+		a.Sent()
 	}
 }
 

@@ -43,6 +43,9 @@ type Options struct {
 	// Room counts a request that waits for a name until end is called. Without room for it, its wait is cut short.
 	Room func(ctx context.Context, name string) (end func(), ok bool)
 
+	// Turn waits until the store may list the names with a prefix, and counts the list until end is called.
+	Turn func(context.Context) (end func(), err error)
+
 	// Heed takes each error of the store.
 	Heed func(error)
 
@@ -58,6 +61,7 @@ type Caller interface {
 	MayLeave(name string) error                         // take a claim out
 	Reads(name string) bool                             // see who holds
 	Knows(name string) bool                             // see whether somebody holds
+	KnowsSome(prefix string) bool                       // the same for some name with a prefix
 	Again() (Caller, error)                             // check the credentials again
 }
 
@@ -76,6 +80,14 @@ type Answer struct {
 	Index  uint64 // of the answer, for the client's next query; 0 if it has none
 	Kind   string // the media type
 	Text   []byte
+	end    func() // of its turn to list; nil without one
+}
+
+// Sent ends what an answer takes of the service. Call it when the answer has been sent, or will not be.
+func (a *Answer) Sent() {
+	if a.end != nil {
+		a.end()
+	}
 }
 
 // A Refusal is an error with the status of its answer.
@@ -99,6 +111,7 @@ type Front struct {
 	longest time.Duration // lease
 	begin   func(context.Context, *driver.Claim) (end func(), err error)
 	room    func(ctx context.Context, name string) (end func(), ok bool)
+	turn    func(context.Context) (end func(), err error)
 	heed    func(error)
 	ending  context.Context
 }
@@ -107,7 +120,7 @@ type Front struct {
 func New(o *Options) (*Front, error) {
 	f := &Front{
 		d: o.Driver, lister: o.Lister, watcher: o.Watcher, longest: cmp.Or(o.MaxTTL, driver.MaxTTL), begin: o.Begin, room: o.Room,
-		heed: o.Heed, ending: o.Ending,
+		turn: o.Turn, heed: o.Heed, ending: o.Ending,
 	}
 	if t := o.Driver.Traits(); f.lister == nil || !t.Amends || !t.Delay || t.ShortRecord {
 		return nil, fmt.Errorf("%w: Consul's sessions need a store that lists its claims, changes records, and keeps a lock-delay",
@@ -221,6 +234,31 @@ func (f *Front) queue(ctx context.Context, name string) (*driver.Listing, error)
 		}
 	}
 	return &driver.Listing{Name: name}, nil
+}
+
+// list answers with something of the queues whose names begin with a prefix. What a list takes of the memory it takes until its answer
+// has been sent.
+func (f *Front) list(
+	ctx context.Context, prefix string, answerWith func([]driver.Listing) (*Answer, error),
+) (a *Answer, err error) {
+	end, err := f.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if a == nil { // also after a panic
+			end()
+		}
+	}()
+	queues, err := f.lister.List(ctx, &driver.Query{Prefix: prefix})
+	if err != nil {
+		return nil, err
+	}
+	if a, err = answerWith(queues); err != nil {
+		return nil, err
+	}
+	a.end = end
+	return a, nil
 }
 
 // live reports whether a claim holds and may be renewed: it has not left, and its lease has not run out.

@@ -44,7 +44,10 @@ func (u user) MayLeave(name string) error             { return u.may(u.locks(nam
 func (u user) Locks() bool                            { return u.locks("a") }
 func (u user) Reads(name string) bool                 { return u.sees(name) }
 func (u user) Knows(name string) bool                 { return u.sees(name) || u.locks(name) }
-func (u user) Again() (Caller, error)                 { return u, u.may(!u.revoked.Load()) }
+func (u user) KnowsSome(prefix string) bool {
+	return slices.ContainsFunc([]string{prefix, "out/a"}, func(name string) bool { return strings.HasPrefix(name, prefix) && u.Knows(name) })
+}
+func (u user) Again() (Caller, error) { return u, u.may(!u.revoked.Load()) }
 
 // A client sends requests to a replica.
 type client struct {
@@ -72,6 +75,7 @@ func replica(t *testing.T, d driver.Driver, keys ...[]byte) *client {
 		Driver: d, Lister: lister, Watcher: watcher, Keys: keys, Heed: func(error) {}, Ending: ending,
 		Begin: func(context.Context, *driver.Claim) (func(), error) { return func() {}, nil },
 		Room:  func(context.Context, string) (func(), bool) { return func() {}, !full.Load() },
+		Turn:  func(context.Context) (func(), error) { return func() {}, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -447,7 +451,7 @@ func TestLostAnswer(t *testing.T) {
 // A session is its principal's, though every reader sees its id. A caller without the right to read sees only that a key is
 // held.
 func TestPrincipals(t *testing.T) {
-	d := memory.New()
+	d := &broken{Driver: memory.New()}
 	c := replica(t, d)
 	below := func(prefix string) func(string) bool {
 		return func(name string) bool { return strings.HasPrefix(name, prefix) }
@@ -471,6 +475,12 @@ func TestPrincipals(t *testing.T) {
 	out.says("PUT /v1/kv/a?release="+s, "", 403, "may not")
 	if got, _ := out.pairs("?recurse"); got != nil {
 		t.Errorf("a caller without rights finds %+v", got)
+	}
+	lists := d.lists.Load()
+	out.says("GET /v1/kv/a?recurse", "", 403, "no right to lock or read \"a\"")
+	out.says("GET /v1/session/list", "", 403, "no right to lock")
+	if n := d.lists.Load() - lists; n > 0 {
+		t.Errorf("queries of a caller without rights ask the store %d times", n)
 	}
 }
 

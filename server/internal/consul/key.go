@@ -128,26 +128,27 @@ func (f *Front) recurse(ctx context.Context, q *Request, prefix string) (*Answer
 		above = prefix[:i]
 	}
 	return f.block(ctx, q, watched, true, func(who Caller) (*Answer, error) {
-		queues, err := f.lister.List(ctx, &driver.Query{Prefix: prefix})
-		if err != nil {
-			return nil, err
+		if !who.KnowsSome(prefix) {
+			return nil, errUnknown(prefix)
 		}
-		if above != "" {
-			l, err := f.queue(ctx, above)
-			if err != nil {
-				return nil, err
+		return f.list(ctx, prefix, func(queues []driver.Listing) (*Answer, error) {
+			if above != "" {
+				l, err := f.queue(ctx, above)
+				if err != nil {
+					return nil, err
+				}
+				queues = append(queues, *l)
 			}
-			queues = append(queues, *l)
-		}
-		all := recursive(prefix, queues, who)
-		if len(all) == 0 {
-			return nothing(), nil
-		}
-		a, err := answer(0, all)
-		if err == nil {
-			a.Index = indexOf(a.Text)
-		}
-		return a, err
+			all := recursive(prefix, queues, who)
+			if len(all) == 0 {
+				return nothing(), nil
+			}
+			a, err := answer(0, all)
+			if err == nil {
+				a.Index = indexOf(a.Text)
+			}
+			return a, err
+		})
 	})
 }
 

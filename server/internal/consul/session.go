@@ -68,7 +68,7 @@ func (f *Front) session(ctx context.Context, q *Request, verb, id string) (*Answ
 	case "info":
 		return f.info(ctx, q, id)
 	case "list", "node":
-		return f.list(ctx, q, verb, id)
+		return f.sessions(ctx, q, verb, id)
 	}
 	return nil, refuse(http.StatusNotFound, "the lock service does not have Consul's %s %.100s", q.Method, q.Path)
 }
@@ -144,6 +144,9 @@ func lockDelay(of any) (d time.Duration, err error) {
 	return d, nil
 }
 
+// errNoSessions refuses a caller that has no use for sessions.
+var errNoSessions = refuse(http.StatusForbidden, "Permission denied: no right to lock any name")
+
 func (f *Front) create(ctx context.Context, q *Request, id string) (*Answer, error) {
 	if err := q.only(http.MethodPut); err != nil {
 		return nil, err
@@ -152,7 +155,7 @@ func (f *Front) create(ctx context.Context, q *Request, id string) (*Answer, err
 		return nil, refuse(http.StatusNotFound, "the lock service draws the id of a session itself")
 	}
 	if !q.Locks() {
-		return nil, refuse(http.StatusForbidden, "Permission denied: no right to lock any name")
+		return nil, errNoSessions
 	}
 	s, err := q.wish()
 	if err != nil {
@@ -417,27 +420,28 @@ func (f *Front) info(ctx context.Context, q *Request, id string) (*Answer, error
 	})
 }
 
-// list answers with the sessions of the caller.
-func (f *Front) list(ctx context.Context, q *Request, verb, id string) (*Answer, error) {
+// sessions answers with the sessions of the caller.
+func (f *Front) sessions(ctx context.Context, q *Request, verb, id string) (*Answer, error) {
 	if err := q.only(http.MethodGet, "index", "wait"); err != nil {
 		return nil, err
 	}
 	return f.block(ctx, q, "", true, func(who Caller) (*Answer, error) {
-		queues, err := f.lister.List(ctx, &driver.Query{Prefix: sessionPrefix})
-		if err != nil {
-			return nil, err
+		if !who.Locks() {
+			return nil, errNoSessions
 		}
-		var all []*entry
-		for i := range queues {
-			for j := range queues[i].Claims {
-				c := &queues[i].Claims[j]
-				s := readSession(c)
-				if live(c) && s != nil && s.Behavior != behaviorEnded && s.Principal == who.Principal() && (verb == "list" || strings.EqualFold(id, node)) {
-					all = append(all, s.entry())
+		return f.list(ctx, sessionPrefix, func(queues []driver.Listing) (*Answer, error) {
+			var all []*entry
+			for i := range queues {
+				for j := range queues[i].Claims {
+					c := &queues[i].Claims[j]
+					s := readSession(c)
+					if live(c) && s != nil && s.Behavior != behaviorEnded && s.Principal == who.Principal() && (verb == "list" || strings.EqualFold(id, node)) {
+						all = append(all, s.entry())
+					}
 				}
 			}
-		}
-		return entries(all)
+			return entries(all)
+		})
 	})
 }
 
