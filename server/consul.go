@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/internal/api"
 	"github.com/stilelock/stile/server/internal/consul"
 )
 
@@ -110,6 +111,8 @@ func (c consulCaller) Reads(name string) bool     { return c.may(name, Read) }
 func (c consulCaller) Knows(name string) bool     { return c.may(name, Lock, Share, Read) }
 func (c consulCaller) KnowsSome(p string) bool    { return c.maySome(p, Lock, Share, Read) }
 
+func (c consulCaller) Note(no *consul.Refusal) { c.refused(no.Name, &refusal{api.CodeForbidden, no}) }
+
 func (c consulCaller) Again() (consul.Caller, error) {
 	var now *caller
 	err := c.still(func(again *caller) error {
@@ -131,5 +134,5 @@ func denied(err error) error {
 	if e.Unreachable {
 		return err // Consul's clients ask again after a status of 500, and after no other
 	}
-	return &consul.Refusal{Status: e.Status(), Text: "Permission denied: " + e.Message}
+	return &consul.Refusal{Status: e.Status(), Text: "Permission denied: " + e.Message, Noted: true} // by caller.must, or caller.still
 }

@@ -63,6 +63,7 @@ type Caller interface {
 	Knows(name string) bool                             // see whether somebody holds
 	KnowsSome(prefix string) bool                       // the same for some name with a prefix
 	Again() (Caller, error)                             // check the credentials again
+	Note(*Refusal)                                      // note that it lacks a right
 }
 
 // A Request is one request of a client.
@@ -94,12 +95,19 @@ func (a *Answer) Sent() {
 type Refusal struct {
 	Status int
 	Text   string
+	Name   string // of the lock, if the caller lacks a right on it
+	Noted  bool   // the caller has noted it already
 }
 
 func (r *Refusal) Error() string { return r.Text }
 
 func refuse(status int, format string, args ...any) error {
-	return &Refusal{status, fmt.Sprintf(format, args...)}
+	return &Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// forbid refuses what a caller may not do with the lock of a name; "" for no lock.
+func forbid(name, format string, args ...any) error {
+	return &Refusal{Status: http.StatusForbidden, Text: fmt.Sprintf(format, args...), Name: name}
 }
 
 // A Front answers requests with the claims of a store.
@@ -168,7 +176,9 @@ func (f *Front) Answer(ctx context.Context, q *Request) *Answer {
 	// Consul's clients ask again after a status of 500, and after no other.
 	status := http.StatusInternalServerError
 	if no, ok := errors.AsType[*Refusal](err); ok {
-		status = no.Status
+		if status = no.Status; status == http.StatusForbidden && !no.Noted {
+			q.Note(no)
+		}
 	}
 	return &Answer{Status: status, Kind: "text/plain; charset=utf-8", Text: []byte(err.Error())}
 }

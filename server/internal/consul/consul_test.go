@@ -47,6 +47,7 @@ func (u user) Knows(name string) bool                 { return u.sees(name) || u
 func (u user) KnowsSome(prefix string) bool {
 	return slices.ContainsFunc([]string{prefix, "out/a"}, func(name string) bool { return strings.HasPrefix(name, prefix) && u.Knows(name) })
 }
+func (u user) Note(*Refusal)          {}
 func (u user) Again() (Caller, error) { return u, u.may(!u.revoked.Load()) }
 
 // A client sends requests to a replica.

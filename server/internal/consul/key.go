@@ -88,7 +88,7 @@ func nothing() *Answer { return &Answer{Status: http.StatusNotFound, Index: abse
 
 // errUnknown refuses a caller without any right on a name.
 func errUnknown(name string) error {
-	return refuse(http.StatusForbidden, "Permission denied: no right to lock or read %.300q", name)
+	return forbid(name, "Permission denied: no right to lock or read %.300q", name)
 }
 
 func (f *Front) get(ctx context.Context, q *Request, key string) (*Answer, error) {
@@ -380,7 +380,7 @@ func (f *Front) release(ctx context.Context, q *Request, key string) (bool, erro
 // drop takes the claims of the session of a hold out of a queue.
 func (f *Front) drop(ctx context.Context, who Caller, l *driver.Listing, h *hold) error {
 	if h.Principal != who.Principal() {
-		return refuse(http.StatusForbidden, "the key belongs to a session of another principal")
+		return forbid(l.Name, "the key belongs to a session of another principal")
 	}
 	s, err := f.look(ctx, h.Session)
 	if err != nil {

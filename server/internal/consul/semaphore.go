@@ -46,7 +46,7 @@ func (f *Front) swap(ctx context.Context, q *Request, key string) (bool, error) 
 	default:
 		_, h := of(l, id[0])
 		if h == nil {
-			return false, refuse(http.StatusForbidden, "the holder %.40q of the semaphore is no session of yours", id[0])
+			return false, forbid(name, "the holder %.40q of the semaphore is no session of yours", id[0])
 		}
 		return true, f.drop(ctx, q, l, h)
 	}

@@ -145,7 +145,7 @@ func lockDelay(of any) (d time.Duration, err error) {
 }
 
 // errNoSessions refuses a caller that has no use for sessions.
-var errNoSessions = refuse(http.StatusForbidden, "Permission denied: no right to lock any name")
+var errNoSessions = forbid("", "Permission denied: no right to lock any name")
 
 func (f *Front) create(ctx context.Context, q *Request, id string) (*Answer, error) {
 	if err := q.only(http.MethodPut); err != nil {
@@ -205,7 +205,7 @@ func (f *Front) find(ctx context.Context, who Caller, id string) (*session, erro
 // mustBe returns an error if the session is another principal's.
 func (s *session) mustBe(who Caller) error {
 	if s != nil && s.Principal != who.Principal() {
-		return refuse(http.StatusForbidden, "the session belongs to another principal")
+		return forbid("", "the session belongs to another principal")
 	}
 	return nil
 }

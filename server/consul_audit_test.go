@@ -1,0 +1,99 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/server"
+)
+
+// A consulUser sends requests of Consul's API to a server.
+type consulUser struct {
+	*testing.T
+	url string
+}
+
+// asks sends a request by a principal, and returns the status, the index and the text of the answer.
+func (u *consulUser) asks(principal, method, path, body string) (status int, index, text string) {
+	u.Helper()
+	r, err := http.NewRequestWithContext(u.Context(), method, u.url+path, strings.NewReader(body))
+	if err != nil {
+		u.Fatal(err)
+	}
+	res, err := bearer(principal).RoundTrip(r)
+	if err != nil {
+		u.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		u.Fatal(err)
+	}
+	return res.StatusCode, res.Header.Get("X-Consul-Index"), string(answer)
+}
+
+// gets is asks; it fails unless the answer has a status.
+func (u *consulUser) gets(want int, principal, method, path, body string) (index, text string) {
+	u.Helper()
+	status, index, text := u.asks(principal, method, path, body)
+	if status != want {
+		u.Fatalf("%s %s by %s = %d %s; want %d", method, path, principal, status, text, want)
+	}
+	return index, text
+}
+
+// opens makes a session of a principal, and returns its id.
+func (u *consulUser) opens(principal string) string {
+	u.Helper()
+	_, text := u.gets(200, principal, "PUT", "/v1/session/create", `{"Name": "nightly", "TTL": "10s"}`)
+	_, id, _ := strings.Cut(text, `:"`)
+	id, _, _ = strings.Cut(id, `"`)
+	return id
+}
+
+// Each refusal of Consul's API for lack of a right has one event, with the name of the lock.
+func TestConsulRefusalsAreAudited(t *testing.T) {
+	var n notebook
+	d := newDoor(map[string]server.Right{
+		"ann": {Verbs: []server.Verb{server.Lock, server.Read}, Prefix: "a/"}, "bob": everything, "eve": {Verbs: []server.Verb{server.Break}},
+	})
+	_, url := start(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take, Consul: true, Keys: replicaKeys})
+	u := &consulUser{t, url}
+	s := u.opens("ann")
+	u.gets(200, "ann", "PUT", "/v1/kv/a/x?acquire="+s, "")
+	if held := simple(t, url, "ann", "PUT", "a/permits?of=2", ""); held.status != 200 {
+		t.Fatal(held.text)
+	}
+	index, _ := u.gets(200, "bob", "GET", "/v1/kv/a/permits/.lock", "")
+	for _, tt := range []struct{ principal, method, path, body, name, message string }{
+		{"eve", "PUT", "/v1/session/create", `{"TTL": "10s"}`, "", "no right to lock any name"},
+		{"eve", "GET", "/v1/session/list", "", "", "no right to lock any name"},
+		{"eve", "GET", "/v1/kv/a/x", "", "a/x", "no right to lock or read"},
+		{"eve", "GET", "/v1/kv/a?recurse", "", "a", "no right to lock or read"},
+		{"eve", "DELETE", "/v1/kv/a/x", "", "a/x", "eve may not lock or share"},
+		{"ann", "PUT", "/v1/kv/b?acquire=" + s, "", "b", `ann may not lock "b"`},
+		{"bob", "PUT", "/v1/session/renew/" + s, "", "", "another principal"},
+		{"bob", "PUT", "/v1/session/destroy/" + s, "", "", "another principal"},
+		{"bob", "PUT", "/v1/kv/b?acquire=" + s, "", "", "another principal"},
+		{"bob", "PUT", "/v1/kv/a/x?release=" + s, "", "a/x", "another principal"},
+		{"bob", "DELETE", "/v1/kv/a/x", "", "a/x", "another principal"},
+		{"bob", "PUT", "/v1/kv/a/permits/.lock?cas=" + index, `{"Limit": 2, "Holders": {}}`, "a/permits", "no session of yours"},
+	} {
+		before := len(n.of(server.Refused))
+		status, _, text := u.asks(tt.principal, tt.method, tt.path, tt.body)
+		events := n.of(server.Refused)[before:]
+		part, _, _ := strings.Cut(strings.TrimPrefix(tt.path, "/v1/"), "/")
+		if len(events) != 1 || status != http.StatusForbidden || !strings.Contains(text, tt.message) {
+			t.Errorf("%s %s by %s = %d %s, with the events %+v; want 403 and one", tt.method, tt.path, tt.principal, status, text, events)
+			continue
+		}
+		if e := events[0]; e.Principal != tt.principal || e.Name != tt.name || e.Code != api.CodeForbidden || e.Call != fmt.Sprintf("%s /v1/%s/", tt.method, part) ||
+			!strings.Contains(e.Message, tt.message) || e.Request == "" {
+			t.Errorf("%s %s has the event %+v", tt.method, tt.path, e)
+		}
+	}
+}
