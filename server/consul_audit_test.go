@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stilelock/stile/internal/api"
+	"github.com/stilelock/stile/internal/record"
 	"github.com/stilelock/stile/server"
 )
 
@@ -96,4 +97,35 @@ func TestConsulRefusalsAreAudited(t *testing.T) {
 			t.Errorf("%s %s has the event %+v", tt.method, tt.path, e)
 		}
 	}
+}
+
+// A claim of Consul's clients shows its principal: by each API of the service, by the store's own URL, and in the audit when it is
+// broken.
+func TestPrincipalOfConsul(t *testing.T) {
+	var n notebook
+	f := newFake()
+	d := newDoor(map[string]server.Right{"ann": everything, "ops": everything})
+	_, url := start(t, f, &server.Options{Authenticate: d.authenticate, Audit: n.take, Consul: true, Keys: replicaKeys})
+	u := &consulUser{t, url}
+	s := u.opens("ann")
+	u.gets(200, "ann", "PUT", "/v1/kv/a?acquire="+s, "")
+	if a := simple(t, url, "ops", "GET", "a", ""); !strings.Contains(a.text, `"principal":"ann"`) || !strings.Contains(a.text, `"owner":"nightly"`) {
+		t.Errorf("GET = %s; want nightly as ann", a.text)
+	}
+	for _, name := range []string{"a", "consul-session/" + s} {
+		if _, text := contract(t, url, "ops", api.List, &api.ListRequest{Name: name}); !strings.Contains(text, `"principal":"ann"`) {
+			t.Errorf("the list of %s = %s; want the principal ann", name, text)
+		}
+		if h := record.Read(inStore(t, f, name)[0].Record); h.Principal != "ann" || h.Owner != "nightly" {
+			t.Errorf("the store has %s for %+v; want nightly as ann", name, h)
+		}
+	}
+	if code, text := contract(t, url, "ops", api.Break, &api.BreakRequest{Name: "a"}); code != "" {
+		t.Fatal(text)
+	}
+	if e := n.of(server.Broke)[1]; e.Of == nil || e.Of.Principal != "ann" || e.Principal != "ops" {
+		t.Errorf("the event of the break is %+v of %+v; want one of ann's claim", e, e.Of)
+	}
+	u.gets(200, "ann", "PUT", "/v1/kv/b?acquire="+s, "") // the front reads its records as before
+	u.gets(200, "ann", "PUT", "/v1/session/renew/"+s, "")
 }

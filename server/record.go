@@ -32,7 +32,7 @@ func (c *caller) info(d driver.ClaimInfo) driver.ClaimInfo {
 	if c.Principal == nil {
 		return d
 	}
-	d.Record, d.Principal = record.Split(d.Record)
+	d.Record, d.Principal = record.Whose(d.Record)
 	d.Record = record.Readable(d.Record, func(name string) bool { return c.may(name, Read) })
 	return d
 }

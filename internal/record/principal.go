@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -75,6 +76,27 @@ func Split(stored string) (text, principal string) {
 	}
 	if With(text, principal) != stored {
 		return stored, ""
+	}
+	return text, principal
+}
+
+// Whose is Split, and also finds the principal of a claim of Consul's clients. The front that serves them has a principal of its own
+// in its records, which stay as they are.
+func Whose(stored string) (text, principal string) {
+	text, principal = Split(stored)
+	if principal != "" || !strings.Contains(stored, `"consul_`) {
+		return text, principal
+	}
+	type part struct{ Principal string }
+	var is struct {
+		Session part `json:"consul_session"`
+		Key     part `json:"consul_key"`
+	}
+	if json.Unmarshal([]byte(stored), &is) != nil {
+		return text, ""
+	}
+	if by := cmp.Or(is.Session.Principal, is.Key.Principal); IsPrincipal(by) {
+		principal = by
 	}
 	return text, principal
 }

@@ -63,6 +63,25 @@ func TestReadWithPrincipal(t *testing.T) {
 	}
 }
 
+// A claim of Consul's clients has its principal in the record of the front that serves them. A principal of its own cannot write
+// another one there.
+func TestWhose(t *testing.T) {
+	const key, session = `{"program":"x","consul_key":{"session":"s","principal":"ann","value":"dA=="}}`, `{"program":"x","consul_session":{"principal":"ann","ttl":"10s"}}`
+	for stored, want := range map[string]struct{ text, principal string }{
+		key: {key, "ann"}, session: {session, "ann"}, With(key, "ci"): {key, "ci"}, With("x", "ci"): {"x", "ci"}, "x": {"x", ""},
+		`{"program":"x","consul_key":{"session":"s"}}`:         {`{"program":"x","consul_key":{"session":"s"}}`, ""},
+		`{"program":"x","consul_key":{"principal":"no name"}}`: {`{"program":"x","consul_key":{"principal":"no name"}}`, ""},
+		`{"consul_key":7}`: {`{"consul_key":7}`, ""}, `"consul_key"`: {`"consul_key"`, ""},
+	} {
+		if text, by := Whose(stored); text != want.text || by != want.principal {
+			t.Errorf("%s is read as %q of %q; want %q of %q", stored, text, by, want.text, want.principal)
+		}
+		if h := Read(stored); h.Principal != want.principal {
+			t.Errorf("%s is of %q; want %q", stored, h.Principal, want.principal)
+		}
+	}
+}
+
 // The largest record that this package writes fits the store behind a service.
 func TestMost(t *testing.T) {
 	within := Within(`{"program":"x"}`, []Held{{strings.Repeat("n", 255), 1 << 50}, {strings.Repeat("n", 255), 1 << 50}, {strings.Repeat("\"", 250), 1},

@@ -116,7 +116,7 @@ func write(r *changed, owner, reason, value string) (string, error) {
 
 // Read reads a record, with or without a principal. The text of another program is the value.
 func Read(stored string) Holder {
-	record, principal := Split(stored)
+	record, principal := Whose(stored)
 	var h Holder
 	if json.Unmarshal([]byte(record), &h) != nil || h.Owner == "" && h.Program == "" {
 		h = Holder{}
