@@ -47,7 +47,7 @@ const (
 	Asked    Action = "ask"     // a holder is asked for its lock; likewise two events
 	Refused  Action = "refuse"  // a request without valid credentials, without the right, or from a foreign page or machine
 	Took     Action = "take"    // a client learns that it holds a lock; it may learn so twice
-	Released Action = "release" // a client gives up its claim; the end of a lease has no event
+	Released Action = "release" // a client gives up its claim, or a client of Consul another one's; the end of a lease has no event
 )
 
 // A Person describes who holds or breaks a lock. All fields but Principal are as the client gave them.

@@ -29,14 +29,27 @@ func (s *Server) newConsul(keys [][]byte) (*consul.Front, error) {
 	})
 }
 
-// A looking is a driver that looks after each Enter whether the server may still serve, as [Server.put] does.
+// A looking is a driver that looks after each Enter whether the server may still serve, as [Server.put] does. It passes on the events of
+// the locks that are taken and released.
 type looking struct {
 	driver.Driver
 	s *Server
 }
 
 func (l looking) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-	return l.s.put(ctx, c)
+	p, err := l.s.put(ctx, c)
+	if err == nil && p.Holds && !consul.IsSession(c.Name) {
+		callerOf(ctx).took(c, p.Ticket)
+	}
+	return p, err
+}
+
+func (l looking) Leave(ctx context.Context, r *driver.Release) error {
+	err := l.Driver.Leave(ctx, r)
+	if err == nil && !consul.IsSession(r.Claim.Name) {
+		callerOf(ctx).did(Released, r.Claim, r.Claim.Ticket)
+	}
+	return err
 }
 
 // isConsul reports whether a request belongs to Consul's API.

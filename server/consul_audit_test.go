@@ -129,3 +129,30 @@ func TestPrincipalOfConsul(t *testing.T) {
 	u.gets(200, "ann", "PUT", "/v1/kv/b?acquire="+s, "") // the front reads its records as before
 	u.gets(200, "ann", "PUT", "/v1/session/renew/"+s, "")
 }
+
+// Locks that Consul's clients take and release have events, and so has the end of a session's hold by another program of its
+// principal.
+func TestHoldsOfConsulAreAudited(t *testing.T) {
+	var n notebook
+	d := newDoor(map[string]server.Right{"ann": everything})
+	_, url := start(t, newFake(), &server.Options{Authenticate: d.authenticate, Audit: n.take, Consul: true, Keys: replicaKeys})
+	u := &consulUser{t, url}
+	for i, tt := range []struct{ method, path, call string }{
+		{"PUT", "/v1/kv/a/.lock?release=SESSION", "PUT /v1/kv/"},
+		{"DELETE", "/v1/kv/a/.lock", "DELETE /v1/kv/"},
+		{"PUT", "/v1/session/destroy/SESSION", "PUT /v1/session/"},
+	} {
+		s := u.opens("ann")
+		u.gets(200, "ann", "PUT", "/v1/kv/a/.lock?acquire="+s, "")
+		u.gets(200, "ann", tt.method, strings.ReplaceAll(tt.path, "SESSION", s), "")
+		took, released := n.of(server.Took), n.of(server.Released)
+		if len(took) != i+1 || len(released) != i+1 {
+			t.Fatalf("%s %s: took %+v, released %+v; want %d each", tt.method, tt.path, took, released, i+1)
+		}
+		in, out := took[i], released[i]
+		if in.Name != "a" || in.Principal != "ann" || in.By == nil || in.By.Owner != "nightly" || in.Ticket == "" || out.Name != "a" || out.Principal != "ann" ||
+			out.Ticket != in.Ticket || out.Call != tt.call || out.Request == in.Request {
+			t.Errorf("%s %s: took %+v by %+v, released %+v", tt.method, tt.path, in, in.By, out)
+		}
+	}
+}

@@ -24,7 +24,7 @@ func (f *Front) key(ctx context.Context, q *Request, key string) (*Answer, error
 	if err := driver.CheckName(name); err != nil {
 		return nil, refuse(http.StatusBadRequest, "the key %.300q is the name of no lock: %v", key, err)
 	}
-	if strings.HasPrefix(name, sessionPrefix) {
+	if IsSession(name) {
 		return nil, refuse(http.StatusBadRequest, "the keys %s… are the service's own", sessionPrefix)
 	}
 	switch q.Method {

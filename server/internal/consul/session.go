@@ -18,6 +18,9 @@ import (
 // sessionPrefix begins the name of each session.
 const sessionPrefix = "consul-session/"
 
+// IsSession reports whether a name is that of a session, and not of a lock.
+func IsSession(name string) bool { return strings.HasPrefix(name, sessionPrefix) }
+
 // Bounds of sessions. Consul has the same, except for the shortest TTL, which is 10 s there.
 const (
 	minTTL       = time.Second

@@ -171,7 +171,7 @@ func (v *view) all(keys map[string]*pair) {
 func recursive(prefix string, queues []driver.Listing, who Caller) (all []*pair) {
 	keys := map[string]*pair{}
 	for i := range queues {
-		if l := &queues[i]; !strings.HasPrefix(l.Name, sessionPrefix) && who.Knows(l.Name) {
+		if l := &queues[i]; !IsSession(l.Name) && who.Knows(l.Name) {
 			see(l, who).all(keys)
 		}
 	}
