@@ -14,6 +14,9 @@ func LockParameters() map[string][]string {
 // MaxLists is the most lists at a time.
 const MaxLists = maxLists
 
+// MaxCalls is the most calls of batches at a time.
+const MaxCalls = maxCalls
+
 // Principals returns how many principals a server has counts of.
 func Principals(s *Server) int {
 	s.limits.mu.Lock()

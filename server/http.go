@@ -45,9 +45,22 @@ func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http
 // read decodes a request from its body, or refuses it. It refuses unknown fields: they may ask for a power that this server
 // lacks.
 func read(w http.ResponseWriter, r *http.Request, q any) bool {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != api.JSON {
-		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of a request must be "+api.JSON))
+	body, ok := readBody(w, r, api.JSON)
+	if !ok {
 		return false
+	}
+	if err := decode(body, q); err != nil {
+		refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("the request's body is not that of %s: %w", r.URL.Path, err))
+		return false
+	}
+	return true
+}
+
+// readBody reads the body of a request, which must be of a media type, or refuses the request.
+func readBody(w http.ResponseWriter, r *http.Request, must string) (body []byte, ok bool) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != must {
+		refuse(w, http.StatusUnsupportedMediaType, api.CodeInvalid, errors.New("the Content-Type of the request must be "+must))
+		return nil, false
 	}
 	// A body that never ends keeps its connection no longer than this. At the end of the body net/http removes the limit, since
 	// a long wait may follow.
@@ -58,17 +71,13 @@ func read(w http.ResponseWriter, r *http.Request, q any) bool {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid,
 			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
-		return false
+		return nil, false
 	}
 	if err != nil {
 		refuse(w, http.StatusBadRequest, api.CodeInvalid, errors.New("the request's body did not arrive"))
-		return false
+		return nil, false
 	}
-	if err := decode(body, q); err != nil {
-		refuse(w, http.StatusBadRequest, api.CodeInvalid, fmt.Errorf("the request's body is not that of %s: %w", r.URL.Path, err))
-		return false
-	}
-	return true
+	return body, true
 }
 
 // decode decodes a request from JSON, and refuses further text after it.

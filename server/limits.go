@@ -32,6 +32,10 @@ const (
 
 	// maxLists is the most lists of a prefix at a time. Each costs the store a pass over its names, and memory for the answer.
 	maxLists = 16
+
+	// maxCalls is the most calls of batches under way at a time, which no bound of connections bounds. An item above it waits: it
+	// may end a claim. At a store that takes 100 ms these are twice as many calls as defaultMaxRate.
+	maxCalls = 2048
 )
 
 // The times of Retry-After. A claim that is in the queue comes again within the grace; one that is not, need not hurry.

@@ -5,10 +5,10 @@
 //	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
 //	web.RegisterOnShutdown(s.EndWaits)
 //
-// A request makes one call of the store's driver, or a few. The server keeps nothing of a claim beyond the calls under way.
-// So several servers over one store are replicas: a client may send each request to any of them, and a server that dies
-// takes no lease with it. Package store/remote is the client, for URLs of the scheme stile. Its requests name the id of the
-// store that they are meant for, and a server over another store refuses them.
+// A request makes one call of the store's driver, or a few; a batch makes those of its items side by side. The server keeps
+// nothing of a claim beyond the calls under way. So several servers over one store are replicas: a client may send each
+// request to any of them, and a server that dies takes no lease with it. Package store/remote is the client, for URLs of the
+// scheme stile. Its requests name the id of the store that they are meant for, and a server over another store refuses them.
 //
 // Without an [Authenticator] a server answers only programs of its own machine that connect directly, to a loopback address:
 // see [Server.ServeHTTP]. With one it answers principals with credentials, each within its rights. The program around the
@@ -54,6 +54,7 @@ type Server struct {
 	limits   *limits         // of what clients may ask
 	ready    readiness       // of the store
 	calls    calls           // under way
+	room     chan struct{}   // has an element for each call of a batch under way
 	alerts   alerts          // for the clients that listen
 	herds    *herds          // of waiting claims
 	sole     *sole           // nil if several servers can serve the store
@@ -144,6 +145,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	}
 	m := newMeasured(d, o.Class)
 	s := &Server{d: m, metrics: m.m, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
+		room:   make(chan struct{}, maxCalls),
 		alerts: alerts{of: map[string]map[*listener]bool{}}, audit: audit{take: o.Audit, of: map[string]*refusals{}}}
 	s.audit.fails = func() { s.metrics.AuditFails.Add(1) }
 	s.ready.took = m.took
@@ -176,6 +178,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
 	mux.HandleFunc("POST "+api.Renew, serve(s, s.renew))
 	mux.HandleFunc("POST "+api.Leave, serve(s, s.leave))
+	mux.HandleFunc("POST "+api.Batch, s.batch)
 	mux.HandleFunc("POST "+api.Break, serve(s, s.breaks))
 	mux.HandleFunc("POST "+api.Identity, serve(s, s.identify))
 	mux.HandleFunc("POST "+api.Traits, serve(s, s.describe))

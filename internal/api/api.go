@@ -16,13 +16,14 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
-// The paths of the requests. All are POST requests with a JSON body, except Watch: GET with the parameter name. Watch and
-// Alerts answer with events.
+// The paths of the requests. All are POST requests with a JSON body, except Batch, whose body has a line of JSON for each item,
+// and Watch: GET with the parameter name. Watch and Alerts answer with events.
 const (
 	Enter    = "/v1/enter"    // EnterRequest, PlaceAnswer
 	Await    = "/v1/await"    // AwaitRequest, PlaceAnswer
 	Renew    = "/v1/renew"    // RenewRequest, RenewAnswer
 	Leave    = "/v1/leave"    // LeaveRequest, LeaveAnswer
+	Batch    = "/v1/batch"    // a BatchItem per line, a BatchAnswer per line
 	List     = "/v1/list"     // ListRequest, a ListPart per line
 	Break    = "/v1/break"    // BreakRequest, BreakAnswer
 	Identity = "/v1/identity" // Nothing, IdentityAnswer
@@ -65,6 +66,7 @@ const (
 	MaxAnswer  = 8 << 20          // bytes of an answer, except List's
 	MaxList    = 256 << 20        // bytes of List's answer
 	MaxClaims  = 512              // claims of one renewal, or of one request for alerts
+	MaxItems   = 128              // lines of a batch
 	MaxText    = 1024             // bytes of an id, a client or an owner
 	MaxAwait   = 50 * time.Second // for an Await: many proxies give up after a minute without an answer
 	MaxTicket  = int64(1)<<53 - 1 // of a claim; see driver.Place

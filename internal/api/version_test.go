@@ -20,7 +20,7 @@ func TestOtherVersion(t *testing.T) {
 			t.Errorf("%s: %v; want an error with both versions", path, err)
 		}
 	}
-	for _, path := range []string{api.Enter, api.Await, api.Renew, api.Leave, api.List, api.Break, api.Identity, api.Traits, api.Watch, api.Alerts} {
+	for _, path := range []string{api.Enter, api.Await, api.Renew, api.Leave, api.Batch, api.List, api.Break, api.Identity, api.Traits, api.Watch, api.Alerts} {
 		if !strings.HasPrefix(path, fmt.Sprintf("/v%d/", api.Version)) {
 			t.Errorf("%s is not of version %d", path, api.Version)
 		}

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -22,9 +21,9 @@ type busyError struct {
 
 func (e *busyError) Unwrap() error { return e.error }
 
-// retryAfter returns for how long an answer asks its client to pause.
-func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.ParseUint(h.Get("Retry-After"), 10, 16)
+// retryAfter returns for how long an answer asks its client to pause, by its Retry-After.
+func retryAfter(text string) time.Duration {
+	seconds, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		return leastPause
 	}

@@ -23,8 +23,9 @@ import (
 type request struct {
 	method, path string
 	body         []byte
-	store        string // id of the store that the request is meant for; "" for any
-	alone        bool   // it has a connection of its own
+	answer       api.Answer // of a request that call sends
+	store        string     // id of the store that the request is meant for; "" for any
+	alone        bool       // it has a connection of its own
 }
 
 // call sends a request and decodes its answer into a.
@@ -33,7 +34,7 @@ func (c *client) call(ctx context.Context, path string, q any, a api.Answer) err
 	if err != nil {
 		return err
 	}
-	r := &request{method: http.MethodPost, path: path, body: body}
+	r := &request{method: http.MethodPost, path: path, body: body, answer: a}
 	return c.each(ctx, r, func(x *exchange, res *http.Response) error { return x.decode(res, a) })
 }
 
@@ -85,7 +86,11 @@ func (c *client) first(ctx context.Context, q *request, read func(*exchange, *ht
 	i := c.host
 	c.mu.Unlock()
 	begun := time.Now()
-	err = c.exchange(ctx, c.hosts[i], q, read)
+	if q.path == api.Enter || q.path == api.Leave {
+		err = c.gatherers[i].send(ctx, q, read)
+	} else {
+		err = c.exchange(ctx, c.hosts[i], q, read)
+	}
 	if err == nil || c.closed() {
 		return false, err
 	}
@@ -144,7 +149,10 @@ func (c *client) exchange(ctx context.Context, host string, q *request, read fun
 	if err != nil {
 		return driver.Refused(err)
 	}
-	if q.method == http.MethodPost {
+	switch {
+	case q.path == api.Batch:
+		r.Header.Set("Content-Type", api.Lines)
+	case q.method == http.MethodPost:
 		r.Header.Set("Content-Type", api.JSON)
 	}
 	if q.store != "" {
@@ -227,11 +235,7 @@ const plainToTLS = "Client sent an HTTP request to an HTTPS server"
 func (x *exchange) refused(res *http.Response, text []byte) error {
 	if res.StatusCode != http.StatusOK {
 		if e, ok := api.ReadError(text); ok {
-			e.Message = secure.Hide(e.Message, x.c.token)
-			if e.Code == api.CodeTooMany {
-				return &busyError{e.Err(), retryAfter(res.Header)}
-			}
-			return e.Err()
+			return x.c.refusal(e, res.Header.Get("Retry-After"))
 		}
 	}
 	if res.StatusCode == http.StatusBadRequest && bytes.HasPrefix(text, []byte(plainToTLS)) {
@@ -242,6 +246,15 @@ func (x *exchange) refused(res *http.Response, text []byte) error {
 		err = driver.Unreachable(err)
 	}
 	return driver.Unknown(err)
+}
+
+// refusal returns the error of an answer, with its Retry-After.
+func (c *client) refusal(e *api.Error, after string) error {
+	e.Message = secure.Hide(e.Message, c.token)
+	if e.Code == api.CodeTooMany {
+		return &busyError{e.Err(), retryAfter(after)}
+	}
+	return e.Err()
 }
 
 // kindOf returns the media type of an answer, or "".

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -19,6 +21,56 @@ func SetMostList(d driver.Driver, bytes int64) {
 // SetMissingAgain says after which time hosts that gave no id yet are asked again, of such a driver.
 func SetMissingAgain(d driver.Driver, again time.Duration) {
 	d.(interface{ base() *client }).base().stores.again = again
+}
+
+// SetPatience sets how long calls wait for a batch to the first host, for such a driver.
+func SetPatience(d driver.Driver, patience time.Duration) {
+	g := gathererOf(d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.patience = patience
+}
+
+// Queued returns how many calls wait for a batch to the first host, of such a driver.
+func Queued(d driver.Driver) int {
+	g := gathererOf(d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.queue)
+}
+
+var jam = &item{}
+
+// Jam lets all further calls to the first host wait until Unjam, or for the patience, for such a driver.
+func Jam(d driver.Driver) {
+	g := gathererOf(d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last, g.begun = jam, time.Now()
+}
+
+// Unjam sends the calls that wait since Jam.
+func Unjam(d driver.Driver) {
+	g := gathererOf(d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = nil
+	g.nextLocked()
+}
+
+// SetDial sets a function that such a driver calls before it dials from now on.
+func SetDial(d driver.Driver, before func()) {
+	t := d.(interface{ base() *client }).base().transport
+	dial := t.DialContext
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		before()
+		return dial(ctx, network, addr)
+	}
+	t.CloseIdleConnections()
+}
+
+func gathererOf(d driver.Driver) *gatherer {
+	return d.(interface{ base() *client }).base().gatherers[0]
 }
 
 func (c *client) base() *client { return c }

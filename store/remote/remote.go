@@ -11,6 +11,7 @@
 //
 // If a request was not sent to one host, or the host has too much to do, the client tries the next. If a host does not answer in time or does not reach its
 // store, the next request goes to another host.
+// While a request to take or release locks is under way, further calls wait for it, 5 ms at most, and then share the next.
 // A service with credentials needs a token, in the URL as above or in a file that the parameter token_file names. Over plain
 // HTTP the client sends the token to loopback addresses only.
 // Parameters: dial_timeout, token_file; with stiles also tls_ca, tls_cert, tls_key and tls_server_name.
@@ -89,7 +90,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	c.alerts = alerts{c: c, kick: make(chan struct{}, 1), claims: map[heldBy]*held{}, subs: map[*subscription]bool{}}
 	for _, host := range a.HostPorts("127.0.0.1", DefaultPort) {
 		if begin := scheme + "://" + host; !slices.Contains(c.hosts, begin) {
-			c.hosts = append(c.hosts, begin)
+			c.hosts, c.gatherers = append(c.hosts, begin), append(c.gatherers, newGatherer(c, begin))
 		}
 	}
 	t, err := c.connect(ctx)
@@ -155,8 +156,9 @@ func (c *client) connect(ctx context.Context) (t *api.TraitsAnswer, err error) {
 
 // A client is the driver without optional interfaces.
 type client struct {
-	token     string   // "" for none
-	hosts     []string // the beginnings of URLs
+	token     string      // "" for none
+	hosts     []string    // the beginnings of URLs
+	gatherers []*gatherer // of the hosts
 	transport *http.Transport
 	alone     *http.Transport // for requests with a connection of their own
 	timeout   time.Duration   // for a host's first answer

@@ -104,7 +104,7 @@ func processor(r *run) error {
 // compare writes the table of processor times.
 func (r *run) compare(all []*worked) {
 	t := r.page.table("Processor time", "The processor time of the client's process and of the service's, by the kernel's clock of each, where some "+
-		"goroutines of one client lock and unlock a name of their own. Each verb is a request. The request that "+
+		"goroutines of one client lock and unlock a name of their own. One goroutine sends a request for each verb; many share requests. The request that "+
 		"does nothing has the same bytes, the same client and server of Go's HTTP, and JSON that is decoded and encoded: half of it is the request of a lock, "+
 		"half that of an unlock. It is compared at the same number of goroutines.",
 		"work", "client", "service", "both", "÷ a request that does nothing", "store")

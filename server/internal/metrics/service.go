@@ -64,7 +64,7 @@ func New(class func(name string) string) *Service {
 	s.losses = add(counter, "losses_total", "Locks that ended before their client released them, by reason.", nil, "class", "reason")
 	s.breaks = add(counter, "breaks_total", "Claims that were broken by hand.", nil, "class")
 	s.unfollowed = add(counter, "unfollowed_claims_total", "Claims that are in no other metric, since the service follows too many.", nil)
-	s.Requests = add(counter, "requests_total", "Answered requests, by the code of the answer.", nil, "request", "code")
+	s.Requests = add(counter, "requests_total", "Answered requests, and items of batches, by the code of the answer.", nil, "request", "code")
 	s.Refused = add(counter, "bounded_total", "Requests that were refused with status 429, or cut short, by the bound that they met.", nil, "bound")
 	s.Waiting = add(gauge, "waiting_requests", "Requests that wait for a lock now.", nil)
 	s.Streams = add(gauge, "event_streams", "Watches and alerts that are open now.", nil)
