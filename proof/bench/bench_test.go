@@ -145,7 +145,7 @@ func TestOnly(t *testing.T) {
 	if err := mainErr(h, []string{"-quick", "-only", "^alone$"}, &page, &said); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "## Uncontended, one goroutine") || strings.Contains(page.String(), "64 goroutines on 64") {
+	if !strings.Contains(page.String(), "## Over a link: uncontended, one goroutine") || strings.Contains(page.String(), "64 goroutines on 64") {
 		t.Errorf("the page is not about the one measure that was asked for:\n%s", &page)
 	}
 }

@@ -111,7 +111,7 @@ func indexOf(dir string) (string, error) {
 				limit = "none measured"
 			}
 			open.row(t[0], s.cell(t, "stile"), s.cell(t, "compared with"), s.cell(t, "ratio"), s.cell(t, "bound"), limit,
-				s.cell(t, "ratio to that"), verdictOf(t), s.whyOf(a.key, t))
+				s.cell(t, "ratio to that"), verdictOf(t), reasons[a.key][t[0]])
 		}
 	}
 	var p page

@@ -60,21 +60,6 @@ const (
 	indexedTail   = "\n## Other\n\n|  | x |\n| --- | ---: |\n| stile | 1 |\n\n- 1 May 2026, 10:00 UTC; load average 1\n"
 )
 
-// The reason has the figures of the run: it does not say that a bare program gains nothing where one does.
-func TestReasonHasTheFigures(t *testing.T) {
-	s := &standing{heads: []string{"target", "compared with", "bound", "bare limit"}}
-	const text = "8 goroutines on 8 names: at least 1.5× redislock's throughput"
-	for _, tt := range []struct{ bare, want string }{
-		{"bare SET NX: 1,390/s", "has 1.4× redislock's throughput"},
-		{"bare SET NX: 900/s", "has 0.9× redislock's throughput"},
-		{"bare SET NX: 1,600/s", "a bare command has none"},
-	} {
-		if got := s.whyOf("redis", []string{text, "redislock: 1,000/s", "≥ 1.50", tt.bare}); !strings.Contains(got, tt.want) {
-			t.Errorf("%s: got %q, want %q in it", tt.bare, got, tt.want)
-		}
-	}
-}
-
 // The index counts, shows all missed targets, and follows a page that is written beside it; other files stay.
 func TestReindex(t *testing.T) {
 	dir := t.TempDir()

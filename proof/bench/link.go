@@ -13,18 +13,14 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Measures over links, which come first on each page of a server. On loopback a round trip takes some 50 µs, and much of a
-// figure is the work of client and server; but users meet servers over a network.
+// On a server, everything that takes time is measured over links. On loopback a round trip takes some 50 µs, and a figure is mostly
+// the work of client and server and how they share two cores; but users meet servers over a network.
 
 // linkDelay is the delay of a link each way, to which the machine's timers add a little.
 const linkDelay = time.Millisecond
 
-// overLink are the keys of the measures that are also taken over links.
-var overLink = []string{"alone", "apart", "hot", "throng", "handover"}
-
-// few8 is only measured over links: on loopback its figure depends on how the system shares two cores among so few
-// goroutines.
-const few8 = 8
+// overLink are the keys of the measures that are taken over links. The others count requests, memory and the server's processor.
+var overLink = []string{"alone", "names-8", "apart", "hot", "fleet", "throng", "staffed", "handover"}
 
 // linked reports whether the arena is measured over links.
 func (a *arena) linked() bool { return !a.serverless && len(a.libraries) == 0 }
@@ -35,20 +31,18 @@ func (b *bench) all() []*measure {
 	if !b.arena.linked() {
 		return direct
 	}
-	far := *b
-	far.addr, far.tag = b.far, "link-"
-	list := []*measure{far.few(few8, b.arena.alone()...)}
-	for _, m := range b.arena.measures(&far) {
+	over := *b
+	over.addr, over.tag = b.far, "link-"
+	far := over.arena.measures(&over)
+	list := []*measure{b.roundTrip()}
+	for _, m := range far {
 		if slices.Contains(overLink, m.key) {
+			first, rest := []rune(m.title)[:1], string([]rune(m.title)[1:])
+			m.title = "Over a link: " + string(unicode.ToLower(first[0])) + rest
 			list = append(list, m)
 		}
 	}
-	for _, m := range list {
-		first, rest := []rune(m.title)[:1], string([]rune(m.title)[1:])
-		m.key, m.title = far.tag+m.key, "Over a link: "+string(unicode.ToLower(first[0]))+rest
-		m.slow = true
-	}
-	return slices.Concat([]*measure{b.roundTrip()}, list, direct)
+	return append(list, slices.DeleteFunc(direct, func(m *measure) bool { return slices.Contains(overLink, m.key) })...)
 }
 
 // roundTrip measures a round trip over a link.

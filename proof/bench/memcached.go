@@ -36,7 +36,7 @@ var memcachedArena = &arena{
 	uncontended: []string{ours, plain, naive},
 	contended:   []string{ours, plain, naive, naiveQuick},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.pair(b.arena.uncontended...), b.hot(), b.fleet(), b.handOver(), b.waiting()}
+		return []*measure{b.alone(), b.eight(), b.apart(), b.pair(b.arena.uncontended...), b.hot(), b.fleet(), b.handOver(), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.2× that of add and delete, which compare nothing",

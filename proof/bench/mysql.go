@@ -54,7 +54,7 @@ var mysqlArena = &arena{
 	uncontended: []string{ours, mysqlSession, getLock, mysqlBare},
 	contended:   []string{ours, mysqlSession, getLock},
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.pair(b.arena.uncontended...), b.hot(bareTurns), b.fleet(), b.handOver(bareKill), b.waiting()}
+		return []*measure{b.alone(), b.eight(), b.apart(), b.pair(b.arena.uncontended...), b.hot(bareTurns), b.fleet(), b.handOver(bareKill), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.1× that of an INSERT and a DELETE",

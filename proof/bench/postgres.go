@@ -45,7 +45,7 @@ var postgresArena = &arena{
 	uncontended: []string{ours, pgSession, pgLock, pgAdvisory, pgBare},
 	contended:   pgContended,
 	measures: func(b *bench) []*measure {
-		return []*measure{b.alone(), b.apart(), b.hot(bareTurns), b.fleet(), b.handOver(pgNotice), b.waiting()}
+		return []*measure{b.alone(), b.eight(), b.apart(), b.hot(bareTurns), b.fleet(), b.handOver(pgNotice), b.waiting()}
 	},
 	targets: []target{
 		{text: "uncontended lock+unlock, 1 goroutine: p50 at most 1.05× that of an INSERT and a DELETE",

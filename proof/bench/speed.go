@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,14 +38,12 @@ func (b *bench) apart() *measure {
 	}
 }
 
-// few is apart with fewer goroutines, and with the named rows.
-func (b *bench) few(size int, among ...string) *measure {
-	key := "names-" + strconv.Itoa(size)
+func (b *bench) eight() *measure {
 	return &measure{
-		key: key, title: fmt.Sprintf("Uncontended, %d goroutines on %d names", size, size),
-		about:   fmt.Sprintf("Each of %d goroutines of one process, which share one client, locks and unlocks a name of its own.", size),
+		key: "names-8", title: "Uncontended, 8 goroutines on 8 names",
+		about:   "Each of 8 goroutines of one process, which share one client, locks and unlocks a name of its own.",
 		columns: []column{{"rate", "ops/s", 0}, {"p50", "p50 µs", 0}, {"p99", "p99 µs", 0}},
-		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended(key, c, size) }, among...),
+		rows:    b.arena.among(func(c contender) (sample, error) { return b.uncontended("names-8", c, 8) }, b.arena.alone()...),
 	}
 }
 

@@ -68,7 +68,7 @@ func (v *verdict) word() string {
 
 // noLibraries are rows that are not a library's locks.
 var noLibraries = []string{
-	pings, pacedPings, bareSetNX, bareScripts, bareList, barePublish, bareExpire, bareTurns, bareRing, bareRing + threeServers, bare, pgBare, pgNotice, mysqlBare, bareKill, sqliteBare, sqlitePass, etcdBare, etcdKeeps, zooKeeperBare, zooKeeperLine, consulBare,
+	pings, bareSetNX, bareScripts, bareList, barePublish, bareExpire, bareTurns, bareRing, bareRing + threeServers, bare, pgBare, pgNotice, mysqlBare, bareKill, sqliteBare, sqlitePass, etcdBare, etcdKeeps, zooKeeperBare, zooKeeperLine, consulBare,
 	linkedTrue, linked,
 }
 
