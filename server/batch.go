@@ -19,7 +19,7 @@ import (
 const together = 5 * time.Millisecond
 
 // batch makes the calls of a batch side by side, and answers each when it returns: a slow call delays no other answer. If the
-// client closes the connection, all calls end.
+// client closes the connection, all calls end. The next call about a claim ends one that the client has given up meanwhile.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r, api.Lines)
 	if !ok || !s.meant(w, r) {
@@ -78,6 +78,9 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 // item makes the call of a batch's line, and returns the line of its answer.
 func (s *Server) item(ctx context.Context, request string, n int, line []byte) []byte {
 	a, counts := api.BatchAnswer{Item: n}, "ok"
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx = context.WithValue(ctx, cutKey{}, (func())(cancel))
 	path, answer, err := s.carryOut(ctx, line)
 	if err == nil {
 		a.Answer, err = json.Marshal(answer)

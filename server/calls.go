@@ -7,13 +7,17 @@ import (
 	"github.com/stilelock/stile/driver"
 )
 
+// cutKey is the key of a func() in the context of a batch's call, which ends it.
+type cutKey struct{}
+
 // A claimKey names a claim of the store.
 type claimKey struct{ name, id string }
 
 // calls let one call per claim run at a time, since drivers rely on that. A client, too, sends one call at a time for a
 // claim. But if it ends a call by closing the connection, its next request may arrive before the server notices; and a
 // request that the client gave up may arrive after the next one. So a call waits for the earlier call, within its own
-// request's time. Only a wait may be cut short: its client simply asks again.
+// request's time. Only a wait may be cut short, since its client simply asks again, and a call of a batch: its client has given it
+// up, and cannot close the connection, which others share.
 type calls struct {
 	mu sync.Mutex // guards the fields below
 	of map[claimKey]*calling
@@ -27,8 +31,11 @@ type calling struct {
 }
 
 // begin waits until the earlier calls about a claim have returned, then begins a call. cut, unless nil, makes the new call
-// return early. end ends the call. If ctx ends first, the call does not begin.
+// return early; a call of a batch has one of its own. end ends the call. If ctx ends first, the call does not begin.
 func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(), err error) {
+	if cut == nil {
+		cut, _ = ctx.Value(cutKey{}).(func())
+	}
 	c := cs.join(key)
 	select {
 	case c.turn <- struct{}{}:

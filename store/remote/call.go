@@ -26,6 +26,7 @@ type request struct {
 	answer       api.Answer // of a request that call sends
 	store        string     // id of the store that the request is meant for; "" for any
 	alone        bool       // it has a connection of its own
+	shared       bool       // it was last sent in a batch
 }
 
 // call sends a request and decodes its answer into a.
@@ -114,14 +115,14 @@ const slow = 250 * time.Millisecond
 
 // silent reports whether the caller gave up a request after a long silence of the host. The request may have been sent, so
 // inTurn does not send it again. But the host may be frozen, and nothing else would show that, so the next request goes to
-// another host. Only waits normally end without an answer.
+// another host. Only waits normally end without an answer. A deadline proves no silence for a call that shares its request.
 func (q *request) silent(ctx context.Context, begun time.Time) bool {
 	if ctx.Err() == nil {
 		return false
 	}
 	end, bounded := ctx.Deadline()
 	waits := q.path == api.Await || q.path == api.Alerts || q.method == http.MethodGet
-	return bounded && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent) || !waits && time.Since(begun) >= slow
+	return bounded && !q.shared && !time.Now().Before(end) || errors.Is(context.Cause(ctx), errSilent) || !waits && time.Since(begun) >= slow
 }
 
 func (c *client) closed() bool { return c.life.Context().Err() != nil }

@@ -21,8 +21,8 @@ const (
 	// patience is how long calls wait for a request. It may be slow, or its host frozen or far away.
 	patience = 5 * time.Millisecond
 
-	// apart is how long calls go alone after a batch that did not bring the service's answer to each. So callers that give up
-	// again and again, as at a slow store, do not spoil the others' calls, and a service or a proxy without batches is no hindrance.
+	// apart is how long calls go alone after a batch that did not bring the service's answer to each, so that a service or a proxy
+	// without batches is no hindrance.
 	apart = 10 * time.Second
 )
 
@@ -32,8 +32,8 @@ const (
 //
 // Only the way to the host is shared. What follows from an answer, or from its lack, each caller decides for its own request.
 //
-// A caller that gives up ends its batch, as it would end a request of its own: its call must not run on at the service beside the
-// next one about the claim. To the others the outcome is unknown, or they go alone if nothing was sent.
+// A caller that gives up leaves the others' request alone. Its call must not run on beside the next one about the claim: the service
+// ends it when that comes. If the host is silent, the next one goes to another host: then the whole batch ends.
 type gatherer struct {
 	c    *client
 	host string
@@ -50,9 +50,10 @@ type gatherer struct {
 
 // An item is a request of one caller.
 type item struct {
-	q   *request
-	got chan verdict // has room for the one verdict
-	in  *batched     // nil while it waits, and if it goes alone
+	q     *request
+	got   chan verdict // has room for the one verdict
+	in    *batched     // nil while it waits, and if it goes alone
+	given bool         // its caller has given it up
 }
 
 // A verdict is what becomes of an item.
@@ -83,13 +84,13 @@ func newGatherer(c *client, host string) *gatherer {
 
 // send sends a request alone, or in a batch. read takes the answer of a request that goes alone.
 func (g *gatherer) send(ctx context.Context, q *request, read func(*exchange, *http.Response) error) error {
-	it := g.join(q)
+	it, begun := g.join(q), time.Now()
 	var v verdict
 	select {
 	case v = <-it.got:
 	case <-ctx.Done():
-		if g.giveUp(it) {
-			return driver.Ended(ctx, false)
+		if given, sent := g.giveUp(ctx, it, begun); given {
+			return driver.Ended(ctx, sent)
 		}
 		v = <-it.got
 	}
@@ -97,8 +98,6 @@ func (g *gatherer) send(ctx context.Context, q *request, read func(*exchange, *h
 	case v.alone:
 		defer g.done(it)
 		return g.c.exchange(ctx, g.host, q, read)
-	case v.err != nil && ctx.Err() != nil:
-		return driver.Ended(ctx, driver.OutcomeOf(v.err) != driver.OutcomeUnsent)
 	case v.err != nil:
 		return v.err
 	}
@@ -107,6 +106,7 @@ func (g *gatherer) send(ctx context.Context, q *request, read func(*exchange, *h
 
 // join lets a request go alone, or puts it into the queue.
 func (g *gatherer) join(q *request) *item {
+	q.shared = false
 	it := &item{q: q, got: make(chan verdict, 1)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,18 +120,23 @@ func (g *gatherer) join(q *request) *item {
 	return it
 }
 
-// giveUp takes an item out of the queue and returns true, or ends its batch.
-func (g *gatherer) giveUp(it *item) bool {
+// giveUp gives up an item without a verdict, and reports whether it may have been sent. It ends a batch that nobody waits for, or
+// whose host is silent.
+func (g *gatherer) giveUp(ctx context.Context, it *item, begun time.Time) (given, sent bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(it.got) > 0 {
+		return false, false
+	}
 	if i := slices.Index(g.queue, it); i >= 0 {
 		g.queue = slices.Delete(g.queue, i, i+1)
-		return true
+		return true, false
 	}
-	if it.in != nil && len(it.got) == 0 {
+	it.given = true
+	if it.q.silent(ctx, begun) || !slices.ContainsFunc(it.in.items, func(it *item) bool { return it != nil && !it.given }) {
 		it.in.end(fmt.Errorf("the lock service at %s: a call that shared this one's request was given up", bare(g.host)))
 	}
-	return false
+	return true, true
 }
 
 // done notes the end of a request. If it was the last, the queue is sent.
@@ -180,7 +185,7 @@ func (g *gatherer) nextLocked() {
 	b := &batched{g: g, items: items}
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	for _, it := range items {
-		it.in = b
+		it.in, it.q.shared = b, true
 	}
 	if g.c.life.Go(b.carry) {
 		g.last = b
@@ -227,7 +232,9 @@ func (b *batched) carry() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.alone = time.Now().Add(apart)
+	if !given {
+		g.alone = time.Now().Add(apart)
+	}
 	b.failLocked(v)
 	g.nextLocked()
 }
