@@ -21,7 +21,8 @@ const (
 	// patience is how long calls wait for a request. It may be slow, or its host frozen or far away.
 	patience = 5 * time.Millisecond
 
-	// apart is how long calls go alone after a batch that did not bring the service's answer to each, so that a service or a proxy
+	// apart is how long calls go alone after a batch that did not bring the service's answer to each that waits for one. So callers
+	// that give up a silent host, as over a slow store, do not spoil the others' calls again and again, and a service or a proxy
 	// without batches is no hindrance.
 	apart = 10 * time.Second
 )
@@ -133,7 +134,7 @@ func (g *gatherer) giveUp(ctx context.Context, it *item, begun time.Time) (given
 		return true, false
 	}
 	it.given = true
-	if it.q.silent(ctx, begun) || !slices.ContainsFunc(it.in.items, func(it *item) bool { return it != nil && !it.given }) {
+	if !it.in.waitedForLocked() || it.q.silent(ctx, begun) && len(g.c.hosts) > 1 {
 		it.in.end(fmt.Errorf("the lock service at %s: a call that shared this one's request was given up", bare(g.host)))
 	}
 	return true, true
@@ -232,7 +233,7 @@ func (b *batched) carry() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !given {
+	if b.waitedForLocked() {
 		g.alone = time.Now().Add(apart)
 	}
 	b.failLocked(v)
@@ -281,6 +282,11 @@ func (b *batched) give(answer *api.BatchAnswer) bool {
 	b.items[i].got <- verdict{answer: answer}
 	b.items[i] = nil
 	return true
+}
+
+// waitedForLocked reports whether a caller waits for the batch.
+func (b *batched) waitedForLocked() bool {
+	return slices.ContainsFunc(b.items, func(it *item) bool { return it != nil && !it.given })
 }
 
 // failLocked gives a verdict to the items without one.
