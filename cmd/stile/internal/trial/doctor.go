@@ -222,17 +222,25 @@ func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) 
 		return err
 	}
 	defer lease.Unlock() //nolint:errcheck // the last use of a name that nobody else uses
+	unseen := true       // no renewal was seen meanwhile
 	for range 3 {
 		trusted := lease.Deadline()
 		if err := p.watchOnce(ctx, c, lock); err != nil {
 			return err
 		}
-		if lease.Deadline().Sub(trusted) < clockFor/10 {
-			return nil // no renewal meanwhile: a client that begins to listen for a break makes one
+		// A client that begins to listen for a break makes a renewal, and a lock service another one, which its client does not see.
+		unseen = lease.Deadline().Sub(trusted) < clockFor/10
+		if unseen && !p.strays(c.Traits().Granularity) {
+			return nil
 		}
 	}
-	p.told = false
+	p.told = p.told && unseen
 	return nil
+}
+
+// strays reports whether the store's clock went farther than this machine's, or less far, by more than the looks are wrong by.
+func (p *probing) strays(granularity time.Duration) bool {
+	return p.told && p.drift.Abs() > stepMost+p.vague+2*max(granularity, p.step)
 }
 
 // watchOnce looks at a lease twice.

@@ -28,7 +28,7 @@ const stepMost = 50 * time.Millisecond
 func (r *report) warnings() []driver.Warning {
 	t := r.traits
 	warn(&t, r.services)
-	if p := r.probe; p != nil && p.told && p.drift.Abs() > stepMost+p.vague+2*max(t.Granularity, p.step) {
+	if p := r.probe; p != nil && p.strays(t.Granularity) {
 		t.Warn("a clock that is slewed, and not set", "The store's clock went %v farther than this machine's within %v.",
 			p.drift.Round(time.Millisecond), clockFor)
 	}

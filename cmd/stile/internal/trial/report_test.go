@@ -1,10 +1,14 @@
 package trial
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stilelock/stile"
 	"github.com/stilelock/stile/driver"
+	"github.com/stilelock/stile/store/memory"
 )
 
 // A clock that was set, and tokens that fell, are found out.
@@ -28,4 +32,44 @@ func TestReportOfProbe(t *testing.T) {
 			t.Errorf("%s: status %d; want %d", test.name, got, test.want)
 		}
 	}
+}
+
+// A renewing store renews a claim once by itself, a while after it entered, as a lock service does when it begins to listen for breaks.
+type renewing struct {
+	*memory.Driver
+	after time.Duration
+}
+
+func (r *renewing) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	p, err := r.Driver.Enter(ctx, c)
+	if err == nil && c.Ticket == 0 {
+		again := *c
+		again.Ticket = p.Ticket
+		time.AfterFunc(r.after, func() { r.Driver.Renew(context.WithoutCancel(ctx), []*driver.Claim{&again}) })
+	}
+	return p, err
+}
+
+func (r *renewing) Traits() driver.Traits {
+	t := r.Driver.Traits()
+	t.Clock = "server"
+	return t
+}
+
+// A renewal that the client does not see is no step of the store's clock.
+func TestUnseenRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := stile.New(&renewing{Driver: memory.New(), after: 300 * time.Millisecond}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		p, err := tryLocks(t.Context(), c, "doctor")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.drift.Abs() > stepMost || !p.told {
+			t.Errorf("the clock strays by %v, told: %v; want a clock that does not", p.drift, p.told)
+		}
+	})
 }
