@@ -47,6 +47,14 @@ func TestServiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	url := "zk://" + servertest.ZooKeeper(t).Addr + "?session=6s"
 	first, end := serves(t, url)
+	alone, err := stile.Open(drive.Timely(t), "stile://"+first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { alone.Close() })
+	if _, err := alone.Mutex("serves").Lock(drive.Timely(t)); err != nil { // so the first serves, and the second stands by
+		t.Fatal(err)
+	}
 	second, _ := serves(t, url)
 	events := make(chan stile.Event, 1000)
 	client := func(o stile.Observer) *stile.Client {
