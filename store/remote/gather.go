@@ -99,6 +99,8 @@ func (g *gatherer) send(ctx context.Context, q *request, read func(*exchange, *h
 	case v.alone:
 		defer g.done(it)
 		return g.c.exchange(ctx, g.host, q, read)
+	case v.err != nil && ctx.Err() != nil:
+		return driver.Ended(ctx, driver.OutcomeOf(v.err) != driver.OutcomeUnsent)
 	case v.err != nil:
 		return v.err
 	}
