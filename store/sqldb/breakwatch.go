@@ -56,9 +56,9 @@ func newBreakWatch(r Waker, listen func(string)) *breakWatch {
 	return &breakWatch{waker: r, listen: listen, due: make(chan struct{}, 1), held: map[string]*holding{}}
 }
 
-// holds notes that a claim holds, on a lease that begins now.
+// holds notes that a claim holds, on a lease that begins now. A claim without a known ticket is not watched: it is found by its ticket.
 func (w *breakWatch) holds(c *driver.Claim, ticket int64) {
-	if w.endanger.Load() == nil {
+	if w.endanger.Load() == nil || ticket == 0 {
 		return
 	}
 	w.mu.Lock()

@@ -595,6 +595,55 @@ func TestBounds(t *testing.T) {
 	c.open(fmt.Sprintf(`{"TTL": "1m", "Name": %q}`, strings.Repeat("ä\n", 3000)))
 }
 
+// A session has a bounded number of keys. One more is refused, until another one is released.
+func TestKeysOfSession(t *testing.T) {
+	c := replica(t, memory.New())
+	s := c.open(undelay)
+	for i := range maxKeys {
+		c.says(fmt.Sprintf("PUT /v1/kv/%d?acquire=%s", i, s), "", 200, "true")
+	}
+	c.says("PUT /v1/kv/more?acquire="+s, "", 413, "a session holds 100 keys at most")
+	if all := c.claims("more"); len(all) > 0 {
+		t.Errorf("the refused key has %+v", all)
+	}
+	c.says("PUT /v1/kv/0?acquire="+s, "again", 200, "true")
+	c.says("PUT /v1/session/renew/"+s, "", 200, s)
+	c.says("PUT /v1/kv/0?release="+s, "", 200, "true")
+	c.says("PUT /v1/kv/more?acquire="+s, "", 200, "true")
+	c.says("PUT /v1/session/destroy/"+s, "", 200, "true")
+}
+
+// A renewal of a session reads the queue of none of its keys: others may have made it long. Only where the listed claim is gone it
+// looks for another one of the session.
+func TestRenewalReadsNoQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &broken{Driver: memory.New()}
+		c := replica(t, d)
+		s := c.contend("p")
+		c.put("p", 3, 0, s)
+		c.says("PUT /v1/kv/a?acquire="+s, "", 200, "true")
+		renews := func(want int64) {
+			t.Helper()
+			time.Sleep(15 * time.Second)
+			before := d.lists.Load()
+			c.says("PUT /v1/session/renew/"+s, "", 200, s)
+			if n := d.lists.Load() - before; n != want {
+				t.Errorf("a renewal of a session with 3 keys reads %d queues; want %d", n, want)
+			}
+		}
+		renews(1) // its own
+		if err := c.amend(t.Context(), c.record(s), func(s *session) { s.Keys["a"] = "x" }); err != nil {
+			t.Fatal(err)
+		}
+		renews(2)
+		renews(2)
+		now, _ := c.semaphore("p")
+		if who := c.holder("a"); who != s || !now.Holders[s] || now.Limit != 3 {
+			t.Errorf("after renewals %q holds the key, and the semaphore is %+v; want %s in both", who, now, s)
+		}
+	})
+}
+
 // The rest of Consul's API is refused by name.
 func TestRefused(t *testing.T) {
 	c := replica(t, memory.New())

@@ -5,11 +5,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // A key is a secret of the replicas. Claims carry its name, so that it can be changed while they last.
@@ -50,6 +54,28 @@ func newID() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // cannot fail
 	return uuid(b)
+}
+
+// newNonce draws the nonce of a hold, since an id is never used for a second claim. That of a slot also says of how many. So the nonce
+// in the record of a session is enough to renew the claim.
+func newNonce(capacity int64) string {
+	b := make([]byte, 9)
+	_, _ = rand.Read(b) // cannot fail
+	nonce := base64.RawURLEncoding.EncodeToString(b)
+	if capacity != driver.All {
+		nonce += ":" + strconv.FormatInt(capacity, 10)
+	}
+	return nonce
+}
+
+// capacityOf returns the capacity of a hold's name.
+func capacityOf(nonce string) int64 {
+	if _, slots, ok := strings.Cut(nonce, ":"); ok {
+		if n, err := strconv.ParseInt(slots, 10, 64); err == nil {
+			return n
+		}
+	}
+	return driver.All
 }
 
 // isID reports whether a text is a UUID in the form of this package.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"iter"
 	"net/http"
@@ -231,9 +229,7 @@ func (f *Front) acquire(ctx context.Context, q *Request, key string, flags uint6
 // take enters a claim for a session, if it holds at once. It is noted in the session's record before that, so that a renewal
 // of the session finds it even if this replica ends now.
 func (f *Front) take(ctx context.Context, s *session, name string, h *hold, capacity int64) (bool, error) {
-	nonce := make([]byte, 9)
-	_, _ = rand.Read(nonce) // cannot fail
-	h.Session, h.By, h.Nonce, h.Principal = s.Session, s.By, base64.RawURLEncoding.EncodeToString(nonce), s.Principal
+	h.Session, h.By, h.Nonce, h.Principal = s.Session, s.By, newNonce(capacity), s.Principal
 	c, err := f.held(s, h, name, capacity)
 	if err != nil {
 		return false, err

@@ -26,8 +26,8 @@ type session struct {
 	TTL       string        `json:"ttl"` // as the client gave it
 	Times     int           `json:"times,omitempty"`
 
-	// Keys has the nonces of holds by the names of their locks. A hold is noted here before its claim enters, so the claim may
-	// be missing.
+	// Keys has the nonces of holds by the names of their locks, at most maxKeys. A hold is noted here before its claim enters, so
+	// the claim may be missing.
 	Keys map[string]string `json:"keys,omitempty"`
 
 	holder record.Holder // its Owner is the name of the session
@@ -39,7 +39,7 @@ type session struct {
 type hold struct {
 	Session   string `json:"session"`
 	By        string `json:"by"`
-	Nonce     string `json:"nonce"` // drawn for each claim, since an id is never used for another
+	Nonce     string `json:"nonce"` // see newNonce
 	Principal string `json:"principal,omitempty"`
 	Dot       bool   `json:"dot,omitempty"` // the client's key ends in suffix
 	Flags     uint64 `json:"flags,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ const (
 	defaultDelay = 15 * time.Second
 	maxDelay     = time.Minute
 	maxName      = 100 // bytes of a session's name that are kept
+
+	// maxKeys is the most keys of a session, all of which one request renews. Consul has no such bound.
+	maxKeys = 100
 )
 
 // The behaviors of a session, which say what happens to its keys when it ends.
@@ -255,6 +259,9 @@ func (f *Front) amend(ctx context.Context, s *session, change func(*session)) er
 		next := s.copied()
 		change(next)
 		next.Times++
+		if n := len(next.Keys); n > maxKeys && n > len(s.Keys) {
+			return refuse(http.StatusRequestEntityTooLarge, "a session holds %d keys at most: take further ones by another session", maxKeys)
+		}
 		c, err := f.claim(s)
 		if err != nil {
 			return err
@@ -310,62 +317,6 @@ func (f *Front) leave(ctx context.Context, c *driver.Claim, keep time.Duration) 
 	return nil
 }
 
-// claims returns the claims of the keys of a session, as they stand in the store.
-func (f *Front) claims(ctx context.Context, s *session) (all []*driver.Claim, err error) {
-	for name := range s.Keys {
-		l, err := f.queue(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		for at, h := range allOf(l, s.Session) { // none if it is lost, or has not entered yet
-			c, err := f.held(s, h, name, l.Capacity)
-			if err != nil {
-				return nil, err
-			}
-			c.Ticket = at.Ticket
-			all = append(all, c)
-		}
-	}
-	return all, nil
-}
-
-// renew renews a session with all its keys. A key that is lost meanwhile is not there for its next query, so its client
-// learns of it there.
-func (f *Front) renew(ctx context.Context, q *Request, id string) (*Answer, error) {
-	s, err := f.find(ctx, q, id)
-	if err != nil {
-		return nil, err
-	}
-	gone := refuse(http.StatusNotFound, "Session id '%.40s' not found", id)
-	if s == nil {
-		return nil, gone
-	}
-	c, err := f.claim(s)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := f.claims(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	all := []*driver.Claim{c}
-	for _, c := range keys {
-		if q.MayClaim(c.Name, c.Weight, c.Capacity) == nil { // otherwise the right was withdrawn, and the lease ends
-			all = append(all, c)
-		}
-	}
-	renewals := f.d.Renew(ctx, all)
-	if errors.Is(renewals[0].Err, driver.ErrGone) {
-		return nil, gone
-	}
-	for _, r := range renewals {
-		if r.Err != nil && !errors.Is(r.Err, driver.ErrGone) {
-			return nil, r.Err
-		}
-	}
-	return answer(0, []*entry{s.entry()})
-}
-
 // destroy ends a session. Its locks stay closed for its lock-delay: its client may not know yet.
 //
 // It marks the session first. A request that takes a key meanwhile looks at the session after its claim has entered: before the
@@ -391,7 +342,7 @@ func (f *Front) destroy(ctx context.Context, q *Request, id string) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	keys, err := f.claims(ctx, s)
+	keys, err := f.claims(ctx, s, maps.Keys(s.Keys))
 	if err != nil {
 		return nil, err
 	}
