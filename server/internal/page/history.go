@@ -5,7 +5,8 @@ import "time"
 // A history has what snapshots showed of holds that ended. A hold between two snapshots is in none of them.
 type history struct {
 	of    map[string]*past
-	count int // of all changes ever
+	sizes map[string]int // names of each principal
+	count int            // of all changes ever
 }
 
 const (
@@ -17,7 +18,8 @@ const (
 type past struct {
 	ends    []*End // the last ones, oldest first
 	changes int
-	last    int // history.count at its last change
+	last    int    // history.count at its last change
+	by      string // the principal of that change
 
 	broken map[int64]Broken // by ticket: claims that this page broke, until a snapshot shows so
 }
@@ -49,7 +51,7 @@ type Broken struct {
 	Reason string `json:"reason"`
 }
 
-func newHistory() *history { return &history{of: map[string]*past{}} }
+func newHistory() *history { return &history{of: map[string]*past{}, sizes: map[string]int{}} }
 
 // changes returns how often the history of a name has changed.
 func (h *history) changes(name string) int {
@@ -59,25 +61,46 @@ func (h *history) changes(name string) int {
 	return 0
 }
 
-// name returns the past of a name, and drops the name whose past has been unchanged for longest if there are too many.
-func (h *history) name(name string) *past {
+// name returns the past of a name that a principal's claim changes. If there are too many, it drops one.
+func (h *history) name(name, principal string) *past {
 	p := h.of[name]
 	if p == nil {
 		if len(h.of) == pastNames {
-			oldest := ""
-			for other, o := range h.of {
-				if oldest == "" || o.last < h.of[oldest].last {
-					oldest = other
-				}
-			}
-			delete(h.of, oldest)
+			h.drop()
 		}
 		p = &past{broken: map[int64]Broken{}}
 		h.of[name] = p
+	} else {
+		h.less(p.by)
 	}
+	h.sizes[principal]++
 	h.count++
-	p.last = h.count
+	p.last, p.by = h.count, principal
 	return p
+}
+
+// drop drops the name whose past has been unchanged for longest, of the principal with the most names: who takes ever new names
+// pushes out its own.
+func (h *history) drop() {
+	most := 0
+	for _, n := range h.sizes {
+		most = max(most, n)
+	}
+	oldest := ""
+	for name, p := range h.of {
+		if h.sizes[p.by] == most && (oldest == "" || p.last < h.of[oldest].last) {
+			oldest = name
+		}
+	}
+	h.less(h.of[oldest].by)
+	delete(h.of, oldest)
+}
+
+// less counts one name less of a principal.
+func (h *history) less(principal string) {
+	if h.sizes[principal]--; h.sizes[principal] == 0 {
+		delete(h.sizes, principal)
+	}
 }
 
 // endedLocked notes claims of a name that were there at one time and no longer hold at another.
@@ -90,7 +113,7 @@ func (p *Page) endedLocked(name string, gone []*claim, seen, at int64) {
 		if !c.shown || c.State != holds && !byUs {
 			continue
 		}
-		past := p.history.name(name)
+		past := p.history.name(name, c.Principal)
 		e := &End{Token: c.Token, who: c.who, Since: c.Since, Held: c.Held, Seen: seen, Gone: at, How: released}
 		switch {
 		case byUs:
@@ -111,7 +134,7 @@ func (p *Page) endedLocked(name string, gone []*claim, seen, at int64) {
 func (p *Page) Broke(name string, ticket int64, b Broken) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	past := p.history.name(name)
+	past := p.history.name(name, b.By)
 	if len(past.broken) == pastEnds {
 		clear(past.broken) // of claims that no snapshot has shown
 	}

@@ -320,6 +320,29 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// Who takes ever new names pushes out the history of its own names, and not of others'.
+func TestHistoryIsShared(t *testing.T) {
+	p := (&shelf{}).page()
+	end := func(principal string, i int) {
+		c := &claim{State: holds, shown: true, who: who{Principal: principal}}
+		p.endedLocked(fmt.Sprint(principal, i), []*claim{c}, 0, 1)
+	}
+	for i := range 10 {
+		end("ops", i)
+	}
+	for i := range 2 * pastNames {
+		end("ci", i)
+	}
+	for i := range 10 {
+		if ends, _ := p.Recent(fmt.Sprint("ops", i)); len(ends) != 1 {
+			t.Errorf("name %d of the other principal has %d ends", i, len(ends))
+		}
+	}
+	if ends, _ := p.Recent(fmt.Sprint("ci", 2*pastNames-1)); len(ends) != 1 || len(p.history.of) != pastNames || p.history.sizes["ci"] != pastNames-10 {
+		t.Errorf("the latest name has %d ends, of %d names, and %d by who took so many", len(ends), len(p.history.of), p.history.sizes["ci"])
+	}
+}
+
 // No text ends the element that the first data stand in.
 func TestIndex(t *testing.T) {
 	const evil = "</script><script>alert(1)</script><!--\u2028{{first}}"
