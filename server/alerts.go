@@ -151,7 +151,7 @@ func (s *Server) alert(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	over, err := s.limits.stream(callerOf(r.Context()), "")
+	over, err := s.limits.hears(callerOf(r.Context()), len(claims))
 	if err != nil {
 		s.fail(w, err)
 		return

@@ -34,10 +34,7 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var (
 		out     = s.stream(w, api.Lines)
-		request = requestOf(w)
 		answers = make(chan []byte, len(lines))
-		gone    = ctx.Done()
-		begun   = 0
 		ready   []byte
 		due     = time.NewTimer(together) // when the ready answers must go
 	)
@@ -48,18 +45,9 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 		}
 		ready = ready[:0]
 	}
+	go s.items(ctx, requestOf(w), lines, answers)
 	for answered := 0; answered < len(lines); {
-		room := s.room
-		if begun == len(lines) {
-			room = nil
-		}
 		select {
-		case room <- struct{}{}:
-			go func(n int, line []byte) {
-				defer func() { <-s.room }()
-				answers <- s.item(ctx, request, n, line)
-			}(begun, lines[begun])
-			begun++
 		case line := <-answers:
 			if len(ready) == 0 {
 				due.Reset(together)
@@ -68,20 +56,63 @@ func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
 			answered++
 		case <-due.C:
 			send()
-		case <-gone:
-			lines, gone = lines[:begun], nil // nobody reads the rest
 		}
 	}
 	send()
 }
 
+// items begins the calls of a batch one after the other, each when there is room for it. An item for a new claim, which may as well ask
+// another server, is refused if there is none soon. The answer to each item follows when its call returns; it is empty if the client is
+// gone before the call begins.
+func (s *Server) items(ctx context.Context, request string, lines [][]byte, answers chan<- []byte) {
+	brief, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	for n, line := range lines {
+		end, err := s.limits.call(callerOf(ctx), func(room chan<- struct{}) bool {
+			if try(room) {
+				return true
+			}
+			if isNew(line) {
+				return during(brief)(room)
+			}
+			return during(ctx)(room)
+		})
+		gone := ctx.Err() != nil
+		if gone && err == nil {
+			end()
+		}
+		switch {
+		case gone:
+			answers <- nil
+		case err != nil:
+			answers <- s.itemAnswer(request, n, api.Enter, nil, err)
+		default:
+			go func() {
+				defer end()
+				answers <- s.item(ctx, request, n, line)
+			}()
+		}
+	}
+}
+
+// isNew reports whether a line of a batch is for a claim that has not entered yet.
+func isNew(line []byte) bool {
+	var q api.BatchItem
+	return decode(line, &q) == nil && q.Enter != nil && q.Enter.Claim.Ticket == 0
+}
+
 // item makes the call of a batch's line, and returns the line of its answer.
 func (s *Server) item(ctx context.Context, request string, n int, line []byte) []byte {
-	a, counts := api.BatchAnswer{Item: n}, "ok"
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx = context.WithValue(ctx, cutKey{}, (func())(cancel))
 	path, answer, err := s.carryOut(ctx, line)
+	return s.itemAnswer(request, n, path, answer, err)
+}
+
+// itemAnswer returns the line of the answer to an item.
+func (s *Server) itemAnswer(request string, n int, path string, answer any, err error) []byte {
+	a, counts := api.BatchAnswer{Item: n}, "ok"
 	if err == nil {
 		a.Answer, err = json.Marshal(answer)
 	}

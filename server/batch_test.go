@@ -218,15 +218,19 @@ func newSlowed() *slowed {
 	return f
 }
 
-// Trap: one call that hangs must not hold up the answers to the others.
+// Trap: one call that hangs must not hold up the answers to the others, also to those about its name, and they do not end it.
 func TestBatchHasSlowItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSlowed()
 		by := servingBy(t, newServer(t, f, nil))
 		time.AfterFunc(time.Minute, func() { close(f.goOn) })
-		_, answers, after := batch(t.Context(), t, by, inBubble, entering(t, named("slow", "x")), entering(t, named("a", "y")))
+		_, answers, after := batch(t.Context(), t, by, inBubble,
+			entering(t, named("slow", "x")), entering(t, named("a", "y")), leaving(t, named("slow", "z")))
 		if told(answers[1]) != "holds" || after[1] > 10*time.Millisecond {
 			t.Errorf("a claim beside a slow one: %s after %v; want the lock within 10 ms", told(answers[1]), after[1])
+		}
+		if told(answers[2]) != api.CodeGone || after[2] > 10*time.Millisecond {
+			t.Errorf("another claim to the name of the slow one: %s after %v; want that it is gone within 10 ms", told(answers[2]), after[2])
 		}
 		if told(answers[0]) != "holds" || after[0] < time.Minute {
 			t.Errorf("the slow one: %s after %v; want the lock after a minute", told(answers[0]), after[0])
@@ -270,27 +274,64 @@ func abandon(t *testing.T, by http.RoundTripper, f *slowed, n int) {
 	<-over
 }
 
+// fill begins n slow calls in full batches. The group waits for their answers.
+func fill(t *testing.T, by http.RoundTripper, f *slowed, n int) *sync.WaitGroup {
+	t.Helper()
+	full := new(sync.WaitGroup)
+	for n := range n / api.MaxItems {
+		full.Go(func() {
+			var lines []string
+			for i := range api.MaxItems {
+				lines = append(lines, entering(t, named("slow", fmt.Sprint("full-", n, "-", i))))
+			}
+			if _, answers, _ := batch(t.Context(), t, by, inBubble, lines...); len(answers) != api.MaxItems {
+				t.Errorf("%d answers; want all", len(answers))
+			}
+		})
+	}
+	for range n {
+		<-f.came
+	}
+	return full
+}
+
+// A principal has three quarters of the room for calls, so that others get in while the store hangs. Above them, an item for a new claim
+// is refused after a moment. Any other item waits.
+func TestBatchesOfPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, d := newSlowed(), newDoor(map[string]server.Right{"ci": everything, "ops": everything})
+		by := servingBy(t, newServer(t, f, &server.Options{Authenticate: d.authenticate}))
+		full := fill(t, as{"ci", by}, f, server.MaxCalls*3/4)
+		_, answers, after := batch(t.Context(), t, as{"ops", by}, inBubble, entering(t, named("a", "x")))
+		if told(answers[0]) != "holds" || after[0] > 10*time.Millisecond {
+			t.Errorf("an item of another principal: %s after %v; want the lock within 10 ms", told(answers[0]), after[0])
+		}
+		full.Go(func() {
+			_, answers, after := batch(t.Context(), t, as{"ci", by}, inBubble,
+				entering(t, named("b", "x")), entering(t, named("c", "x")), leaving(t, named("d", "x")))
+			for i := range 2 {
+				if e := answers[i].Error; e == nil || e.Code != api.CodeTooMany || e.Outcome != driver.OutcomeUnsent.String() ||
+					!strings.Contains(e.Message, "ci already has 1536 calls of batches") || answers[i].After != 1 ||
+					after[i] < time.Second || after[i] > 1010*time.Millisecond {
+					t.Errorf("item %d, for a new claim: %+v, again in %d s, after %v; want a refusal that names the bound, after 1 s", i, e, answers[i].After, after[i])
+				}
+			}
+			if told(answers[2]) != api.CodeGone || after[2] < 2*time.Second {
+				t.Errorf("an item that ends a claim: %s after %v; want the store's answer, when there is room", told(answers[2]), after[2])
+			}
+		})
+		time.Sleep(2 * time.Second)
+		close(f.goOn)
+		full.Wait()
+	})
+}
+
 // The calls of all batches have a bound. Above it an item waits, and if its client is gone meanwhile, it never begins.
 func TestBatchesWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSlowed()
 		by := servingBy(t, newServer(t, f, nil))
-		var full sync.WaitGroup
-		line := func(i int) string { return entering(t, named("slow", fmt.Sprint("full-", i))) }
-		for n := range server.MaxCalls / api.MaxItems {
-			full.Go(func() {
-				var lines []string
-				for i := range api.MaxItems {
-					lines = append(lines, line(n*api.MaxItems+i))
-				}
-				if _, answers, _ := batch(t.Context(), t, by, inBubble, lines...); len(answers) != api.MaxItems {
-					t.Errorf("%d answers; want all", len(answers))
-				}
-			})
-		}
-		for range server.MaxCalls {
-			<-f.came
-		}
+		full := fill(t, by, f, server.MaxCalls)
 		abandon(t, by, f, 20)
 		full.Go(func() {
 			if _, answers, _ := batch(t.Context(), t, by, inBubble, leaving(t, named("a", "y"))); told(answers[0]) != api.CodeGone {

@@ -14,6 +14,9 @@ func LockParameters() map[string][]string {
 // MaxLists is the most lists at a time.
 const MaxLists = maxLists
 
+// MaxLooks is the most queues of one name that are read at a time.
+const MaxLooks = maxLooks
+
 // MaxCalls is the most calls of batches at a time.
 const MaxCalls = maxCalls
 

@@ -22,6 +22,9 @@ import (
 // No bound refuses what keeps or ends an existing claim: a renewal, Leave, a Break, or Enter with a ticket. A request that waits
 // for the turn of an existing claim is only cut short, and its client asks again. So no bound costs a lock. It may cost a place: a
 // request that repeats one without an answer has no ticket, counts as new, and may be refused until its claim has run out.
+//
+// One bound refuses any request: that of a principal's requests under way. Otherwise a principal could have every connection while the
+// store hangs, and nobody else could renew. The client learns that the server cannot be reached, and asks another one.
 
 const (
 	defaultMaxWaits = 30_000 // about 700 MB if all wait
@@ -33,9 +36,16 @@ const (
 	// maxLists is the most lists of a prefix at a time. Each costs the store a pass over its names, and memory for the answer.
 	maxLists = 16
 
+	// maxLooks is the most queues of one name that are read at a time, without those of Consul's clients. A principal can make a queue as
+	// long as maxClaims, with a record of 4,096 bytes in each claim.
+	maxLooks = 32
+
 	// maxCalls is the most calls of batches under way at a time, which no bound of connections bounds. An item above it waits: it
 	// may end a claim. At a store that takes 100 ms these are twice as many calls as defaultMaxRate.
 	maxCalls = 2048
+
+	// callWithin is how long the items of a batch for new claims wait for room. A burst finds room in that time, unless the store hangs.
+	callWithin = time.Second
 )
 
 // The times of Retry-After. A claim that is in the queue comes again within the grace; one that is not, need not hurry.
@@ -85,7 +95,7 @@ type limits struct {
 	refused func(bound string) // takes the bound that a request met
 
 	mu    sync.Mutex // guards the fields below
-	all   use
+	all   *use
 	of    map[string]*use // by principal
 	sweep known.Limit     // of the principals
 	names map[string]int  // waits
@@ -98,24 +108,43 @@ const (
 	boundRate  = "rate"
 	boundWaits = "waits"
 	boundLists = "lists"
+	boundLooks = "looks"
+	boundCalls = "calls"
 	boundName  = "name_waits" // of one name
 	ofOne      = "principal_"
 
-	boundClaims = "claims"
+	boundClaims   = "claims"
+	boundAlerts   = "alerts"
+	boundRequests = "requests"
 )
 
 // bounds has all bounds.
 var bounds = []string{
-	boundRate, boundWaits, boundLists, boundName, ofOne + boundRate, ofOne + boundWaits, ofOne + boundLists,
-	ofOne + boundClaims,
+	boundRate, boundWaits, boundLists, boundLooks, boundCalls, boundName, ofOne + boundRate, ofOne + boundWaits, ofOne + boundLists,
+	ofOne + boundLooks, ofOne + boundCalls, ofOne + boundClaims, ofOne + boundAlerts, ofOne + boundRequests,
 }
 
 // A use is what all clients, or those of a principal, use at present.
 type use struct {
 	waits  int
-	lists  chan struct{} // has an element for each
-	tokens float64       // requests that may come now
-	at     time.Time     // when tokens was counted
+	tokens float64   // requests that may come now
+	at     time.Time // when tokens was counted
+
+	lists, looks, calls chan struct{} // have an element for each
+
+	requests int // of a principal, under way
+	heard    int // claims of a principal that its requests for alerts are about
+}
+
+// newUse returns a use with room for a part of each bound.
+func newUse(part func(bound int) int) *use {
+	room := func(bound int) chan struct{} { return make(chan struct{}, part(bound)) }
+	return &use{lists: room(maxLists), looks: room(maxLooks), calls: room(maxCalls)}
+}
+
+// none reports whether nothing is in use.
+func (u *use) none() bool {
+	return u.requests+u.waits+u.heard+len(u.lists)+len(u.looks)+len(u.calls) == 0
 }
 
 // share returns the part of a bound that one principal or name may have.
@@ -125,9 +154,8 @@ func share(bound int) int { return bound * 3 / 4 }
 func newLimits(o *Options) (*limits, error) {
 	l := &limits{
 		longest: cmp.Or(o.MaxTTL, driver.MaxTTL), maxWaits: cmp.Or(o.MaxWaits, defaultMaxWaits), maxRate: o.MaxRate,
-		of: map[string]*use{}, names: map[string]int{},
+		all: newUse(func(bound int) int { return bound }), of: map[string]*use{}, names: map[string]int{},
 	}
-	l.all.lists = make(chan struct{}, maxLists)
 	if o.Authenticate != nil {
 		l.maxRate, l.claims = cmp.Or(o.MaxRate, defaultMaxRate), cmp.Or(o.MaxClaims, defaultMaxClaims)
 	}
@@ -152,13 +180,35 @@ func (l *limits) useLocked(who *caller, now time.Time) *use {
 	u := l.of[who.Name]
 	if u == nil {
 		if l.sweep.Reached(len(l.of)) {
-			maps.DeleteFunc(l.of, func(_ string, u *use) bool { return u.waits+len(u.lists) == 0 && now.Sub(u.at) > time.Second })
+			maps.DeleteFunc(l.of, func(_ string, u *use) bool { return u.none() && now.Sub(u.at) > time.Second })
 			l.sweep.Swept(len(l.of))
 		}
-		u = &use{lists: make(chan struct{}, share(maxLists))}
+		u = newUse(share)
 		l.of[who.Name] = u
 	}
 	return u
+}
+
+// serves counts a request of a principal, whatever it asks for, until end is called, or refuses it. A principal has at most as many
+// at a time as requests may wait.
+func (l *limits) serves(who *caller) (end func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mine := l.useLocked(who, time.Now())
+	if mine == nil {
+		return func() {}, nil
+	}
+	if mine.requests >= l.maxWaits {
+		l.refused(ofOne + boundRequests)
+		err := fmt.Errorf("%s already has %d requests under way at the lock service, and further ones need another", who.Name, l.maxWaits)
+		return nil, &tooMany{driver.Unreachable(driver.Unsent(err)), soon}
+	}
+	mine.requests++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		mine.requests--
+	}, nil
 }
 
 // request counts a request against the rate, or refuses it.
@@ -266,6 +316,34 @@ func (l *limits) stream(who *caller, name string) (end func(), err error) {
 	}, nil
 }
 
+// hears counts a request for alerts about some claims, until end is called, or refuses it. A principal may ask for alerts about twice
+// as many claims as it may have: a client opens its next request before the server notices the end of the last one.
+func (l *limits) hears(who *caller, claims int) (end func(), err error) {
+	over, err := l.stream(who, "")
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	mine := l.useLocked(who, time.Now())
+	fits := mine == nil || mine.heard+claims <= 2*l.claims
+	if mine != nil && fits {
+		mine.heard += claims
+	}
+	l.mu.Unlock()
+	if !fits {
+		over()
+		return nil, l.exceeds(ofOne+boundAlerts, later, "%s already has alerts about %d claims", who.Name, 2*l.claims)
+	}
+	return func() {
+		over()
+		if mine != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			mine.heard -= claims
+		}
+	}, nil
+}
+
 // open returns how many requests wait for a lock, and how many for events.
 func (l *limits) open() (waits, streams int) {
 	l.mu.Lock()
@@ -299,35 +377,65 @@ func (l *limits) turn(ctx context.Context, who *caller) (end func(), err error) 
 		return l.lists(who, try)
 	}
 	defer over()
-	return l.lists(who, func(room chan<- struct{}) bool {
+	return l.lists(who, during(ctx))
+}
+
+// during returns a function that waits for room while a context lasts.
+func during(ctx context.Context) func(room chan<- struct{}) bool {
+	return func(room chan<- struct{}) bool {
 		select {
 		case room <- struct{}{}:
 			return true
 		case <-ctx.Done():
 			return false
 		}
-	})
+	}
 }
 
-// lists takes room for a list: first of what its principal may have, and then of what all may have.
+// lists takes room for a list.
 func (l *limits) lists(who *caller, take func(room chan<- struct{}) bool) (end func(), err error) {
+	return l.roomFor(boundLists, "lists", func(u *use) chan struct{} { return u.lists }, who, take)
+}
+
+// look takes room to read the queue of one name, and waits for it while the request lasts. Others may have made the queue long.
+func (l *limits) look(ctx context.Context, who *caller) (end func(), err error) {
+	if err := l.request(who); err != nil {
+		return nil, err
+	}
+	return l.roomFor(boundLooks, "looks at a queue", func(u *use) chan struct{} { return u.looks }, who, during(ctx))
+}
+
+// call takes room for a call of a batch.
+func (l *limits) call(who *caller, take func(room chan<- struct{}) bool) (end func(), err error) {
+	return l.roomFor(boundCalls, "calls of batches", func(u *use) chan struct{} { return u.calls }, who, take)
+}
+
+// roomFor takes room for what a bound is about, until end is called: first of what the caller's principal may have, and then of what
+// all may have.
+func (l *limits) roomFor(
+	bound, what string, of func(*use) chan struct{}, who *caller, take func(room chan<- struct{}) bool,
+) (end func(), err error) {
 	l.mu.Lock()
-	mine := l.useLocked(who, time.Now())
+	all := of(l.all)
+	var mine chan struct{}
+	if u := l.useLocked(who, time.Now()); u != nil {
+		mine = of(u)
+	}
 	l.mu.Unlock()
-	if mine != nil && !take(mine.lists) {
-		return nil, l.exceeds(ofOne+boundLists, soon, "%s already has %d lists", who.Name, share(maxLists))
+	if mine != nil && !take(mine) {
+		return nil, l.exceeds(ofOne+bound, soon, "%s already has %d %s", who.Name, cap(mine), what)
 	}
 	leave := func() {
 		if mine != nil {
-			<-mine.lists
+			<-mine
 		}
 	}
-	if !take(l.all.lists) {
+	if !take(all) {
 		leave()
-		return nil, l.exceeds(boundLists, soon, "it already makes %d lists", maxLists)
+		return nil, l.exceeds(bound, soon, "it already makes %d %s", cap(all), what)
 	}
 	return func() {
-		<-l.all.lists
+		<-all
 		leave()
 	}, nil
 }

@@ -201,6 +201,100 @@ func TestWaitsOfPrincipal(t *testing.T) {
 	})
 }
 
+// While the store hangs, a principal has only so many requests under way, whatever they ask for. So others get connections.
+func TestRequestsOfPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, server.Options{MaxWaits: 4, Consul: true, Keys: replicaKeys}, "ci", "ops")
+		holds := l.lock("ci", "PUT", "a", "")
+		goOn := make(chan struct{})
+		l.fake.renew = func(ctx context.Context, cs []*driver.Claim) []driver.Renewal {
+			<-goOn
+			return l.Driver.Renew(ctx, cs)
+		}
+		renewal, ended := &api.RenewRequest{Claims: []api.Claim{named("a", "x")}}, make(chan int, 4)
+		for range cap(ended) {
+			go func() {
+				status, _, err := postBy(t.Context(), &http.Client{Transport: as{"ci", l.by}}, inBubble+api.Renew, body(t, renewal))
+				if err != nil {
+					t.Error(err)
+				}
+				ended <- status
+			}()
+		}
+		synctest.Wait()
+		if a := l.lock("ci", "POST", "a", holds.Handle); a.status != 503 || a.Code != "unreachable" || a.Outcome != driver.OutcomeUnsent.String() ||
+			a.header.Get("Retry-After") != "1" || !strings.Contains(a.text, "ci already has 4 requests under way") {
+			t.Errorf("a fifth request = %d %s, Retry-After %q; want 503, unsent, with the bound", a.status, a.text, a.header.Get("Retry-After"))
+		}
+		if status, text := l.ask("ci", api.Renew, renewal); status != 503 || !strings.Contains(text, "ci already has 4 requests under way") {
+			t.Errorf("a renewal = %d %s; want 503, with the bound", status, text)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, inBubble+"/v1/kv/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := as{"ci", l.by}.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 500 || res.Header.Get("Retry-After") != "1" {
+			t.Errorf("a request of Consul's client = %s; want 500, after which it asks again", res.Status)
+		}
+		if a := l.lock("ops", "PUT", "b", ""); a.status != 200 {
+			t.Errorf("PUT by another = %d %s", a.status, a.text)
+		}
+		close(goOn)
+		for range cap(ended) {
+			if status := <-ended; status != 200 {
+				t.Errorf("a renewal that was under way = %d; want 200", status)
+			}
+		}
+		if a := l.lock("ci", "POST", "a", holds.Handle); a.status != 200 {
+			t.Errorf("POST after these = %d %s", a.status, a.text)
+		}
+	})
+}
+
+// A principal may ask for alerts about a bounded number of claims, which the server remembers meanwhile.
+func TestAlertsOfPrincipal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, server.Options{MaxClaims: 1}, "ci", "ops")
+		ask := func(ctx context.Context, who string, claims ...api.Claim) *http.Response {
+			t.Helper()
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, inBubble+api.Alerts, strings.NewReader(body(t, &api.AlertsRequest{Claims: claims})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", api.JSON)
+			res, err := as{who, l.by}.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { res.Body.Close() })
+			return res
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if res := ask(ctx, "ci", named("a", "x"), named("b", "x")); res.StatusCode != 200 {
+			t.Errorf("alerts about 2 claims = %s", res.Status)
+		}
+		res := ask(t.Context(), "ci", named("c", "x"))
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 429 || res.Header.Get("Retry-After") != "2" || !strings.Contains(string(text), "ci already has alerts about 2 claims") {
+			t.Errorf("alerts about a third = %s %s, %v; want 429, with the bound", res.Status, text, err)
+		}
+		if res := ask(t.Context(), "ops", named("c", "x")); res.StatusCode != 200 {
+			t.Errorf("alerts for another principal = %s", res.Status)
+		}
+		cancel()
+		synctest.Wait()
+		if res := ask(t.Context(), "ci", named("c", "x")); res.StatusCode != 200 {
+			t.Errorf("alerts after the client has gone = %s", res.Status)
+		}
+	})
+}
+
 // A principal has only so many claims that hold or wait. One more is refused before it enters, until one leaves or its lease ends.
 // What there is already may be repeated, renewed and left.
 func TestClaimsOfPrincipal(t *testing.T) {
@@ -473,6 +567,45 @@ func TestListsAtOnce(t *testing.T) {
 		begin("ci", 1)
 		if status := <-statuses; status != 200 {
 			t.Errorf("a list after these = %d; want 200", status)
+		}
+	})
+}
+
+// Few queues are read at a time, however many ask for one. A principal has three quarters of them, and a GET waits for its turn.
+func TestLooksAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := slow{newFake(), make(chan struct{}), make(chan struct{})}
+		s := newServer(t, d, &server.Options{Authenticate: newDoor(map[string]server.Right{"ci": everything, "ops": everything}).authenticate})
+		l := &limited{t, d.fake, s, servingBy(t, s)}
+		const most, share = server.MaxLooks, server.MaxLooks * 3 / 4
+		var all []<-chan said
+		begin := func(who string, n int) {
+			for range n {
+				all = append(all, l.later(who, "GET", "a", ""))
+			}
+		}
+		begin("ci", most)
+		for range share {
+			<-d.begun
+		}
+		begin("ops", 1)
+		<-d.begun // beside those of ci
+		synctest.Wait()
+		select {
+		case <-d.begun:
+			t.Errorf("more than %d queues are read at a time for a principal", share)
+		default:
+		}
+		go func() {
+			for range most - share {
+				<-d.begun
+			}
+		}()
+		close(d.may)
+		for _, answer := range all {
+			if a := <-answer; a.status != 200 {
+				t.Errorf("GET = %d %s; want 200", a.status, a.text)
+			}
 		}
 	})
 }

@@ -159,6 +159,12 @@ func (s *Server) showPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	default:
+		end, err := s.limits.serves(who)
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		defer end()
 		first.Store = s.d.Traits().Store
 		first.Event = s.firstEvent(r.Context(), who)
 	}
@@ -268,10 +274,17 @@ func (s *Server) pageBreak(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, err := s.pageCaller(r)
-	if err == nil {
-		err = s.breakFor(r.Context(), who, &q)
-	}
 	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	end, err := s.limits.serves(who)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer end()
+	if err := s.breakFor(r.Context(), who, &q); err != nil {
 		s.fail(w, err)
 		return
 	}

@@ -126,12 +126,19 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			turnAway(w, r, err)
 			return
 		}
+		end, err := s.limits.serves(c)
+		if err != nil {
+			turnAway(w, r, err)
+			return
+		}
+		defer end()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
 // turnAway refuses a request whose body has not been read, in the form of its API.
 func turnAway(w http.ResponseWriter, r *http.Request, err error) {
+	retryAfter(w, afterOf(err))
 	if isLock(r) {
 		f := failed(err)
 		sendAway(w, f.status, f)

@@ -54,7 +54,6 @@ type Server struct {
 	limits   *limits         // of what clients may ask
 	ready    readiness       // of the store
 	calls    calls           // under way
-	room     chan struct{}   // has an element for each call of a batch under way
 	alerts   alerts          // for the clients that listen
 	herds    *herds          // of waiting claims
 	sole     *sole           // nil if several servers can serve the store
@@ -94,7 +93,8 @@ type Options struct {
 	MaxTTL time.Duration
 
 	// MaxWaits is the most requests of this server that wait at a time: for locks, or for events. A principal, or a name, has
-	// at most three quarters. 0 means 30,000. Further claims are refused with status 429 before they enter.
+	// at most three quarters. 0 means 30,000. Further claims are refused with status 429 before they enter. A principal also has
+	// at most as many requests of any kind under way. Further ones are refused with status 503, or 500 for Consul's clients.
 	MaxWaits int
 
 	// MaxRate is the most requests per second that this server passes on for new claims, and to look at claims. A principal has
@@ -145,7 +145,6 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	}
 	m := newMeasured(d, o.Class)
 	s := &Server{d: m, metrics: m.m, authenticate: o.Authenticate, hosts: o.Hosts, identity: newIdentity(d), calls: calls{of: map[claimKey]*calling{}},
-		room:   make(chan struct{}, maxCalls),
 		alerts: alerts{of: map[string]map[*listener]bool{}}, audit: audit{take: o.Audit, of: map[string]*refusals{}}}
 	s.audit.fails = func() { s.metrics.AuditFails.Add(1) }
 	s.ready.took = m.took

@@ -38,9 +38,11 @@ func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
 	if err := callerOf(ctx).must(q.name, Read); err != nil {
 		return nil, failed(err)
 	}
-	if err := s.limits.request(callerOf(ctx)); err != nil {
+	over, err := s.limits.look(ctx, callerOf(ctx))
+	if err != nil {
 		return nil, failed(err)
 	}
+	defer over()
 	all, err := s.lister.List(ctx, &driver.Query{Name: q.name})
 	if err != nil {
 		return nil, failed(err)
