@@ -172,9 +172,9 @@ type Alerter interface {
 	Alert(endangered func(ids ...string))
 }
 
-// An Adopter is a driver whose store notifies only one driver that a waiting claim holds: the driver by which the claim
-// entered last. Where several drivers serve one client, for example in replicas of a service, a driver adopts a claim before
-// it awaits it.
+// An Adopter is a driver by which only a claim that entered by it last learns of its turn; any other claim's Await returns
+// early. Where several drivers serve one client, for example in replicas of a service, a driver adopts a claim before it awaits
+// it.
 type Adopter interface {
 	// Adopt finds a claim that has a Ticket, as Enter does, and makes the store notify this driver of the claim. It does not
 	// restart the lease: Place.TTL is the rest of it. If the claim is not there, the error is [ErrGone].

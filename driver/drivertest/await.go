@@ -21,6 +21,7 @@ var awaitCases = []Case{
 		lostNotification},
 	{"AwaitTooLate", "Await returns when the place may have changed, also if that was before the call.", ordered,
 		awaitTooLate},
+	{"Adopt", "A driver that has adopted a waiting claim learns of its turn, and the lease does not restart.", ordered, adopt},
 	{"AwaitQueue", "Claims hold in the order in which they entered, each woken by the one before.", ordered, awaitQueue},
 }
 
@@ -187,6 +188,69 @@ func awaitTooLate(r *run) {
 		r.Fatalf("await = %v; want nil", err)
 	}
 	w.in("await returned")
+}
+
+// adopt needs a [driver.Adopter]; by any other driver, each claim learns of its turn.
+func adopt(r *run) {
+	one, is := r.a.(driver.Adopter)
+	other, _ := r.b.(driver.Adopter)
+	if !is {
+		return
+	}
+	holder, waiter, brief := r.claim(), r.claim(), r.brief()
+	r.holds(r.a, holder)
+	waiter.Ticket, brief.Ticket = r.waits(r.a, waiter).Ticket, r.waits(r.a, brief).Ticket
+	over := r.runsOut()
+	adopted := func(d driver.Adopter, c *driver.Claim) (p driver.Place, err error) {
+		err = r.answered(r.b, c, func() (err error) {
+			p, err = d.Adopt(r.ctx, c)
+			return err
+		})
+		if err == nil && (p.Ticket != c.Ticket || p.TTL > c.TTL) {
+			r.Fatalf("adopt = %+v; want the ticket %d and the rest of the lease", p, c.Ticket)
+		}
+		return p, err
+	}
+	r.ends(over, "a claim that is adopted again and again is gone", func() bool {
+		_, err := adopted(other, brief)
+		if err != nil && !errors.Is(err, driver.ErrGone) {
+			r.Fatalf("adopt = %v; want its place, or that it is gone", err)
+		}
+		return err != nil
+	})
+	waits := func(d driver.Driver, by driver.Adopter) {
+		for ended := false; !ended; { // it may return early, but not each time
+			if p, err := adopted(by, waiter); err != nil || p.Holds {
+				r.Fatalf("adopt = %+v, %v; want its place behind the holder", p, err)
+			}
+			ctx, cancel := context.WithTimeout(r.ctx, 100*time.Millisecond)
+			p, err := d.Await(ctx, waiter)
+			if ended = ctx.Err() != nil && r.ctx.Err() == nil; p.Holds || err != nil && !ended {
+				r.Fatalf("await of the adopted claim = %+v, %v; want that it goes on", p, err)
+			}
+			cancel()
+		}
+	}
+	waits(r.b, other)
+	waits(r.a, one)
+	waits(r.b, other)
+	ch := make(chan told, 1)
+	go func() {
+		p, err := r.b.Await(r.ctx, waiter)
+		if err == nil && !p.Holds {
+			p, err = r.turn(r.ctx, r.b, waiter)
+		}
+		ch <- told{p, err}
+	}()
+	w := r.waking(r.store.Wake)
+	r.leave(r.a, holder)
+	r.woken(ch, w)
+	if p, err := adopted(one, waiter); err != nil || !p.Holds {
+		r.Errorf("adopt of a claim that holds = %+v, %v; want that it holds", p, err)
+	}
+	if _, err := one.Adopt(r.ctx, r.claim()); driver.OutcomeOf(err) != driver.OutcomeRefused {
+		r.Errorf("adopt of a claim without a ticket = %v; want a refusal", err)
+	}
 }
 
 func awaitQueue(r *run) {

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stilelock/stile/driver"
 	"github.com/stilelock/stile/store/memory"
@@ -20,6 +21,20 @@ type buggy struct {
 	alert  func(endangered func(ids ...string)) func(ids ...string)
 	traits func(*driver.Traits)
 	close  func(*memory.Driver) error
+	adopt  func(context.Context, *memory.Driver, *driver.Claim) (driver.Place, error)
+}
+
+// Adopt is that of a driver that must know a claim before it awaits it. The memory driver needs no such thing.
+func (b *buggy) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 {
+		return driver.Place{}, driver.Refused(errors.New("no ticket"))
+	}
+	if b.adopt != nil {
+		return b.adopt(ctx, b.Driver, c)
+	}
+	found := *c
+	found.TTL, found.Wait = 0, 0
+	return b.Driver.Enter(ctx, &found)
 }
 
 func (b *buggy) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {

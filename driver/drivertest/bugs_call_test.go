@@ -72,6 +72,18 @@ var callBugs = []bug{
 			_, _ = d.Await(ctx, c)
 			return driver.Place{Ticket: c.Ticket, Holds: true}, nil
 		}}},
+	{"Adopt", "the lease restarts",
+		&buggy{adopt: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			return d.Enter(ctx, c)
+		}}},
+	{"Adopt", "a claim is adopted that holds, and nobody says so",
+		&buggy{adopt: func(ctx context.Context, d *memory.Driver, c *driver.Claim) (driver.Place, error) {
+			found := *c
+			found.TTL, found.Wait = 0, 0
+			p, err := d.Enter(ctx, &found)
+			p.Holds = false
+			return p, err
+		}}},
 	{"Close", "close does nothing", &buggy{close: func(*memory.Driver) error { return nil }}},
 	{"CloseKeepsClaims", "claims that are pinned outlive their client",
 		&buggy{traits: func(t *driver.Traits) { t.OwnClient = true }}},

@@ -33,6 +33,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Adopter
 } = (*Driver)(nil)
 
 // newDriver makes a driver over a connection, which it owns from now on.
@@ -83,6 +84,24 @@ const maxText = 1<<16 - 1
 
 // Enter is one round trip.
 func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	return d.enter(ctx, c, c)
+}
+
+// Adopt is [driver.Adopter.Adopt]. It asks for a lease of length 0, and a lease is never made shorter.
+func (d *Driver) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 {
+		return driver.Place{}, driver.Refused(errors.New("a claim without a ticket cannot be adopted"))
+	}
+	if err := d.inboxes.Open(ctx, d.channel(d.key(c.Name), c)); err != nil {
+		return driver.Place{}, driver.Unsent(err)
+	}
+	found := *c
+	found.TTL, found.Wait, found.Try, found.Reclaim = 0, 0, false, false
+	return d.enter(ctx, c, &found)
+}
+
+// enter enters a claim on the terms of another one.
+func (d *Driver) enter(ctx context.Context, c, terms *driver.Claim) (driver.Place, error) {
 	if max(len(c.ID), len(c.Client), len(c.Owner), len(c.Record)) > maxText {
 		return driver.Place{}, driver.Refused(fmt.Errorf("the claim's owner or record is longer than %d bytes", maxText))
 	}
@@ -93,7 +112,7 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 		// before the request is sent: a message for an unexpected claim is dropped, and never sent again.
 		entry.expect()
 	}
-	p, err := d.enter(ctx, key, c)
+	p, err := d.ask(ctx, key, terms)
 	if err == nil && p.Holds {
 		d.breaks.holds(d.clientChannel(c.Client), c.ID, key, c.TTL)
 	}
@@ -107,8 +126,8 @@ func (d *Driver) Enter(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	return p, d.breaks.explain(c, key, err)
 }
 
-// enter is the server's part of Enter.
-func (d *Driver) enter(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
+// ask is the server's part of Enter.
+func (d *Driver) ask(ctx context.Context, key string, c *driver.Claim) (driver.Place, error) {
 	s := d.scripts.enter
 	if c.Ticket != 0 {
 		s = d.scripts.stay
