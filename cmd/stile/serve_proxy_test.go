@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -36,9 +40,15 @@ func TestServeBehindAProxy(t *testing.T) {
 	client := newAccount(t).at(at)
 	first := client.start("run", "a", "--ttl", "10m", "--", "cat")
 	until(t, "the first holds", func() bool { return len(u.show("a").Claims) == 1 })
+	granted := slices.IndexFunc(replicas, func(at string) bool {
+		return strings.Contains(metricsOf(t, at, token), `stile_serve_requests_total{request="POST /v1/enter",code="ok"}`)
+	})
+	if granted < 0 {
+		t.Fatal("no replica has answered the Enter")
+	}
 	second := client.start("run", "a", "--ttl", "10m", "--", "cat") // so it hears of a break by an alert, or much later
 	until(t, "the second waits", func() bool { return len(u.show("a").Claims) == 2 })
-	machines[0].signal(syscall.SIGKILL)
+	machines[granted].signal(syscall.SIGKILL)
 	first.stdin.Close()
 	if code := first.wait(); code != 0 {
 		t.Errorf("the first run = %d; want 0: %s", code, first.stderr)
@@ -48,5 +58,26 @@ func TestServeBehindAProxy(t *testing.T) {
 	if code := second.wait(); code != 79 {
 		t.Errorf("the second run = %d; want 79, since its lock was broken: %s", code, second.stderr)
 	}
-	machines[1].ends(syscall.SIGTERM)
+	machines[1-granted].ends(syscall.SIGTERM)
+}
+
+// metricsOf returns the metrics of a replica, whose only name is the proxy's.
+func metricsOf(t *testing.T, replica, token string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+replica+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "locks.example.org"
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v, %s", res.Status, err, text)
+	}
+	return string(text)
 }
