@@ -136,8 +136,8 @@ func (g *gatherer) giveUp(ctx context.Context, it *item, begun time.Time) (given
 		return true, false
 	}
 	it.given = true
-	if !it.in.waitedForLocked() || it.q.silent(ctx, begun) && len(g.c.hosts) > 1 {
-		it.in.end(fmt.Errorf("the lock service at %s: a call that shared this one's request was given up", bare(g.host)))
+	if it.in.uselessLocked() || it.q.silent(ctx, begun) && len(g.c.hosts) > 1 {
+		it.in.endLocked()
 	}
 	return true, true
 }
@@ -152,17 +152,23 @@ func (g *gatherer) done(sent any) {
 	}
 }
 
-// nextLocked sends the queue, as far as one request can carry it.
+// nextLocked sends the queue, in as many requests as carry it.
 func (g *gatherer) nextLocked() {
-	now := time.Now()
-	if now.Before(g.alone) {
-		for _, it := range g.queue {
-			it.got <- verdict{alone: true}
-		}
-		g.queue = nil
-		return
+	g.late.Stop()
+	for len(g.queue) > 0 {
+		n := g.carriedLocked()
+		g.sendLocked(g.queue[:n:n])
+		g.queue = g.queue[n:]
 	}
-	n, size := 0, 0
+	g.queue = nil
+}
+
+// carriedLocked returns how many calls of the queue the next request carries.
+func (g *gatherer) carriedLocked() (n int) {
+	if time.Now().Before(g.alone) {
+		return 1
+	}
+	size := 0
 	for _, it := range g.queue {
 		size += len(it.q.body) + api.ItemRest
 		if n == api.MaxItems || n > 0 && size > api.MaxRequest || it.q.store != g.queue[0].q.store {
@@ -170,17 +176,13 @@ func (g *gatherer) nextLocked() {
 		}
 		n++
 	}
-	if n == 0 {
-		return
-	}
-	items := slices.Clone(g.queue[:n])
-	if g.queue = slices.Delete(g.queue, 0, n); len(g.queue) > 0 {
-		g.late.Reset(g.patience)
-	} else {
-		g.late.Stop()
-	}
-	g.begun = now
-	if n == 1 {
+	return n
+}
+
+// sendLocked sends some calls.
+func (g *gatherer) sendLocked(items []*item) {
+	g.begun = time.Now()
+	if len(items) == 1 {
 		g.last = items[0]
 		items[0].got <- verdict{alone: true}
 		return
@@ -242,7 +244,8 @@ func (b *batched) carry() {
 	g.nextLocked()
 }
 
-// errNoBatches is the error of a batch to a service of an earlier revision, which has refused it.
+// errNoBatches is the error of a batch that the service refused as a whole, since its revision has none, or since a proxy changed
+// it. No call of it is to blame.
 var errNoBatches = errors.New("the lock service has no batches")
 
 // read takes the answers, line by line. It returns an error unless each item has one.
@@ -250,7 +253,7 @@ func (b *batched) read(x *exchange, res *http.Response) error {
 	most := &io.LimitedReader{R: res.Body, N: api.MaxAnswer}
 	if res.StatusCode != http.StatusOK || kindOf(res) != api.Lines {
 		head, _ := io.ReadAll(most) // a truncated text is not the service's
-		if _, own := api.ReadError(head); own && res.StatusCode == http.StatusNotFound {
+		if e, own := api.ReadError(head); own && e.Code == api.CodeInvalid {
 			return errNoBatches
 		}
 		return x.refused(res, head)
@@ -269,11 +272,14 @@ func (b *batched) read(x *exchange, res *http.Response) error {
 			return b.g.foreign()
 		}
 	}
-	_, _ = lines.ReadByte() // the end of the answer, so that the connection serves again
+	late := time.AfterFunc(slow, func() { b.end(nil) }) // no caller waits for the end of the answer
+	defer late.Stop()
+	_, _ = lines.ReadByte() // the end, so that the connection serves again
 	return nil
 }
 
-// give gives an answer to its item, and reports whether there is such an item without one.
+// give gives an answer to its item, and reports whether there is such an item without one. It ends a batch that nobody waits for any
+// more.
 func (b *batched) give(answer *api.BatchAnswer) bool {
 	b.g.mu.Lock()
 	defer b.g.mu.Unlock()
@@ -282,13 +288,25 @@ func (b *batched) give(answer *api.BatchAnswer) bool {
 		return false
 	}
 	b.items[i].got <- verdict{answer: answer}
-	b.items[i] = nil
+	if b.items[i] = nil; b.uselessLocked() {
+		b.endLocked()
+	}
 	return true
 }
 
 // waitedForLocked reports whether a caller waits for the batch.
 func (b *batched) waitedForLocked() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return it != nil && !it.given })
+}
+
+// uselessLocked reports whether there are only answers to come that nobody waits for.
+func (b *batched) uselessLocked() bool {
+	return !b.waitedForLocked() && slices.ContainsFunc(b.items, func(it *item) bool { return it != nil })
+}
+
+// endLocked ends a batch, since a call was given up.
+func (b *batched) endLocked() {
+	b.end(fmt.Errorf("the lock service at %s: a call that shared this one's request was given up", bare(b.g.host)))
 }
 
 // failLocked gives a verdict to the items without one.

@@ -312,10 +312,11 @@ func TestGivenUpCallEnds(t *testing.T) {
 	<-h.ended // nobody waits for the batch
 }
 
-// A hanging store does not answer Enters of names that begin with slow/.
+// A hanging store does not answer Enters of names that begin with slow/, or not before goOn.
 type hanging struct {
 	*memory.Driver
 	came, ended chan string
+	goOn        map[string]chan struct{} // by name
 }
 
 func (h *hanging) Enter(ctx context.Context, c *driver.Claim) (driver.Place, error) {
@@ -323,9 +324,93 @@ func (h *hanging) Enter(ctx context.Context, c *driver.Claim) (driver.Place, err
 		return h.Driver.Enter(ctx, c)
 	}
 	h.came <- c.Name
-	<-ctx.Done()
-	h.ended <- c.Name
-	return driver.Place{}, driver.Ended(ctx, true)
+	select {
+	case <-ctx.Done():
+		h.ended <- c.Name
+		return driver.Place{}, driver.Ended(ctx, true)
+	case <-h.goOn[c.Name]:
+		return h.Driver.Enter(ctx, c)
+	}
+}
+
+// Trap: the last caller that waits for a batch gets its answer, and the call of another, which has given up, goes on for nobody.
+func TestBatchEndsWithLastAnswer(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	h := &hanging{
+		Driver: memory.NewStore().Driver(), came: make(chan string, 2), ended: make(chan string, 2),
+		goOn: map[string]chan struct{}{"slow/b": goOn},
+	}
+	addr, _ := service(t, h, nobody)
+	d := open(t, addr)
+	p := begin(t, d, drive.Claim("slow/a", "x"), drive.Claim("slow/b", "x"))
+	<-h.came
+	<-h.came
+	p.giveUp()
+	judge(t, "a call that was sent", <-p.first, driver.OutcomeUnknown, false)
+	close(goOn)
+	if err := <-p.second; err != nil {
+		t.Errorf("the other call = %v; want its answer", err)
+	}
+	until(t, "the call that was given up has ended", func() bool { return len(h.ended) == 1 })
+}
+
+// Trap: an answer that has all its lines and does not end, as behind a proxy, must not keep its connection.
+func TestAnswerDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	j, ended := newJam(), make(chan struct{}, 1)
+	j.batch = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		w.Header().Set("Content-Type", api.Lines)
+		fmt.Fprint(w, answer.Body.String())
+		_ = http.NewResponseController(w).Flush() // the client tells
+		<-r.Context().Done()
+		ended <- struct{}{}
+	}
+	addr, _ := service(t, memory.NewStore().Driver(), j.stand)
+	p := begin(t, open(t, addr), drive.Claim("a", "x"), drive.Claim("b", "x"))
+	for _, got := range []chan error{p.first, p.second} {
+		if err := <-got; err != nil {
+			t.Errorf("a call = %v; want its answer", err)
+		}
+	}
+	until(t, "the connection has ended", func() bool { return len(ended) == 1 })
+}
+
+// However many calls wait, they wait for one request: what the next cannot carry goes beside it.
+func TestMoreThanOneBatch(t *testing.T) {
+	t.Parallel()
+	j := newJam()
+	j.batch = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		select {
+		case <-j.over:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}
+	addr, _ := service(t, memory.NewStore().Driver(), j.stand)
+	d := open(t, addr)
+	remote.SetPatience(d, time.Hour)
+	remote.Jam(d)
+	const n = 2*api.MaxItems + 2
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	for i := range n {
+		all.Go(func() {
+			if _, err := d.Enter(t.Context(), drive.Claim(fmt.Sprint("a/", i), "x")); err != nil {
+				t.Errorf("call %d = %v", i, err)
+			}
+		})
+	}
+	until(t, "all calls are in the queue", func() bool { return remote.Queued(d) == n })
+	remote.Unjam(d)
+	until(t, "three batches are under way", func() bool { return j.batches.Load() == 3 })
+	close(j.over)
+	all.Wait()
+	if got := j.items.Load(); got != n {
+		t.Errorf("%d items; want %d", got, n)
+	}
 }
 
 // A service of an earlier revision has no batches: its client sends each call alone. The same status of a proxy says nothing of the
@@ -338,6 +423,10 @@ func TestServiceWithoutBatches(t *testing.T) {
 	}{
 		"service": {func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			r.URL.Path = "/v1/unknown"
+			next.ServeHTTP(w, r)
+		}, true},
+		"proxy that changes the type": {func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			r.Header.Set("Content-Type", "text/plain")
 			next.ServeHTTP(w, r)
 		}, true},
 		"proxy": {func(w http.ResponseWriter, r *http.Request, _ http.Handler) { http.NotFound(w, r) }, false},
