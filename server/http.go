@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,11 @@ func readBody(w http.ResponseWriter, r *http.Request, must string) (body []byte,
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		refuse(w, http.StatusRequestEntityTooLarge, api.CodeInvalid,
 			fmt.Errorf("the request has more than %d bytes", tooLarge.Limit))
+		return nil, false
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) { // another host may be nearer
+		e := api.NewError(driver.Unreachable(driver.Unsent(fmt.Errorf("the request's body did not arrive within %v", readWithin))))
+		sendAway(w, e.Status(), e)
 		return nil, false
 	}
 	if err != nil {

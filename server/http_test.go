@@ -221,6 +221,24 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
+// A request whose body stops on its way was not passed on. Its client may ask again, which is no mistake of its own.
+func TestBodyStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := asking(t, "POST "+api.Batch+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "+api.Lines+"\r\nContent-Length: 1000\r\n\r\n{")
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := api.ReadError(text); !ok || driver.OutcomeOf(e.Err()) != driver.OutcomeUnsent || !driver.IsUnreachable(e.Err()) {
+			t.Errorf("%s, %s; want unsent and unreachable", res.Status, text)
+		}
+	})
+}
+
 // Trap: the time limit of the body does not limit the wait that follows.
 func TestLongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
