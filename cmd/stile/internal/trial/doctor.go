@@ -222,19 +222,21 @@ func (p *probing) watch(ctx context.Context, c *stile.Client, lock *stile.Lock) 
 		return err
 	}
 	defer lease.Unlock() //nolint:errcheck // the last use of a name that nobody else uses
-	unseen := true       // no renewal was seen meanwhile
+	found := *p          // by the last watch without a renewal
 	for range 3 {
 		trusted := lease.Deadline()
 		if err := p.watchOnce(ctx, c, lock); err != nil {
 			return err
 		}
 		// A client that begins to listen for a break makes a renewal, and a lock service another one, which its client does not see.
-		unseen = lease.Deadline().Sub(trusted) < clockFor/10
-		if unseen && !p.strays(c.Traits().Granularity) {
-			return nil
+		if lease.Deadline().Sub(trusted) >= clockFor/10 {
+			continue
+		}
+		if found = *p; !p.strays(c.Traits().Granularity) {
+			break
 		}
 	}
-	p.told = p.told && unseen
+	*p = found
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (p *probing) strays(granularity time.Duration) bool {
 
 // watchOnce looks at a lease twice.
 func (p *probing) watchOnce(ctx context.Context, c *stile.Client, lock *stile.Lock) error {
-	p.vague = 0
+	p.told, p.vague = false, 0
 	remaining := func() (left time.Duration, at time.Time, err error) {
 		begun := time.Now()
 		q, err := c.Show(ctx, lock.Name())

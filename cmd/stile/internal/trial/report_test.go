@@ -73,3 +73,39 @@ func TestUnseenRenewal(t *testing.T) {
 		}
 	})
 }
+
+// A hasty store's clock goes twice as fast as this machine's.
+type hasty struct {
+	*renewing
+	link func() // what a look at it waits for
+}
+
+func (h *hasty) List(ctx context.Context, q *driver.Query) ([]driver.Listing, error) {
+	h.link()
+	list, err := h.Driver.List(ctx, q)
+	for _, l := range list {
+		for i := range l.Claims {
+			l.Claims[i].Remaining -= probeTTL - l.Claims[i].Remaining
+		}
+	}
+	return list, err
+}
+
+// Trap: the watches over a slow link last until the client's own renewal. What the watch before it has found stands.
+func TestClockOverSlowLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &renewing{Driver: memory.New(), after: 300 * time.Millisecond}
+		c, err := stile.New(&hasty{store, func() { time.Sleep(100 * time.Millisecond) }}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		p, err := tryLocks(t.Context(), c, "doctor")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.drift < clockFor || !p.told {
+			t.Errorf("the clock strays by %v, told: %v; want a clock twice as fast", p.drift, p.told)
+		}
+	})
+}
