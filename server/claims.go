@@ -31,7 +31,7 @@ func (s *Server) begin(ctx context.Context, c *driver.Claim, cut func()) (end fu
 	return s.calls.begin(ctx, claimKey{c.Name, c.ID}, cut)
 }
 
-func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (any, error) {
+func (s *Server) enter(ctx context.Context, q *api.EnterRequest) (*api.PlaceAnswer, error) {
 	if err := q.Claim.CheckLeased(); err != nil {
 		return nil, invalid(err)
 	}
@@ -86,7 +86,7 @@ func (s *Server) rid(ctx context.Context, c *driver.Claim, gone error) error {
 	return driver.Unknown(fmt.Errorf("the claim is gone, and what may be left of it was not removed: %w", err))
 }
 
-func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (any, error) {
+func (s *Server) await(ctx context.Context, q *api.AwaitRequest) (*api.PlaceAnswer, error) {
 	if err := q.Claim.Check(); err != nil {
 		return nil, invalid(err)
 	}
@@ -158,7 +158,7 @@ func (s *Server) hearTurn(ctx context.Context, c *driver.Claim, replica string) 
 }
 
 // renew bypasses calls: a renewal may run while the claim awaits or leaves.
-func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
+func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (*api.RenewAnswer, error) {
 	if n := len(q.Claims); n == 0 || n > api.MaxClaims {
 		return nil, invalid(fmt.Errorf("a renewal has from 1 to %d claims; this one has %d", api.MaxClaims, n))
 	}
@@ -197,7 +197,7 @@ func (s *Server) renew(ctx context.Context, q *api.RenewRequest) (any, error) {
 	return a, nil
 }
 
-func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (any, error) {
+func (s *Server) leave(ctx context.Context, q *api.LeaveRequest) (*api.LeaveAnswer, error) {
 	if err := q.Claim.Check(); err != nil {
 		return nil, invalid(err)
 	}

@@ -1,6 +1,9 @@
 package server
 
-import "reflect"
+import (
+	"reflect"
+	"strings"
+)
 
 // LockParameters are the methods of the simple API, with their parameters beside the name.
 func LockParameters() map[string][]string {
@@ -27,11 +30,39 @@ func Principals(s *Server) int {
 	return len(s.limits.of)
 }
 
-// Schemas are the types of its answers, as its description calls them.
-var Schemas = map[string]reflect.Type{
-	"Grant": reflect.TypeFor[grant](), "Released": reflect.TypeFor[released](), "Queue": reflect.TypeFor[queue](),
-	"Member": reflect.TypeFor[member](), "Failure": reflect.TypeFor[failure](),
+// Schemas are the types of all bodies, and of what is in them, as the description calls them.
+func Schemas() map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	var add func(reflect.Type)
+	add = func(t reflect.Type) {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			add(t.Elem())
+		case reflect.Struct:
+			all[SchemaOf(t)] = t
+			for f := range t.Fields() {
+				add(f.Type)
+			}
+		}
+	}
+	for _, call := range lockCalls {
+		add(call.gives)
+	}
+	add(reflect.TypeFor[failure]())
+	for _, call := range contractCalls {
+		if call.takes.kind != "" {
+			add(call.takes.of)
+		}
+		add(call.gives.of)
+	}
+	return all
 }
+
+// SchemaOf returns how the description calls a type.
+func SchemaOf(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
+
+// Gives returns how the description calls the answer to a method of the simple API.
+func Gives(method string) string { return SchemaOf(lockCalls[method].gives) }
 
 // StoredID returns the id that a claim to a name has in the store, for a client's id, without credentials.
 func StoredID(name, id string) string { return (&caller{}).id(name, id) }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,23 +24,6 @@ const (
 	writeWithin = 30 * time.Second // for a client to accept a part of an answer
 	listWithin  = 2 * time.Minute  // for a client to accept a whole list, which the server keeps until then
 )
-
-// serve returns a handler that answers in one piece.
-func serve[Q any](s *Server, answer func(context.Context, *Q) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var q Q
-		if !read(w, r, &q) || r.URL.Path != api.Renew && !s.meant(w, r) {
-			return
-		}
-		a, err := answer(r.Context(), &q)
-		if err != nil {
-			s.fail(w, err)
-			return
-		}
-		w.Header().Set(api.TraitsTag, s.traits().Tag())
-		write(w, http.StatusOK, a)
-	}
-}
 
 // read decodes a request from its body, or refuses it. It refuses unknown fields: they may ask for a power that this server
 // lacks.

@@ -181,7 +181,7 @@ func (s *Server) extend(ctx context.Context, claims []*driver.Claim) ([]driver.R
 	return renewals, nil
 }
 
-func (s *Server) identify(ctx context.Context, _ *api.Nothing) (any, error) {
+func (s *Server) identify(ctx context.Context, _ *api.Nothing) (*api.IdentityAnswer, error) {
 	id, err := s.identity.since(ctx, time.Now())
 	if err != nil {
 		return nil, err

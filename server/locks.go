@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,15 +35,20 @@ const (
 // A lockCall answers a request of the simple API with JSON, or with a failure.
 type lockCall struct {
 	parameters []string // in addition to the name
+	gives      reflect.Type
 	answer     func(*Server, context.Context, *lockRequest) (any, *failure)
+}
+
+func newLockCall[A any](answer func(*Server, context.Context, *lockRequest) (*A, *failure), parameters ...string) lockCall {
+	return lockCall{parameters, reflect.TypeFor[A](), func(s *Server, ctx context.Context, q *lockRequest) (any, *failure) { return answer(s, ctx, q) }}
 }
 
 // lockCalls are the methods of the simple API.
 var lockCalls = map[string]lockCall{
-	http.MethodPut:    {[]string{"wait", "ttl", "shared", "permits", "of", "owner", "reason"}, (*Server).takeLock},
-	http.MethodPost:   {[]string{"ttl"}, (*Server).renewLock},
-	http.MethodDelete: {nil, (*Server).releaseLock},
-	http.MethodGet:    {nil, (*Server).showLock},
+	http.MethodPut:    newLockCall((*Server).takeLock, "wait", "ttl", "shared", "permits", "of", "owner", "reason"),
+	http.MethodPost:   newLockCall((*Server).renewLock, "ttl"),
+	http.MethodDelete: newLockCall((*Server).releaseLock),
+	http.MethodGet:    newLockCall((*Server).showLock),
 }
 
 // A lockRequest is a request of the simple API.

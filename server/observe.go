@@ -14,12 +14,12 @@ import (
 	"github.com/stilelock/stile/internal/api"
 )
 
-func (s *Server) describe(context.Context, *api.Nothing) (any, error) {
+func (s *Server) describe(context.Context, *api.Nothing) (*api.TraitsAnswer, error) {
 	return &api.TraitsAnswer{Traits: s.traits(), Lists: s.lister != nil, Watches: s.watcher != nil, Breaks: s.breaker != nil,
 		Alerts: s.alerter}, nil
 }
 
-func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (any, error) {
+func (s *Server) breaks(ctx context.Context, q *api.BreakRequest) (*api.BreakAnswer, error) {
 	if err := driver.CheckName(q.Name); err != nil {
 		return nil, invalid(err)
 	}

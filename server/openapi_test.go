@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,11 +21,14 @@ import (
 
 // A description has the parts of OpenAPI that the test reads.
 type description struct {
+	Tags       []struct{ Description string }
 	Paths      map[string]map[string]json.RawMessage
 	Components struct {
 		Responses map[string]response
 		Schemas   map[string]schema
 	}
+
+	text []byte
 }
 
 type operation struct {
@@ -42,6 +46,7 @@ type schema struct {
 	Type       string
 	Required   []string
 	Properties map[string]schema
+	Items      *schema
 	Enum       []string
 	AllOf      []schema
 }
@@ -58,13 +63,10 @@ func (s *schema) codes(t *testing.T) (codes []string) {
 	return s.AllOf[1].Properties["code"].Enum
 }
 
-// described returns a server's description, and its operations.
+// described returns a server's description, and the operations of the simple API.
 func described(t *testing.T, url string) (d description, all map[string]operation) {
 	t.Helper()
 	d = descriptionBy(t, http.DefaultTransport, url)
-	if got := slices.Sorted(maps.Keys(d.Paths)); !slices.Equal(got, []string{"/metrics", "/v1/locks/{name}"}) {
-		t.Fatalf("the paths are %v", got)
-	}
 	all = map[string]operation{}
 	for method, text := range d.Paths["/v1/locks/{name}"] {
 		if method != "parameters" {
@@ -94,7 +96,10 @@ func descriptionBy(t *testing.T, by http.RoundTripper, url string) (d descriptio
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(&d); err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
+	if d.text, err = io.ReadAll(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(d.text, &d); err != nil || res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("the description is %s, %v; want JSON", res.Status, err)
 	}
 	return d
@@ -120,7 +125,12 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s has the headers %v", method, in["header"])
 		}
 	}
-	for name, goType := range server.Schemas {
+	for method, o := range all {
+		if got := base(o.Responses["200"].Content["application/json"].Schema.Ref); got != server.Gives(method) {
+			t.Errorf("%s is answered with %s; the handler gives %s", method, got, server.Gives(method))
+		}
+	}
+	for name, goType := range server.Schemas() {
 		s, ok := d.Components.Schemas[name]
 		if !ok {
 			t.Errorf("there is no %s", name)
@@ -128,16 +138,16 @@ func TestOpenAPI(t *testing.T) {
 		}
 		var fields, required []string
 		for f := range goType.Fields() {
-			key, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
-			if key == "" {
+			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key == "" && !f.IsExported() {
 				continue
 			}
 			fields = append(fields, key)
-			if !tagged {
+			if options != "omitempty" {
 				required = append(required, key)
 			}
-			if want := jsonType(f.Type); s.Properties[key].Type != want && s.Properties[key].Ref == "" && s.Properties[key].Enum == nil {
-				t.Errorf("%s.%s is of type %q; want %s (%s)", name, key, s.Properties[key].Type, want, options)
+			if !d.is(s.Properties[key], f.Type, options) {
+				t.Errorf("%s.%s is %+v; the Go type has %s with %q", name, key, s.Properties[key], f.Type, options)
 			}
 		}
 		if got := slices.Sorted(maps.Keys(s.Properties)); !slices.Equal(got, slices.Sorted(slices.Values(fields))) {
@@ -147,20 +157,40 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s always has %v; the Go type has %v", name, s.Required, required)
 		}
 	}
+	var there struct{ Components map[string]map[string]any }
+	if err := json.Unmarshal(d.text, &there); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range regexp.MustCompile(`"#/components/(\w+)/(\w+)"`).FindAllStringSubmatch(string(d.text), -1) {
+		if there.Components[ref[1]][ref[2]] == nil {
+			t.Errorf("there is no %s", ref[0])
+		}
+	}
 }
 
-func jsonType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Slice:
-		return "array"
-	case reflect.Pointer:
-		return "object"
+// is reports whether a schema is that of a Go type, with the options of its tag.
+func (d *description) is(s schema, t reflect.Type, options string) bool {
+	if t.Kind() == reflect.Pointer {
+		return d.is(s, t.Elem(), "")
 	}
-	return "integer"
+	name := base(s.Ref)
+	if s.Ref != "" {
+		s = d.Components.Schemas[name]
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return s.Type == "object" && name == server.SchemaOf(t)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return s.Type == "string" || s.Type == "object" && t == reflect.TypeFor[json.RawMessage]()
+		}
+		return s.Type == "array" && s.Items != nil && d.is(*s.Items, t.Elem(), "")
+	case reflect.String:
+		return s.Type == "string" || s.Enum != nil
+	case reflect.Bool:
+		return s.Type == "boolean"
+	}
+	return s.Type == map[bool]string{false: "integer", true: "string"}[options == "string"]
 }
 
 // describedAnswers returns the method, the status, and the code or the type of each answer in a server's description.
@@ -232,7 +262,7 @@ func answers(t *testing.T, f *fake, s *server.Server, url string) map[string]boo
 	note := func(method string, a said) {
 		what := a.Code
 		if a.status == 200 {
-			what = map[string]string{"PUT": "Grant", "POST": "Grant", "DELETE": "Released", "GET": "Queue"}[method]
+			what = server.Gives(method)
 		}
 		all[fmt.Sprint(method, " ", a.status, " ", what)] = true
 	}

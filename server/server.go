@@ -171,22 +171,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 	if err := s.share(o); err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	s.mux = mux
-	mux.HandleFunc("POST "+api.Enter, serve(s, s.enter))
-	mux.HandleFunc("POST "+api.Await, serve(s, s.await))
-	mux.HandleFunc("POST "+api.Renew, serve(s, s.renew))
-	mux.HandleFunc("POST "+api.Leave, serve(s, s.leave))
-	mux.HandleFunc("POST "+api.Batch, s.batch)
-	mux.HandleFunc("POST "+api.Break, serve(s, s.breaks))
-	mux.HandleFunc("POST "+api.Identity, serve(s, s.identify))
-	mux.HandleFunc("POST "+api.Traits, serve(s, s.describe))
-	mux.HandleFunc("POST "+api.List, s.list)
-	mux.HandleFunc("GET "+api.Watch, s.watch)
-	mux.HandleFunc("GET "+openAPIPath, describeAPI)
-	mux.HandleFunc("GET "+metricsPath, s.showMetrics)
-	mux.HandleFunc("POST "+api.Alerts, s.alert)
-	mux.HandleFunc("/", noSuch)
+	s.mux = s.newMux()
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(w, r, errors.New("the request comes from a page of another site"))
@@ -200,7 +185,7 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, perhaps to the lock of another name
 			noSuch(w, r)
 		default:
-			bodiless(mux).ServeHTTP(w, r)
+			bodiless(s.mux).ServeHTTP(w, r)
 		}
 	}))))
 	if s.people != nil {
@@ -213,6 +198,18 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		}
 	}
 	return s, nil
+}
+
+// newMux returns what answers the requests of programs, except those whose paths have names of locks.
+func (s *Server) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, c := range contractCalls {
+		mux.HandleFunc(c.method+" "+c.path, func(w http.ResponseWriter, r *http.Request) { c.answer(s, w, r) })
+	}
+	mux.HandleFunc("GET "+openAPIPath, describeAPI)
+	mux.HandleFunc("GET "+metricsPath, s.showMetrics)
+	mux.HandleFunc("/", noSuch)
+	return mux
 }
 
 // bodiless refuses bodies, except of POST: net/http would first read a body, however slow.

@@ -31,7 +31,7 @@ type member struct {
 }
 
 // showLock answers GET with the holders and the waiters. It shows no handle.
-func (s *Server) showLock(ctx context.Context, q *lockRequest) (any, *failure) {
+func (s *Server) showLock(ctx context.Context, q *lockRequest) (*queue, *failure) {
 	if s.lister == nil {
 		return nil, failed(driver.ErrUnsupported)
 	}

@@ -80,7 +80,7 @@ func (s *Server) short(ttl time.Duration) time.Duration {
 
 // takeLock answers PUT: it takes a lock and may wait for it. The server keeps nothing of the claim after the wait and never
 // removes it: the client may have asked another server meanwhile, and hold.
-func (s *Server) takeLock(ctx context.Context, q *lockRequest) (any, *failure) {
+func (s *Server) takeLock(ctx context.Context, q *lockRequest) (*grant, *failure) {
 	h, wait, err := q.wanted(s)
 	if err != nil {
 		return nil, failed(invalid(err))
@@ -234,7 +234,7 @@ func (s *Server) hear(waits context.Context, w *waiting, p *driver.Place, early 
 }
 
 // renewLock answers POST: it renews the lease of a claim, and so confirms it. A claim that waits gets the answer of PUT.
-func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) {
+func (s *Server) renewLock(ctx context.Context, q *lockRequest) (*grant, *failure) {
 	h, err := q.handle()
 	if err == nil && h.ticket == 0 {
 		err = errNoHandle
@@ -275,7 +275,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (any, *failure) 
 }
 
 // releaseLock answers DELETE: it removes a claim, whether it holds or waits.
-func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (any, *failure) {
+func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (*released, *failure) {
 	h, err := q.handle()
 	if err == nil && h.id == "" {
 		err = errNoHandle
