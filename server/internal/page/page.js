@@ -179,12 +179,12 @@ function arrange(force) {
     sight.observe($("more"));
   }
   setText($("found"), sought.length ? `${count(found.length, "name", "names")} of ${number(queues.size)}` : "");
-  let end = "";
-  if (order.length > shown) end = `${count(order.length - shown, "further name", "further names")}: scroll on`;
-  else if (leftOut) end = `The list is cut off: ${count(leftOut, "further name is", "further names are")} in the store.`;
-  else if (!queues.size) end = viewer.blind ? "Your token may not read any name: it needs the right read." : heard > 0 ? "Nobody holds a lock, and nobody waits." : "";
-  else if (!found.length) end = "No name, holder, host or reason has these words.";
-  setText($("more"), end);
+  const end = [];
+  if (order.length > shown) end.push(`${count(order.length - shown, "further name", "further names")}: scroll on.`);
+  else if (!queues.size) end.push(viewer.blind ? "Your token may not read any name: it needs the right read." : heard > 0 ? "Nobody holds a lock, and nobody waits." : "");
+  else if (!found.length) end.push("No name, holder, host or reason has these words.");
+  if (leftOut) end.push(`The list is cut off: ${count(leftOut, "further name is", "further names are")} in the store.`);
+  setText($("more"), end.join(" "));
   totals();
 }
 
@@ -197,7 +197,7 @@ function totals() {
   }
   const e = $("totals");
   forget(e);
-  e.replaceChildren(h("b", {}, number(queues.size)), queues.size === 1 ? " name · " : " names · ", h("b", {}, number(held)), " held · ", h("b", {}, number(waits)),
+  e.replaceChildren(h("b", {}, number(queues.size)), leftOut ? ` of ${number(queues.size + leftOut)}` : "", queues.size === 1 ? " name · " : " names · ", h("b", {}, number(held)), " held · ", h("b", {}, number(waits)),
     waits === 1 ? " waits" : " wait", ...(waits ? [" · longest ", since(longest)] : []));
 }
 
@@ -226,10 +226,8 @@ function choose() {
   if (changed && name !== null) {
     ask();
     $("one").scrollTop = 0;
-    if (matchMedia("(max-width: 1199px)").matches) {
-      scrollTo(0, 0);
-      $("one").focus({ preventScroll: true });
-    }
+    if (matchMedia("(max-width: 1199px)").matches) scrollTo(0, 0);
+    $("one").focus({ preventScroll: true }); // Tab goes on in it, not in the rest of the list
   }
 }
 
@@ -266,7 +264,7 @@ function show() {
     h("h2", { id: "title" }, chosen),
     h("p", { class: "quiet" }, state.join(" · "), " ", q.of && q.of <= 24 ? boxes(q) : null),
     ...(q.claims.length ? [picture(q)] : []), ...chains(q), ...past());
-  if (focused) one.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  if (focused) (one.querySelector(`[data-key="${CSS.escape(focused)}"]`) ?? one).focus({ preventScroll: true });
 }
 
 /** picture is the queue: those who hold, the gate, and those who wait, by their places. */
@@ -361,6 +359,9 @@ function askBreak(name, c) {
   $("break").showModal();
 }
 $("cancel").addEventListener("click", () => $("break").close());
+$("break").addEventListener("close", () => { // the button that opened it may be gone
+  if (!$("one").contains(document.activeElement)) $("one").focus({ preventScroll: true });
+});
 $("break").querySelector("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const failure = await post("break", { ...broken, reason: $("reason").value });
@@ -391,7 +392,11 @@ function take(e) {
   let mine = rights;
   if (e.whole) {
     const there = new Set(e.queues?.map((c) => c.queue.name));
-    for (const name of queues.keys()) if (!there.has(name)) queues.delete(name);
+    for (const name of queues.keys()) {
+      if (there.has(name)) continue;
+      queues.delete(name);
+      if (name === chosen) ask();
+    }
     mine = true;
   }
   for (const { queue, within } of e.queues ?? []) {
