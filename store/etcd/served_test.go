@@ -14,6 +14,11 @@ func TestContractServed(t *testing.T) {
 	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(servertest.Etcd(t).Addr) }, nil, 0, 1, 2)
 }
 
+func TestSimpleServed(t *testing.T) {
+	t.Parallel()
+	drive.SimpleServed(t, 2, store(servertest.Etcd(t).Addr))
+}
+
 // A known limit: etcd cannot lengthen a lease, so a waiter has its whole ttl. A client that freezes while it waits is granted
 // for that time.
 func TestFrozenWaiterIsGrantedItsTTL(t *testing.T) {

@@ -12,3 +12,8 @@ func TestContractServed(t *testing.T) {
 	t.Parallel()
 	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(t, "") }, []driver.Trait{driver.TraitFencing}, 0, 1, 2, 3)
 }
+
+func TestSimpleServed(t *testing.T) {
+	t.Parallel()
+	drive.SimpleServed(t, 2, store(t, ""))
+}

@@ -13,3 +13,8 @@ func TestContractServed(t *testing.T) {
 		return drivertest.Store{Open: opener("mysql://root@" + server.Addr + "/" + database(t, server)), Fresh: fresher(t)}
 	}, nil, 0, 1, 2)
 }
+
+func TestSimpleServed(t *testing.T) {
+	t.Parallel()
+	drive.SimpleServed(t, 2, drivertest.Store{Open: opener("mysql://root@" + server.Addr + "/" + database(t, server))})
+}

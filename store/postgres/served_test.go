@@ -15,3 +15,8 @@ func TestContractServed(t *testing.T) {
 		return drivertest.Store{Open: opener(url), Fresh: fresher(server), Lease: 600 * time.Millisecond}
 	}, nil, 0, 1, 2, 3)
 }
+
+func TestSimpleServed(t *testing.T) {
+	t.Parallel()
+	drive.SimpleServed(t, 2, drivertest.Store{Open: opener(fresh(server))})
+}

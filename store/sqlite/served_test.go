@@ -12,3 +12,7 @@ import (
 func TestContractServed(t *testing.T) {
 	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, nil, 1, 1, 2)
 }
+
+func TestSimpleServed(t *testing.T) {
+	drive.SimpleServed(t, 2, conforming(t))
+}

@@ -23,6 +23,11 @@ func TestContractServed(t *testing.T) {
 	}, []driver.Trait{driver.TraitLockDelay}, 0, 1)
 }
 
+func TestSimpleServed(t *testing.T) {
+	t.Parallel()
+	drive.SimpleServed(t, 1, store(servertest.ZooKeeper(t).Addr))
+}
+
 // serves starts a lock service, and returns its address and how to end it.
 func serves(t *testing.T, url string) (addr string, end func()) {
 	d := open(t, url)
