@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -238,6 +240,50 @@ func TestBatchHasSlowItem(t *testing.T) {
 	})
 }
 
+// An answer waits for others for 5 ms at most, however many come meanwhile.
+func TestBatchAnswersGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+			d, err := time.ParseDuration(c.Name)
+			if err != nil {
+				return driver.Place{}, err
+			}
+			time.Sleep(d)
+			return f.Driver.Enter(ctx, c)
+		}
+		by := servingBy(t, newServer(t, f, nil))
+		var lines []string
+		for _, d := range []string{"0ms", "4ms", "8ms", "12ms"} {
+			lines = append(lines, entering(t, named(d, "x")))
+		}
+		_, answers, after := batch(t.Context(), t, by, inBubble, lines...)
+		for i, want := range []int64{5, 5, 12, 12} { // the last answer waits for nobody
+			if got := after[i].Milliseconds(); told(answers[i]) != "holds" || got != want {
+				t.Errorf("item %d: %s after %d ms; want the lock after %d", i, told(answers[i]), got, want)
+			}
+		}
+	})
+}
+
+// An unwilling client takes no answer.
+type unwilling struct{ *httptest.ResponseRecorder }
+
+func (unwilling) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// If an answer cannot be sent, the calls that are under way end, whatever the program around the server.
+func TestBatchAnswerIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newSlowed()
+		s := newServer(t, f, nil)
+		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, loopbackConn{}.LocalAddr())
+		r := batchOf(ctx, t, inBubble, entering(t, named("slow", "x")), entering(t, named("a", "x")))
+		r.RemoteAddr = loopbackConn{}.RemoteAddr().String()
+		s.ServeHTTP(unwilling{httptest.NewRecorder()}, r)
+		<-f.ended
+	})
+}
+
 // If the client of a batch is gone, its calls end, and the next call about such a claim begins.
 func TestBatchClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -395,6 +441,32 @@ func TestItemIsForOtherStore(t *testing.T) {
 		}
 		if count[api.CodeFailed] != 1 || count[api.CodeStore] != 1 || count["holds"] != 1 || res.Close {
 			t.Errorf("the answers are %v, and the connection ends: %v; want one failed, one for another store, and one that holds", count, res.Close)
+		}
+	})
+}
+
+// After a release that did not reach the store, the store's id is read again: another store may have taken its place.
+func TestItemDoesNotReachStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		d := &identified{fake: f, id: "A"}
+		f.leave = func(*driver.Release) error {
+			d.id = "B"
+			return driver.Unreachable(errors.New("the store has moved"))
+		}
+		by := servingBy(t, newServer(t, d, nil))
+		for _, tt := range []struct {
+			line   string
+			status int
+			want   string
+		}{
+			{leaving(t, named("a", "x")), http.StatusOK, api.CodeFailed}, {entering(t, named("a", "x")), http.StatusPreconditionFailed, "nothing"},
+		} {
+			r := batchOf(t.Context(), t, inBubble, tt.line)
+			r.Header.Set(api.StoreID, "A")
+			if res, answers, _ := sendBatch(t, by, r); res.StatusCode != tt.status || told(answers[0]) != tt.want {
+				t.Errorf("%s = %s, %s; want %d, %s", tt.line, res.Status, told(answers[0]), tt.status, tt.want)
+			}
 		}
 	})
 }

@@ -190,22 +190,12 @@ func servingBy(t *testing.T, s *server.Server) *http.Transport {
 func TestSlowBody(t *testing.T) {
 	for to, kind := range map[string]string{
 		"POST " + api.Enter: api.JSON, "POST " + api.Leave: "text/plain", "POST /v1/steal": api.JSON, "PUT /v1/locks/a": "",
-		"GET " + api.Watch + "?name=a": "", "GET /openapi.json": "", "GET /readyz": "",
+		"GET " + api.Watch + "?name=a": "", "GET /openapi.json": "", "GET /readyz": "", "POST " + api.Batch: api.Lines,
+		"PUT /v1/session/create": "", "PUT /v1/kv/a": "", "GET /v1/kv/a": "",
+		"POST /page/login": api.JSON, "POST /page/logout": api.JSON, "POST /page/break": api.JSON, "GET /": "", "GET /page/events": "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			conn, err := listening(t, newFake()).DialContext(t.Context(), "tcp", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			begin := time.Now()
-			if err := conn.SetDeadline(begin.Add(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
-			head := to + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: " + kind + "\r\nContent-Length: 1000\r\n\r\n{"
-			if _, err := io.WriteString(conn, head); err != nil {
-				t.Fatal(err)
-			}
+			conn := asking(t, to+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "+kind+"\r\nContent-Length: 1000\r\n\r\n{")
 			answers := bufio.NewReader(conn)
 			res, err := http.ReadResponse(answers, nil)
 			if err != nil || res.StatusCode < 400 {
