@@ -31,6 +31,25 @@ func SetPatience(d driver.Driver, patience time.Duration) {
 	g.patience = patience
 }
 
+// Slow is the least silence that counts.
+const Slow = slow
+
+// SetStore sets the id of the store for which such a driver's requests are meant.
+func SetStore(d driver.Driver, id string) {
+	c := d.(interface{ base() *client }).base()
+	c.stores.mu.Lock()
+	defer c.stores.mu.Unlock()
+	c.stores.id = id
+}
+
+// Idle reports whether no request is under way to the first host that later calls would wait for, of such a driver.
+func Idle(d driver.Driver) bool {
+	g := gathererOf(d)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last == nil
+}
+
 // Queued returns how many calls wait for a batch to the first host, of such a driver.
 func Queued(d driver.Driver) int {
 	g := gathererOf(d)
@@ -58,12 +77,12 @@ func Unjam(d driver.Driver) {
 	g.nextLocked()
 }
 
-// SetDial sets a function that such a driver calls before it dials from now on.
-func SetDial(d driver.Driver, before func()) {
+// SetDial sets a function that such a driver calls before it dials an address from now on.
+func SetDial(d driver.Driver, before func(addr string)) {
 	t := d.(interface{ base() *client }).base().transport
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		before()
+		before(addr)
 		return dial(ctx, network, addr)
 	}
 	t.CloseIdleConnections()

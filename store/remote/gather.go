@@ -230,7 +230,7 @@ func (b *batched) carry() {
 	}
 	v, given := verdict{err: err}, b.ctx.Err() != nil
 	switch {
-	case errors.Is(err, errNoBatches), given && driver.OutcomeOf(err) == driver.OutcomeUnsent:
+	case errors.Is(err, errNoBatches):
 		v = verdict{alone: true}
 	case given && time.Since(begun) >= slow: // see request.silent
 		v.err = driver.Unreachable(err)

@@ -273,7 +273,7 @@ func TestGivesUpBeforeBatchIsSent(t *testing.T) {
 	addr, _ := service(t, memory.NewStore().Driver(), nobody)
 	d := open(t, addr)
 	dials, dial := make(chan struct{}, 10), make(chan struct{})
-	remote.SetDial(d, func() {
+	remote.SetDial(d, func(string) {
 		dials <- struct{}{}
 		<-dial
 	})
