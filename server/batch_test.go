@@ -220,22 +220,21 @@ func newSlowed() *slowed {
 	return f
 }
 
-// Trap: one call that hangs must not hold up the answers to the others, also to those about its name, and they do not end it.
+// Trap: one call that hangs must not hold up the answers to the others. And a call about another claim to its name does not end it.
 func TestBatchHasSlowItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newSlowed()
 		by := servingBy(t, newServer(t, f, nil))
 		time.AfterFunc(time.Minute, func() { close(f.goOn) })
 		_, answers, after := batch(t.Context(), t, by, inBubble,
-			entering(t, named("slow", "x")), entering(t, named("a", "y")), leaving(t, named("slow", "z")))
+			entering(t, named("slow", "x")), entering(t, named("a", "y")), entering(t, named("slow", "z")))
 		if told(answers[1]) != "holds" || after[1] > 10*time.Millisecond {
-			t.Errorf("a claim beside a slow one: %s after %v; want the lock within 10 ms", told(answers[1]), after[1])
+			t.Errorf("a claim beside slow ones: %s after %v; want the lock within 10 ms", told(answers[1]), after[1])
 		}
-		if told(answers[2]) != api.CodeGone || after[2] > 10*time.Millisecond {
-			t.Errorf("another claim to the name of the slow one: %s after %v; want that it is gone within 10 ms", told(answers[2]), after[2])
-		}
-		if told(answers[0]) != "holds" || after[0] < time.Minute {
-			t.Errorf("the slow one: %s after %v; want the lock after a minute", told(answers[0]), after[0])
+		for _, i := range []int{0, 2} {
+			if answers[i] == nil || answers[i].Error != nil || after[i] < time.Minute {
+				t.Errorf("a slow one: %s after %v; want a place after a minute", told(answers[i]), after[i])
+			}
 		}
 	})
 }
