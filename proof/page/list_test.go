@@ -49,6 +49,7 @@ func TestSort(t *testing.T) {
 
 // A list that is cut off says so, wherever a viewer looks at it, and as long as it is.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	last := s.enter("0", by("x", "", ""), lease(time.Hour))
 	for i := range 5000 {

@@ -115,6 +115,7 @@ func TestTabs(t *testing.T) {
 
 // The page says when a hold ended: not before the end, and not after its row was gone.
 func TestTimes(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	released, broken := s.enter("released", by("x", "", "")), s.enter("broken", by("x", "", ""))
 	const ttl = 4 * time.Second
@@ -161,6 +162,7 @@ func TestTimes(t *testing.T) {
 
 // A hold that ended while the page was cut off from the service is among the ended ones when the page is back.
 func TestEndMeanwhile(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	c := s.enter("a", by("x", "", ""))
 	ctx := tab(t)

@@ -403,6 +403,7 @@ func TestWidths(t *testing.T) {
 // The page follows what holders wait for, and finds the circle in which nobody goes on. It does not show a long queue whole, and
 // says so.
 func TestWaitsFor(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	within := func(owner string, has *driver.Claim) record.Holder {
 		h := by(owner, "", "")
@@ -434,6 +435,7 @@ func TestWaitsFor(t *testing.T) {
 
 // While the store cannot be read, the page says so, and what it shows is pale and has its age.
 func TestStoreIsAway(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	s.enter("a", by("anna", "", ""))
 	ctx := tab(t)
@@ -454,6 +456,7 @@ func TestStoreIsAway(t *testing.T) {
 
 // A thousand names and ten thousand waiters are shown and searched, and the page has no more rows than are seen.
 func TestMany(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil, false)
 	for i := range 1000 {
 		for k := range 11 {
