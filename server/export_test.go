@@ -3,6 +3,8 @@ package server
 import (
 	"reflect"
 	"strings"
+
+	"github.com/stilelock/stile/driver"
 )
 
 // LockParameters are the methods of the simple API, with their parameters beside the name.
@@ -66,3 +68,8 @@ func Gives(method string) string { return SchemaOf(lockCalls[method].gives) }
 
 // StoredID returns the id that a claim to a name has in the store, for a client's id, without credentials.
 func StoredID(name, id string) string { return (&caller{}).id(name, id) }
+
+// StoredPut is StoredID for an exclusive claim of the simple API.
+func StoredPut(name, id string) string {
+	return StoredID(name, (&handle{id: id, weight: driver.All, capacity: driver.All}).claimID())
+}

@@ -72,6 +72,10 @@ func notOfID(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' && r != '_'
 }
 
+// claimID returns the id of the claim. It says how much the claim takes: a store finds a claim by its id, so a PUT for a writer
+// would otherwise find the claim of a reader with the same id, and its client would work beside other readers.
+func (h *handle) claimID() string { return fmt.Sprintf("%s.%d.%d", h.id, h.weight, h.capacity) }
+
 func (h *handle) String() string {
 	if h.ticket == 0 {
 		return h.id

@@ -94,7 +94,7 @@ func TestHerdIsNotRenewed(t *testing.T) {
 		}, "", nil},
 		{"always", func(int, *driver.Claim) error { return silent }, "unreachable", []int{1, 2, 3}},
 		{"one is gone", func(_ int, c *driver.Claim) error {
-			if c.ID == server.StoredID("a", fmt.Sprintf("%022d", 2)) {
+			if c.ID == server.StoredPut("a", fmt.Sprintf("%022d", 2)) {
 				return driver.ErrGone
 			}
 			return nil
@@ -174,7 +174,7 @@ func TestHerdKeepsWhoComesBack(t *testing.T) {
 		early, enters := make(chan struct{}), make(chan struct{})
 		var awaits, finds int // of the second client
 		f.await = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-			if c.ID == server.StoredID("a", id(2)) {
+			if c.ID == server.StoredPut("a", id(2)) {
 				if awaits++; awaits == 1 {
 					<-early
 					return driver.Place{Ticket: c.Ticket}, nil
@@ -183,7 +183,7 @@ func TestHerdKeepsWhoComesBack(t *testing.T) {
 			return f.Driver.Await(ctx, c)
 		}
 		f.enter = func(ctx context.Context, c *driver.Claim) (driver.Place, error) {
-			if c.ID == server.StoredID("a", id(2)) {
+			if c.ID == server.StoredPut("a", id(2)) {
 				if finds++; finds == 2 {
 					<-enters
 				}

@@ -47,7 +47,7 @@ func newLockCall[A any](answer func(*Server, context.Context, *lockRequest) (*A,
 var lockCalls = map[string]lockCall{
 	http.MethodPut:    newLockCall((*Server).takeLock, "wait", "ttl", "shared", "permits", "of", "owner", "reason"),
 	http.MethodPost:   newLockCall((*Server).renewLock, "ttl"),
-	http.MethodDelete: newLockCall((*Server).releaseLock),
+	http.MethodDelete: newLockCall((*Server).releaseLock, "shared", "permits", "of"),
 	http.MethodGet:    newLockCall((*Server).showLock),
 }
 
@@ -199,22 +199,30 @@ func (q *lockRequest) handle() (handle, error) {
 	return handle{}, fmt.Errorf("the header %s is there %d times", handleHeader, len(texts))
 }
 
-// wanted returns the handle of a PUT, and how long it may wait. A handle from an answer already has the weight and capacity.
-func (q *lockRequest) wanted(s *Server) (h handle, wait time.Duration, err error) {
-	if h, err = q.handle(); err != nil {
-		return h, 0, err
+// claimed returns the handle of a PUT or DELETE. A handle from an answer already has the weight and capacity.
+func (q *lockRequest) claimed() (handle, error) {
+	h, err := q.handle()
+	if err != nil {
+		return h, err
 	}
 	weight, capacity, err := q.share()
-	if err != nil {
+	switch told := q.query.Has("shared") || q.query.Has("of"); {
+	case err != nil:
+		return h, err
+	case h.ticket == 0:
+		return handle{h.id, 0, weight, capacity, defaultTTL}, nil
+	case told && (weight != h.weight || capacity != h.capacity):
+		return h, errors.New("shared, permits and of are not those of the PUT that the handle comes from; leave them out")
+	}
+	return h, nil
+}
+
+// wanted returns the handle of a PUT, and how long it may wait.
+func (q *lockRequest) wanted(s *Server) (h handle, wait time.Duration, err error) {
+	if h, err = q.claimed(); err != nil {
 		return h, 0, err
 	}
-	if told := q.query.Has("shared") || q.query.Has("of"); h.ticket != 0 && told &&
-		(weight != h.weight || capacity != h.capacity) {
-		return h, 0, errors.New("shared, permits and of are not those of the PUT that the handle comes from; leave them out")
-	}
-	if h.ticket == 0 {
-		h = handle{cmp.Or(h.id, rand.Text()), 0, weight, capacity, defaultTTL}
-	}
+	h.id = cmp.Or(h.id, rand.Text())
 	if h.ttl, err = q.ttl(s, h.ttl); err != nil {
 		return h, 0, err
 	}

@@ -552,7 +552,7 @@ func TestWrongRequestsForLocks(t *testing.T) {
 		{"long ttl", "PUT", "/a?ttl=25h", "", "", 400, "ttl is from 1s to 24h0m0s"},
 		{"ttl of a renewal", "POST", "/a?ttl=x", full, "", 400, "ttl is from 1s to 24h0m0s"},
 		{"unknown parameter", "PUT", "/a?timeout=3s", "", "", 400, `PUT has no parameter "timeout"; it may have wait, ttl, shared, permits, of, owner, reason`},
-		{"handle in the URL", "DELETE", "/a?handle=" + full, "", "", 400, `DELETE has no parameter "handle"; it has none`},
+		{"handle in the URL", "DELETE", "/a?handle=" + full, "", "", 400, `DELETE has no parameter "handle"; it may have shared, permits, of`},
 		{"wait of a renewal", "POST", "/a?wait=3s", full, "", 400, `POST has no parameter "wait"; it may have ttl`},
 		{"two names", "PUT", "/a?name=b", "", "", 400, `PUT has no parameter "name"`},
 		{"broken escape", "PUT", "?name=%zz", "", "", 400, "the URL's parameters cannot be read"},
@@ -617,6 +617,28 @@ func TestWrongRequestsForLocks(t *testing.T) {
 	if all, err := f.List(t.Context(), &driver.Query{}); err != nil || len(all) > 0 {
 		t.Errorf("wrong requests have left %+v, %v", all, err)
 	}
+}
+
+// Trap: a store finds a claim by its id. A PUT for a writer with the id of a reader, or for more permits with the id of fewer, is
+// another claim: its client does not have what the first one has.
+func TestIDOfAnotherShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUser(t, newFake())
+		a := u.gets(200, "", "PUT", "a?shared=true", myID)
+		u.gets(200, "", "PUT", "a?shared=true", "")
+		u.gets(409, "held", "PUT", "a", myID)
+		u.gets(409, "capacity", "PUT", "a?of=3", myID)
+		if b := u.gets(200, "", "PUT", "a?shared=true", myID); b.Handle != a.Handle || b.Token != a.Token {
+			t.Errorf("the same put again = %s; want %s", b.text, a.text)
+		}
+		u.gets(200, "", "PUT", "p?permits=2&of=5", myID)
+		u.gets(409, "held", "PUT", "p?permits=4&of=5", myID)
+		u.gets(410, "gone", "DELETE", "p", myID)
+		u.gets(400, "invalid", "DELETE", "a?of=3", a.Handle)
+		u.gets(200, "", "DELETE", "a?shared=true", myID)
+		u.gets(200, "", "DELETE", "p?permits=2&of=5", myID)
+		u.gets(410, "gone", "POST", "a", a.Handle)
+	})
 }
 
 // Trap: some drivers know a client's claim by its id alone. An id or a handle of a claim to one name finds nothing at another.

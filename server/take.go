@@ -175,7 +175,7 @@ func (s *Server) entering(who *caller, q *lockRequest, h *handle) (*driver.Claim
 // claim returns the driver's claim for a caller's handle and record.
 func (s *Server) claim(who *caller, name string, h *handle, ttl time.Duration, text string) (*driver.Claim, error) {
 	return who.claim(&driver.Claim{
-		Name: name, ID: h.id, Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket, Record: text,
+		Name: name, ID: h.claimID(), Client: simpleClient, Weight: h.weight, Capacity: h.capacity, TTL: ttl, Wait: ttl, Ticket: h.ticket, Record: text,
 	})
 }
 
@@ -276,7 +276,7 @@ func (s *Server) renewLock(ctx context.Context, q *lockRequest) (*grant, *failur
 
 // releaseLock answers DELETE: it removes a claim, whether it holds or waits.
 func (s *Server) releaseLock(ctx context.Context, q *lockRequest) (*released, *failure) {
-	h, err := q.handle()
+	h, err := q.claimed()
 	if err == nil && h.id == "" {
 		err = errNoHandle
 	}

@@ -347,7 +347,8 @@ class Lock:
         asked = {"name": name, "ttl": None if ttl is None else f"{round(ttl * 1000)}ms", "shared": "true" if shared else None,
                  "permits": permits, "of": of, "owner": owner or None, "reason": reason or None}
         self._query = urlencode({key: value for key, value in asked.items() if value is not None})
-        self._named = urlencode({"name": name})
+        share = ("name", "shared", "permits", "of")  # which DELETE needs if the client has only its id of the claim
+        self._claim = urlencode({key: asked[key] for key in share if asked[key] is not None})
         self._taking, self._leaving = threading.Lock(), threading.Lock()
         self._hold: _Hold | None = None
 
@@ -423,7 +424,7 @@ class Lock:
         """Removes a claim that waits, or whose answer was lost. If no server answers, it leaves by itself."""
         for _ in range(self._service.size()):
             try:
-                self._service.ask("DELETE", self._named, handle, _LATE)
+                self._service.ask("DELETE", self._claim, handle, _LATE)
                 return
             except _NoAnswer as unknown:
                 _log.info("the lock %r is not given up yet: %s", self.name, unknown)
@@ -434,7 +435,7 @@ class Lock:
         began, silent = _Moment(), 0
         while True:
             try:
-                do, body, _ = self._service.ask("DELETE", self._named, hold.handle, 2 * _LATE)
+                do, body, _ = self._service.ask("DELETE", self._claim, hold.handle, 2 * _LATE)
             except _NoAnswer as unknown:
                 silent += 1
                 if hold.over():  # so the store has removed it

@@ -33,6 +33,7 @@ class Script:
     def __init__(self, lock: stile.Lock, *answers: Answer, renewals: Answer = GRANT):
         self.answers, self.renewals, self.renewed = list(answers), renewals, 0
         self.asked: list[tuple[str, str]] = []  # without the renewals
+        self.queries: list[str] = []
         lock._service = self  # type: ignore[assignment]
 
     def size(self) -> int:
@@ -40,6 +41,7 @@ class Script:
 
     def ask(self, method: str, query: str, handle: str, timeout: float) -> stile._Verdict:
         answer = self.renewals
+        self.queries.append(query)
         if method == "POST":
             self.renewed += 1
         else:
@@ -182,6 +184,12 @@ class Taking(unittest.TestCase):
         script = Script(lock, verdict("waits", handle=HANDLE), verdict("released"))
         self.assertRaises(stile.LockHeld, lock.acquire)
         self.assertEqual(script.asked[1:], [("DELETE", HANDLE)])
+
+    def test_an_id_is_given_up_with_its_share(self) -> None:
+        lock = self.lock(wait=0, permits=2, of=5, owner="ann")
+        script = Script(lock, NO_ANSWER)
+        self.assertRaises(stile.LockUnknown, lock.acquire)
+        self.assertEqual(script.queries[-1], "name=a&permits=2&of=5")
 
     def test_another_ones_claim_is_not_given_up(self) -> None:
         lock = self.lock(handle=HANDLE, wait=0)
