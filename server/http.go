@@ -217,7 +217,7 @@ func fromLoopback(r *http.Request) error {
 		return errors.New("without credentials the lock service serves only requests to localhost or a loopback address: " +
 			"the Host is another")
 	case !r.ProtoAtLeast(1, 1): // nginx forwards by HTTP/1.0 by default, with its own Host and no other trace
-		return errors.New("without credentials the lock service serves no proxy: only proxies send HTTP/1.0")
+		return errors.New("without credentials the lock service serves no proxy, and HTTP/1.0 may come from one: ask by HTTP/1.1")
 	}
 	for _, name := range forwarding {
 		if len(r.Header.Values(name)) > 0 { // an empty one too: a proxy may add its own after a client's

@@ -140,7 +140,7 @@ func (q *lockRequest) duration(name string, otherwise, least, most time.Duration
 	}
 	d, err := time.ParseDuration(q.query.Get(name))
 	if err != nil || d < least || d > most {
-		return 0, fmt.Errorf("%s is from %v to %v, a number with its unit, such as 500ms, 30s or 1h30m", name, least, most)
+		return 0, fmt.Errorf("%s is from %v to %v, a number with its unit, such as 1.5s, 30s or 2m", name, least, most)
 	}
 	return d, nil
 }

@@ -543,13 +543,14 @@ func TestWrongRequestsForLocks(t *testing.T) {
 		status                           int
 		says                             string
 	}{
-		{"wait without a unit", "PUT", "/a?wait=30", "", "", 400, "wait is from 0s to 5m0s, a number with its unit, such as 500ms, 30s or 1h30m"},
+		{"wait without a unit", "PUT", "/a?wait=30", "", "", 400, "wait is from 0s to 5m0s, a number with its unit, such as 1.5s, 30s or 2m"},
 		{"negative wait", "PUT", "/a?wait=-1s", "", "", 400, "wait is from 0s to 5m0s"},
 		{"long wait", "PUT", "/a?wait=1h", "", "", 400, "wait is from 0s to 5m0s"},
 		{"empty wait", "PUT", "/a?wait=", "", "", 400, "wait is from 0s to 5m0s"},
 		{"two waits", "PUT", "/a?wait=1s&wait=2s", "", "", 400, "the parameter wait is there 2 times"},
 		{"short ttl", "PUT", "/a?ttl=1ms", "", "", 400, "ttl is from 1s to 24h0m0s"},
 		{"long ttl", "PUT", "/a?ttl=25h", "", "", 400, "ttl is from 1s to 24h0m0s"},
+		{"ttl beyond all numbers", "PUT", "/a?ttl=1e9999", "", "", 400, "ttl is from 1s to 24h0m0s"},
 		{"ttl of a renewal", "POST", "/a?ttl=x", full, "", 400, "ttl is from 1s to 24h0m0s"},
 		{"unknown parameter", "PUT", "/a?timeout=3s", "", "", 400, `PUT has no parameter "timeout"; it may have wait, ttl, shared, permits, of, owner, reason`},
 		{"handle in the URL", "DELETE", "/a?handle=" + full, "", "", 400, `DELETE has no parameter "handle"; it may have shared, permits, of`},
@@ -563,7 +564,7 @@ func TestWrongRequestsForLocks(t *testing.T) {
 		{"control character", "PUT", "/a%0A", "", "", 400, "control character U+000A"},
 		{"not UTF-8", "PUT", "/a%FF", "", "", 400, "not valid UTF-8"},
 		{"owner not UTF-8", "PUT", "/a?owner=%FF", "", "", 400, "not valid UTF-8"},
-		{"long owner", "PUT", "/a?owner=" + strings.Repeat("x", api.MaxText+1), "", "", 400, "owner has at most 1024 bytes"},
+		{"long owner", "PUT", "/a?owner=" + strings.Repeat("x", api.MaxText+1), "", "", 400, "owner has 1025 bytes; the limit is 1024"},
 		{"long reason", "PUT", "/a?reason=" + strings.Repeat("x", driver.MaxRecord), "", "", 400, "the limit is 4000"},
 		{"shared", "PUT", "/a?shared=yes", "", "", 400, "shared is true or false"},
 		{"shared permits", "PUT", "/a?shared=true&of=3", "", "", 400, "shared does not go with permits and of"},

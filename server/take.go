@@ -308,7 +308,7 @@ func (q *lockRequest) holder(ttl time.Duration) (string, error) {
 	h := sender(q.Request)
 	h.Owner, h.Reason = q.query.Get("owner"), q.query.Get("reason")
 	if len(h.Owner) > api.MaxText {
-		return "", fmt.Errorf("owner has at most %d bytes", api.MaxText)
+		return "", fmt.Errorf("owner has %d bytes; the limit is %d", len(h.Owner), api.MaxText)
 	}
 	return record.Of(h, ttl)
 }

@@ -36,6 +36,10 @@ func TestServe(t *testing.T) {
 	u := newAccount(t)
 	m, url := u.serve()
 	second, other := u.serve() // a replica
+	at := strings.TrimPrefix(url, "stile://")
+	if r := u.run("serve", "--listen", at); r.code != 71 || !strings.Contains(r.err, "--listen "+at+": another program listens there; give another port") {
+		t.Errorf("a service at the same address = %d: %s; want 71, and what is allowed", r.code, r.err)
+	}
 	client := newAccount(t).at(url + "," + strings.TrimPrefix(other, "stile://"))
 	p := client.start("run", "a", "--", "cat")
 	until(t, "the command holds", func() bool { return len(u.show("a").Claims) == 1 })

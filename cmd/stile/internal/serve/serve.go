@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/stilelock/stile/cmd/stile/internal/flags"
 	"github.com/stilelock/stile/cmd/stile/internal/speech"
@@ -192,6 +193,9 @@ func (r *role) standby(because error) {
 // serve serves a store until ctx ends.
 func serve(ctx context.Context, out io.Writer, s *store.Store, f *front, o *server.Options, web *http.Server) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = fmt.Errorf("--listen %s: another program listens there; give another port, or 0 for a free one", f.listen)
+	}
 	if err != nil {
 		return exit.With(exit.System, err)
 	}
