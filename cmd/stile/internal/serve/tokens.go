@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -81,6 +82,9 @@ func readGrants(path string) (g grants, is fs.FileInfo, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&g); err != nil {
 		return grants{}, nil, fmt.Errorf("%s is no file of tokens: %w", path, err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // the tokens of a second file would be missing
+		return grants{}, nil, fmt.Errorf("%s is no file of tokens: something follows the JSON", path)
 	}
 	for i := range g.Tokens {
 		if err := g.Tokens[i].check(); err != nil {

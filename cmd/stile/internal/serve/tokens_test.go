@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,7 @@ func TestFileOfTokens(t *testing.T) {
 			return os.WriteFile(path, []byte(strings.Replace(string(text), "lock", "unlock", 1)), 0o600)
 		}, "no verb"},
 		{func() error { return os.WriteFile(path, text[:30], 0o600) }, "no file of tokens"},
+		{func() error { return os.WriteFile(path, slices.Concat(text, text), 0o600) }, "something follows the JSON"},
 		{func() error { return os.Remove(path) }, "no such file"},
 	} {
 		warned = nil
