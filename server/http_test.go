@@ -76,7 +76,7 @@ func TestOnlyThisMachine(t *testing.T) {
 // lock.
 func TestNoRedirects(t *testing.T) {
 	s := newServer(t, newFake(), nil)
-	for _, target := range []string{"//v1/locks/a//b", "/v1/../v1/locks/a//b", "/v1//traits", "/v1/./traits", "/..", "/v1/traits/"} {
+	for _, target := range []string{"//v1/locks/a//b", "/v1/../v1/locks/a//b", "/v1//traits", "/v1/./traits", "/..", "//", "/v1/traits/"} {
 		r := httptest.NewRequestWithContext(
 			context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}), http.MethodPut, target, nil)
 		r.Host, r.RemoteAddr = "127.0.0.1", "127.0.0.1:1234"

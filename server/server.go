@@ -177,12 +177,12 @@ func New(d driver.Driver, o *Options) (*Server, error) {
 		s.turnAway(w, r, errors.New("the request comes from a page of another site"))
 	}))
 	answers := s.consulToken(s.authenticated(s.alone(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch clean := path.Clean(r.URL.Path); {
+		switch {
 		case isLock(r):
 			s.locks(w, r)
 		case s.isConsul(r):
 			s.answerConsul(w, r)
-		case clean != r.URL.Path && clean+"/" != r.URL.Path: // the mux would redirect it, perhaps to the lock of another name
+		case redirects(r.URL.Path):
 			noSuch(w, r)
 		default:
 			bodiless(s.mux).ServeHTTP(w, r)
@@ -210,6 +210,12 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("GET "+metricsPath, s.showMetrics)
 	mux.HandleFunc("/", noSuch)
 	return mux
+}
+
+// redirects reports whether the mux would redirect a path, perhaps to the lock of another name.
+func redirects(of string) bool {
+	clean := path.Clean(of)
+	return clean != of && (clean == "/" || clean+"/" != of)
 }
 
 // bodiless refuses bodies, except of POST: net/http would first read a body, however slow.
