@@ -26,6 +26,9 @@ func TestPagesOfCurl(t *testing.T) {
 	if claims := u.show("a").Claims; err != nil || len(claims) != 1 || !strings.Contains(string(out), `"token":"`+claims[0].Ticket+`"`) {
 		t.Errorf("curl gets %s, %v, and stile show says %+v; want one token", out, err, claims)
 	}
+	if r := u.run("break", "a", "--reason", "a test", "--yes"); r.code != 0 || !strings.Contains(r.err, "cannot be notified, and learns at its next renewal") {
+		t.Errorf("stile break of curl's claim = %d: %s; want that curl learns at its next renewal", r.code, r.err)
+	}
 	m.ends(syscall.SIGTERM)
 	m, url = u.serve("--url", "memory://")
 	u.pastes("../../docs/serve/start.md", "\n## Take a lock with curl\n", url)

@@ -174,7 +174,10 @@ func (b *breaking) record(cmd *cobra.Command, claim stile.Claim, hears bool) {
 		return
 	}
 	learns := "its client learns of it at once"
-	if !hears {
+	switch {
+	case claim.Holder.PID == 0: // a client over HTTP, or one of another library
+		learns = "its client cannot be notified, and learns at its next renewal"
+	case !hears:
 		learns = "this store cannot notify its client, which learns at its next renewal, a third of its ttl later at most"
 		if claim.TTL > 0 {
 			learns = fmt.Sprintf("this store cannot notify its client, which learns at its next renewal, within %s",
