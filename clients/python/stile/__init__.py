@@ -140,11 +140,12 @@ class _Service:
         if self._token and self._file:
             raise ValueError("the token is in the URL or in token_file, not in both")
         self._tls: ssl.SSLContext | None = None
+        credential = self._credential()  # a wrong one is an error here; later it could be one that is being replaced
         if scheme == "stiles":
             self._tls = ssl.create_default_context(cafile=parameters.get("tls_ca") or None)
             if parameters.get("tls_cert"):
                 self._tls.load_cert_chain(parameters["tls_cert"], parameters.get("tls_key"))
-        elif self._credential() and not all(_loopback(host) for host, _ in self._addresses):
+        elif credential and not all(_loopback(host) for host, _ in self._addresses):
             raise ValueError("stile:// would send the token as plain text to another machine: use stiles://")
 
     def _credential(self) -> str:

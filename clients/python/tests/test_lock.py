@@ -116,6 +116,11 @@ class URLs(unittest.TestCase):
             if "=1" not in url and "tls_ca" not in url:
                 self.assertNotIn("secret", str(caught.exception))
 
+    def test_a_wrong_token_is_an_error_at_once(self) -> None:
+        for scheme in ("stile", "stiles"):
+            self.assertRaises(FileNotFoundError, stile.Lock, "a", scheme + "://localhost?token_file=no/such/file")
+            self.assertRaises(ValueError, stile.Lock, "a", scheme + "://:sec%0Aret@localhost")
+
     def test_the_rest_of_a_token_is_not_shown(self) -> None:
         for url in ("stiles://:to?ken@h", "stile://:to?ken=1@h", "stile://:a?b?ken@h", "stiles://h?token_file=a&ken@h"):
             with self.assertRaisesRegex(ValueError, "%3F") as caught:
