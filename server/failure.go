@@ -42,6 +42,8 @@ func failed(err error) *failure {
 		Want: e.Want, after: afterOf(err),
 	}
 	switch {
+	case e.Code == api.CodeCapacity:
+		f.Message = "the name is in use with other permits: " + e.Message // a driver's error has no subject
 	case e.Code == api.CodeTooMany:
 	case e.Unreachable:
 		f.Code = codeUnreachable

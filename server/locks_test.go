@@ -467,8 +467,9 @@ func TestSharesAndPermits(t *testing.T) {
 		if a := u.gets(200, "", "GET", "p", ""); len(a.Claims) != 2 || a.Claims[0].Permits != 2 || a.Claims[1].Permits != 1 || a.Of != 3 {
 			t.Errorf("get = %s; want 2 and 1 permits of 3", a.text)
 		}
-		if a := u.gets(409, "capacity", "PUT", "p?of=4", ""); !strings.Contains(a.text, `"have":3,"want":4`) {
-			t.Errorf("put with another number of permits = %s; want both numbers", a.text)
+		if a := u.gets(409, "capacity", "PUT", "p?of=4", ""); !strings.Contains(a.text, `"have":3,"want":4`) ||
+			a.Message != "the name is in use with other permits: exists with 3, asked for 4" {
+			t.Errorf("put with another number of permits = %s; want what the numbers are of, and both", a.text)
 		}
 		u.gets(200, "", "POST", "p", p.Handle)
 	})
