@@ -347,6 +347,21 @@ func TestBatchesOfPrincipal(t *testing.T) {
 		f, d := newSlowed(), newDoor(map[string]server.Right{"ci": everything, "ops": everything})
 		by := servingBy(t, newServer(t, f, &server.Options{Authenticate: d.authenticate}))
 		full := fill(t, as{"ci", by}, f, server.MaxCalls*3/4)
+		for n := range server.MaxCalls / 4 / api.MaxItems { // the rest of the room
+			full.Go(func() {
+				var lines []string
+				for i := range api.MaxItems {
+					lines = append(lines, entering(t, named("slow", fmt.Sprint("more-", n, "-", i))))
+				}
+				_, answers, _ := batch(t.Context(), t, as{"ci", by}, inBubble, lines...)
+				for _, a := range answers {
+					if told(a) != api.CodeTooMany {
+						t.Errorf("an item above the share = %s; want a refusal", told(a))
+					}
+				}
+			})
+		}
+		synctest.Wait()
 		_, answers, after := batch(t.Context(), t, as{"ops", by}, inBubble, entering(t, named("a", "x")))
 		if told(answers[0]) != "holds" || after[0] > 10*time.Millisecond {
 			t.Errorf("an item of another principal: %s after %v; want the lock within 10 ms", told(answers[0]), after[0])
