@@ -73,7 +73,7 @@ func notHad(h *handle, err error) *failure {
 func (s *Server) held(who *caller, name string, h *handle, p *driver.Place) *failure {
 	f := &failure{
 		status: http.StatusConflict, Code: codeHeld, Outcome: driver.OutcomeRefused.String(),
-		Message: "the lock is held, and nothing waits for it now",
+		Message: "the lock is held, and this PUT has not waited: to wait, give it a wait, such as ?wait=30s",
 	}
 	if b := who.place(name, *p).Blocker; b != (driver.ClaimInfo{}) {
 		f.Holder = s.member(b, 0)

@@ -151,8 +151,8 @@ func TestLockIsTaken(t *testing.T) {
 		if want := (member{a.Token, "nightly", "curl", look.Claims[0].Host, "figures", "", true, false, 0, 1000, 9000}); len(look.Claims) != 1 || look.Claims[0] != want {
 			t.Errorf("get = %s; want %+v", look.text, want)
 		}
-		if b := u.gets(409, "held", "PUT", "orders/42", ""); b.Holder == nil || b.Holder.Owner != "nightly" || b.Handle != "" {
-			t.Errorf("a second put = %s; want the holder, and no handle", b.text)
+		if b := u.gets(409, "held", "PUT", "orders/42", ""); b.Holder == nil || b.Holder.Owner != "nightly" || b.Handle != "" || !strings.Contains(b.Message, "this PUT has not waited") {
+			t.Errorf("a second put = %s; want the holder, no handle, and that it has not waited", b.text)
 		}
 		b := u.gets(200, "", "POST", "orders/42", a.Handle)
 		if b.Token != a.Token || b.Valid != 59399 || b.Handle != a.Handle {
