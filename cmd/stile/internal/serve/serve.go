@@ -38,8 +38,8 @@ clients need a token that stile serve token makes. With TLS too, it may listen o
 address that other machines reach. A browser shows who holds and who waits there.
 
 The service keeps no state of a lock. So you may restart it while locks are held,
-and several services may serve one store. A signal ends it: it answers the requests
-under way, and clients that wait ask again.`
+and several services may serve one store, but not over ZooKeeper. A signal ends it:
+it answers the requests under way, and clients that wait ask again.`
 
 const (
 	headWithin = 10 * time.Second // for reading a request's head
