@@ -146,3 +146,20 @@ func TestContextEndsAsBatchFails(t *testing.T) {
 	}
 	judge(t, "the other call", <-other, driver.OutcomeUnknown, true)
 }
+
+// Calls that wait when their client is closed end, and share no request.
+func TestQueueOfClosedClient(t *testing.T) {
+	t.Parallel()
+	addr, _ := service(t, memory.NewStore().Driver(), nobody)
+	d := open(t, addr)
+	errs := queued(t, d, entering(d, t.Context(), drive.Claim("a", "x")), entering(d, t.Context(), drive.Claim("b", "x")))
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	remote.Unjam(d)
+	for range 2 {
+		if err := <-errs; !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("a call of a closed client = %v; want ErrClosed", err)
+		}
+	}
+}

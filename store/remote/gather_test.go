@@ -181,6 +181,15 @@ func TestBatchIsLost(t *testing.T) {
 		"empty": {func(w http.ResponseWriter, lines []string) {
 			fmt.Fprint(w, "{}\n", `{"item":1}`+"\n", `{"item":2,"answer":{"left":true}}`+"\n")
 		}, 0, false},
+		"of other calls": {func(w http.ResponseWriter, _ []string) {
+			for i := range 3 {
+				fmt.Fprintf(w, `{"item":%d,"answer":{"left":true}}`+"\n", i)
+			}
+		}, 0, false},
+		"said to be text": {func(w http.ResponseWriter, lines []string) {
+			w.Header().Set("Content-Type", "text/plain")
+			fmt.Fprint(w, strings.Join(lines, ""))
+		}, 0, false},
 		"of a proxy": {func(w http.ResponseWriter, _ []string) { w.WriteHeader(http.StatusBadGateway) }, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
