@@ -40,7 +40,9 @@ func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
-		cs.quit(key, c)
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		cs.quitLocked(key, c)
 		return nil, driver.Ended(ctx, false)
 	}
 	cs.mu.Lock()
@@ -50,9 +52,9 @@ func (cs *calls) begin(ctx context.Context, key claimKey, cut func()) (end func(
 	return func() {
 		cs.mu.Lock()
 		c.cut = nil
+		cs.quitLocked(key, c) // before the next call begins, which would take this one for one that waits, and be cut short
 		cs.mu.Unlock()
 		<-c.turn
-		cs.quit(key, c)
 	}, nil
 }
 
@@ -77,10 +79,8 @@ func (c *calling) hurry() {
 	}
 }
 
-// quit removes a call.
-func (cs *calls) quit(key claimKey, c *calling) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+// quitLocked removes a call.
+func (cs *calls) quitLocked(key claimKey, c *calling) {
 	if c.calls--; c.calls == 0 {
 		delete(cs.of, key)
 	}
