@@ -64,7 +64,7 @@ func Open(ctx context.Context, a *driver.Address) (driver.Driver, error) {
 	if a.Scheme == "stiles" {
 		scheme = "https"
 		if config, err = secure.Config(a); err != nil {
-			return nil, err
+			return nil, driver.Refused(err)
 		}
 	}
 	if a.User != "" || a.Path != "" {
