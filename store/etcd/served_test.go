@@ -11,7 +11,7 @@ import (
 
 func TestContractServed(t *testing.T) {
 	t.Parallel()
-	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(servertest.Etcd(t).Addr) }, nil, 0, 1, 2)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return store(servertest.Etcd(t).Addr) }, nil, 0, 1, 2, 3)
 }
 
 func TestSimpleServed(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestContractServed(t *testing.T) {
-	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, nil, 1, 1, 2)
+	drive.ContractServed(t, func(t *testing.T) drivertest.Store { return conforming(t) }, nil, 1, 1, 2, 3)
 }
 
 func TestSimpleServed(t *testing.T) {

@@ -207,8 +207,7 @@ class _Hold:
         held ──release, detach──► ended
           └──the lease is over, or the claim is gone──► lost
 
-    One thread renews the lease. Another one watches the clocks and calls the callbacks, so a renewal without an answer holds
-    up neither.
+    One thread renews the lease. Another one watches the clocks and calls the callbacks, also while a renewal has no answer.
     """
 
     def __init__(self, lock: Lock, service: _Service, granted: Mapping[str, Any], sent: _Moment):
@@ -464,8 +463,7 @@ class Lock:
             raise hold.lost()
         with self._leaving:
             hold = self._mine()
-            held = hold.end()
-            self._hold = None
+            held, self._hold = hold.end(), None
         if not held:
             raise hold.lost()
         return hold
