@@ -7,9 +7,9 @@ import (
 	"github.com/stilelock/stile/internal/servertest"
 )
 
-// Every driver finds a claim that entered by another driver, and can remove it. But only a driver that renews the claim
+// Every driver finds a claim that entered by another driver, and can remove it. But only a driver that renews or adopts the claim
 // remembers it, and hears of the deletion of its key.
-func TestOnlyRenewAdopts(t *testing.T) {
+func TestRenewAdopts(t *testing.T) {
 	t.Parallel()
 	s := servertest.Etcd(t)
 	home, other := open(t, s.Addr), open(t, s.Addr)

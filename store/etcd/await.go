@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stilelock/stile/driver"
@@ -50,6 +51,54 @@ func (d *Driver) Await(ctx context.Context, c *driver.Claim) (driver.Place, erro
 	case <-d.ctx.Done():
 		return driver.Place{}, driver.ErrClosed
 	}
+}
+
+// Adopt is [driver.Adopter.Adopt]. It reads the claim's place as Enter does, twice for a claim that the driver does not know, and
+// keeps no lease alive. How much is left of another driver's lease it does not learn.
+func (d *Driver) Adopt(ctx context.Context, c *driver.Claim) (driver.Place, error) {
+	if c.Ticket == 0 {
+		return driver.Place{}, driver.Refused(errors.New("a claim without a ticket cannot be adopted"))
+	}
+	bounded, done, err := d.wire.begin(ctx)
+	if err != nil {
+		return driver.Place{}, err
+	}
+	defer done()
+	p, err := d.see(bounded, c)
+	return p, d.wire.explain(ctx, err)
+}
+
+// see reads the place of a claim that is in its queue, and remembers the claim. A claim with a lock-delay does not hold yet if it
+// comes first: see ready.
+func (d *Driver) see(ctx context.Context, c *driver.Claim) (p driver.Place, err error) {
+	a := d.newAttempt(c)
+	defer d.giveBack(a)
+	if a.k, err = d.ours(c); err == nil && a.k == nil {
+		a.k, err = d.adopt(ctx, c)
+	}
+	if err != nil {
+		return p, err
+	}
+	d.sit(a)
+	if err := d.readPlace(ctx, a); err != nil {
+		return p, err
+	}
+	d.meet(a)
+	at := a.own(a.v)
+	if at < 0 {
+		return p, driver.ErrGone // its next Enter finds out what became of it
+	}
+	p = a.v.q.Place(at)
+	p.TTL = max(0, d.left(a.k, c, a.began))
+	if p.Holds && c.Delay > 0 {
+		p.Holds = false
+		return p, nil
+	}
+	d.watches.noteQueue(c, a.k, a.v.q, at, !a.v.head || at == 0, a.v.seen, p.Holds)
+	if a.v.head {
+		p.Ahead = d.watches.countAhead(a.k, a.v.q[:at])
+	}
+	return p, nil
 }
 
 // ready returns the answer of Await by the events so far; settled is false while the claim has to wait on. A place that

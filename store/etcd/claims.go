@@ -49,6 +49,7 @@ func (t *claims) sweepLocked() {
 	for _, k := range t.known {
 		if ttl, left := k.life.time(now); left < -ttl {
 			t.endLocked(k, claimLost)
+			k.nudge() // the lease of another driver's claim may not be over: it enters again
 		}
 	}
 	t.limit.Swept(len(t.known))

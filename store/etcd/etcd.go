@@ -29,6 +29,7 @@
 //	                    ▲               └─────►│ holding │
 //	   another driver's │                      └─────────┘
 //	   that is renewed  │
+//	   or adopted       │
 //
 //	from found, waiting and holding             from each, and from asking
 //	    │                                         │
@@ -121,6 +122,7 @@ var _ interface {
 	driver.Watcher
 	driver.Breaker
 	driver.Alerter
+	driver.Adopter
 	driver.Identifier
 } = (*Driver)(nil)
 

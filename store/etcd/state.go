@@ -55,7 +55,7 @@ func (k *localClaim) placed() bool {
 // alarms reports whether the claim's client must be alerted when the key is deleted. A claim that waits finds out in Enter.
 func (k *localClaim) alarms() bool { return k.state == claimFound || k.state == claimHolding }
 
-// A localClaim is the driver's memory of a claim that entered by it, or that it renews. Any other driver can read the same
+// A localClaim is the driver's memory of a claim that entered by it, or that it renews or has adopted. Any other driver can read the same
 // from the key.
 //
 // A claim has three leases, mostly all one. The claim's lease is the one that it lives by. The key's lease is the one to
